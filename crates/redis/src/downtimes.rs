@@ -1,5 +1,5 @@
-//! Service of partitions, and downtimes. Each node notes every second that it serves a partition. A gap of more than
-//! five seconds between two notes is a downtime, and holds pause in it.
+//! Service of partitions, and downtimes. Each node records each second that it serves a partition. A gap of more than
+//! five seconds between two records is a downtime, and holds pause in it.
 
 use crate::connection::unreadable;
 use qiang_core::{book::Refusal, event::PartitionId, ports::EngineError, time::Timestamp};
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Node {
-    /// Says again that a partition is served, unless Redis' clock has jumped: by a look of its own, because a tick may
-    /// wait for long.
+    /// Records that a partition is served, unless Redis' clock has jumped. It reads the clock separately, because a
+    /// tick may wait for long.
     pub(crate) async fn note_served_by(
         &self,
         partition: PartitionId,
@@ -27,8 +27,8 @@ impl Node {
         self.note_served(partition).await
     }
 
-    /// Says that a partition is served, if this node serves and has not said so lately. The first to say so again ends
-    /// a downtime. A node without its ledger takes no payment, and says nothing.
+    /// Records that a partition is served, if this node serves and has not recorded it recently. The first record after
+    /// a gap ends a downtime. A node without its ledger accepts no payment, and records nothing.
     pub(crate) async fn note_served(&self, partition: PartitionId) -> Result<(), EngineError> {
         let options = self.partitions.options();
         let served = self.served(partition);
@@ -52,18 +52,18 @@ impl Node {
             1.. => tracing::warn!(
                 partition,
                 down_ms,
-                "no node served the partition: holds have stood still meanwhile"
+                "no node served the partition; holds paused during the downtime"
             ),
             _ => tracing::warn!(
                 partition,
-                "it is lost when nodes served the partition: holds of earlier orders begin again now"
+                "the uptime of the partition is lost; holds of earlier orders start again now"
             ),
         }
         Ok(())
     }
 
-    /// Whether time that has passed may be a downtime. A clock that is given is moved by hand: as long as there is an
-    /// engine by it, none.
+    /// Whether elapsed time may be a downtime. A given clock is moved by tests, so an engine with such a clock has no
+    /// downtime after its first record.
     pub(crate) fn may_be_down(&self, partition: PartitionId) -> bool {
         let is_given = self.partitions.options().clock.is_some();
         !(is_given && self.served(partition).is_noted())

@@ -27,12 +27,12 @@ use crate::{
     repair_offer, tasks,
 };
 
-/// How long claims under way may take at the close.
+/// Maximum duration of in-flight claims at the close.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 /// Longest time from the record of a command to its call, plus the difference between the clocks of two nodes.
 const LATE_BEHIND: Duration = Duration::from_secs(10);
 
-/// The engine and the log on Redis. Cloning gives another handle to the same one.
+/// Engine and log on Redis. A clone is another handle to the same engine.
 #[derive(Clone)]
 pub struct RedisEngine {
     pub(crate) node: Arc<Node>,
@@ -43,19 +43,20 @@ pub struct RedisEngine {
 
 #[derive(Default)]
 struct Tasks {
-    /// They decide claims, and end when what waits is decided.
+    /// Tasks that decide claims. They end when all waiting claims are decided.
     deciding: Vec<JoinHandle<()>>,
-    /// They run until they are aborted.
+    /// Tasks that run until they are aborted.
     background: Vec<JoinHandle<()>>,
 }
 
 impl RedisEngine {
-    /// Connects, on the current runtime. `settled` is how far the ledger has each partition: a Redis that has less
-    /// has lost something, and nothing is granted there. Where the ledger has nothing, an empty Redis is set up.
+    /// Connects, on the current runtime. `settled` are the ledger's positions: a Redis partition with fewer entries has
+    /// lost something, and grants nothing. If the ledger is empty, an empty Redis is initialized.
     ///
     /// # Errors
-    /// When an option is not usable, or Redis was set up with another number of partitions. A Redis that cannot be
-    /// reached is no error: its partitions are unreachable until it can.
+    /// If an option is invalid, or Redis was initialized with another number of partitions. An unreachable Redis is no
+    /// error: its partitions stay unreachable until it answers. reached is no error: its partitions are unreachable
+    /// until it can.
     pub async fn connect(
         options: Options,
         settled: &[(PartitionId, Seq)],
@@ -65,11 +66,11 @@ impl RedisEngine {
         Self::start(context, settled, fresh).await
     }
 
-    /// Connects like [`connect`](Self::connect) to an installation that is there: for those who look after it, and
-    /// serve nobody. An empty Redis is not set up.
+    /// Connects like [`connect`](Self::connect) to an existing installation, for tools that serve no users. An empty
+    /// Redis is not initialized.
     ///
     /// # Errors
-    /// As those of `connect`; and where neither Redis nor the ledger has anything.
+    /// As `connect`. Also if both Redis and the ledger are empty.
     pub async fn attach(
         options: Options,
         settled: &[(PartitionId, Seq)],
@@ -100,7 +101,7 @@ impl RedisEngine {
         };
         let open = engine.node.partitions.list().iter();
         let open = open.filter(|partition| partition.is_open());
-        // Where that fails, it is said again, and before a tick does anything.
+        // If this fails, it is repeated, also before a tick changes anything.
         drop(join_all(open.map(|partition| engine.node.note_served(partition.id))).await);
         engine.spawn_tasks();
         Ok(engine)
@@ -134,8 +135,7 @@ impl RedisEngine {
         ]);
     }
 
-    /// Answers what was accepted and decides nothing from then on. Its log can be read until it is closed. Again does
-    /// nothing.
+    /// Answers accepted claims, and accepts none from then on. The log can be read until the close. Idempotent.
     pub async fn finish(&self) {
         self.node.close();
         let deciding = std::mem::take(&mut self.tasks.lock().deciding);
@@ -148,7 +148,7 @@ impl RedisEngine {
         self.node.abandon();
     }
 
-    /// The last entry of each partition that this node has answered, or read.
+    /// Last entry of each partition that this node has answered or read.
     #[must_use]
     pub fn known_positions(&self) -> Vec<(PartitionId, Seq)> {
         let list = self.node.partitions.list().iter();
@@ -156,13 +156,13 @@ impl RedisEngine {
             .collect()
     }
 
-    /// Answers what was accepted and stops. Again does nothing.
+    /// Answers accepted claims, and stops. Idempotent.
     pub async fn close(&self) {
         self.finish().await;
         let background = std::mem::take(&mut self.tasks.lock().background);
         for task in background {
             task.abort();
-            // Nothing is written behind the close.
+            // Waits, so that nothing is written after the close.
             drop(task.await);
         }
         self.node.abandon();
@@ -176,7 +176,7 @@ impl RedisEngine {
         .await;
     }
 
-    /// Stops at once, as a crash would: what is under way is neither finished nor answered.
+    /// Stops at once, like a crash: in-flight work is neither finished nor answered.
     pub fn abort(&self) {
         let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in tasks.deciding.into_iter().chain(tasks.background) {
@@ -186,11 +186,11 @@ impl RedisEngine {
         self.node.abandon();
     }
 
-    /// Removes everything that this installation has in Redis: the end of a demonstration or a benchmark. Closes the
+    /// Removes all data of this installation from Redis, at the end of a demonstration or a benchmark. Closes the
     /// engine first.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// If Redis does not answer.
     pub async fn erase(&self) -> Result<(), EngineError> {
         self.close().await;
         for partition in self.node.partitions.list() {
@@ -199,15 +199,15 @@ impl RedisEngine {
         Ok(())
     }
 
-    /// The level that the claim's campaign asks for, if this node knows the campaign.
+    /// Ack level that the claim's campaign requests, if this node knows the campaign.
     #[must_use]
     pub fn asks_for(&self, claim: &Claim) -> Option<AckLevel> {
         let meta = self.node.partitions.known_meta(claim.campaign)?;
         Some(meta.ack)
     }
 
-    /// A position in the log that is not before the grant of a claim that was answered: its partition and the last
-    /// entry that this node has observed there.
+    /// Position in the log that is not before the grant of an answered claim: its partition and the last entry that
+    /// this node has observed there.
     #[must_use]
     pub fn position_after(&self, claim: &Claim) -> Option<(PartitionId, Seq)> {
         let partitions = &self.node.partitions;
@@ -216,20 +216,20 @@ impl RedisEngine {
         Some((partition, partitions.get(partition).min_head()))
     }
 
-    /// The place of a grant that this node has made, of a campaign that asks for the ledger: its partition, and the
-    /// last entry of those that were made with it. None once it is [confirmed](Self::confirmed).
+    /// Position of a grant that this node has made, if its campaign requests the ledger level: its partition, and the
+    /// last entry of its call. `None` once the grant is [confirmed](Self::confirmed).
     #[must_use]
     pub fn place_of(&self, grant: &Grant) -> Option<(PartitionId, Seq)> {
         self.node.unconfirmed.place(grant)
     }
 
-    /// The ledger has come to the place of a grant: what it says of the grant from now on is the truth.
+    /// Forgets the position of a grant: the ledger has reached it, and its row is now authoritative.
     pub fn confirmed(&self, grant: &Grant) {
         self.node.unconfirmed.forget(grant);
     }
 
-    /// A position in the log that is not before whatever was answered of a campaign in its first part: that part's
-    /// partition and the last entry that this node has observed there.
+    /// Position in the log that is not before any answer about a campaign in its first shard: that shard's partition
+    /// and the last entry that this node has observed there.
     #[must_use]
     pub fn home_position(&self, campaign: CampaignId) -> (PartitionId, Seq) {
         let partitions = &self.node.partitions;
@@ -237,17 +237,17 @@ impl RedisEngine {
         (home, partitions.get(home).min_head())
     }
 
-    /// The level that a campaign asks for, if this node knows the campaign.
+    /// Ack level that a campaign requests, if this node knows the campaign.
     #[must_use]
     pub fn level_of(&self, campaign: CampaignId) -> Option<AckLevel> {
         let meta = self.node.partitions.known_meta(campaign)?;
         Some(meta.ack)
     }
 
-    /// The level that a campaign asks for; `None` for an unknown campaign.
+    /// Ack level that a campaign requests; `None` for an unknown campaign.
     ///
     /// # Errors
-    /// [`EngineError::Uncertain`] if Redis does not answer: it is asked behind a command that was carried out.
+    /// [`EngineError::Uncertain`] if Redis does not answer, because this is read after a command that was carried out.
     pub async fn read_level_of(
         &self,
         campaign: CampaignId,
@@ -257,10 +257,10 @@ impl RedisEngine {
         Ok(meta.map(|meta| meta.ack))
     }
 
-    /// Positions in the log that are not before a command that was answered: one in each partition that it changes.
+    /// Positions in the log that are not before an answered command: one in each partition that it changes.
     ///
     /// # Errors
-    /// [`EngineError::Uncertain`] if Redis does not say where the campaign is.
+    /// [`EngineError::Uncertain`] if Redis does not return the campaign's partitions.
     pub async fn positions_after(
         &self,
         command: &Command,
@@ -268,7 +268,7 @@ impl RedisEngine {
         let partitions = &self.node.partitions;
         let place = |partition| (partition, partitions.get(partition).min_head());
         let campaign = match command {
-            // The first part decides for the others.
+            // The first shard decides for the others.
             Command::SetStock { campaign, .. }
             | Command::SetTerms { campaign, .. }
             | Command::Correct { campaign, .. } => {
@@ -283,7 +283,7 @@ impl RedisEngine {
         };
         let meta = self.node.meta(campaign).await;
         let meta = meta.map_err(|error| EngineError::uncertain(error.to_string()))?;
-        let unknown = || EngineError::uncertain("the campaign has left Redis");
+        let unknown = || EngineError::uncertain("the campaign was evicted from Redis");
         let meta = meta.ok_or_else(unknown)?;
         Ok(match command {
             Command::Pay { order, .. }
@@ -295,13 +295,13 @@ impl RedisEngine {
         })
     }
 
-    /// Claims that wait.
+    /// Number of waiting claims.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.node.queued()
     }
 
-    /// Why partitions grant nothing, if any do not.
+    /// Reasons why partitions do not grant; `None` if all grant.
     #[must_use]
     pub fn stopped(&self) -> Option<String> {
         let list = self.partition_states().into_iter();
@@ -311,13 +311,13 @@ impl RedisEngine {
         stopped.reduce(|all, one| format!("{all}; {one}"))
     }
 
-    /// The times of the partitions whose servers were asked for it lately.
+    /// Times of the partitions whose servers were asked recently.
     pub fn times(&self) -> impl Iterator<Item = (PartitionId, Timestamp)> {
         self.node.partitions.times()
     }
 
-    /// The time by which windows are judged: a campaign that starts then is open in every partition. None if no server
-    /// was asked for it lately.
+    /// Time by which windows are judged: a campaign that starts then is open in each partition. `None` if no server was
+    /// asked recently.
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
         let earliest = self.times().map(|(_, time)| time).min()?;
@@ -328,7 +328,7 @@ impl RedisEngine {
         }
     }
 
-    /// Every partition, and why nothing is granted there, if that is so: it has halted, or is unreachable.
+    /// All partitions, each with the reason why it does not grant, if it is halted or unreachable.
     #[must_use]
     pub fn partition_states(&self) -> Vec<(PartitionId, Option<String>)> {
         let stopped = |partition: &Arc<Partition>| match partition.state() {
@@ -342,8 +342,8 @@ impl RedisEngine {
             .collect()
     }
 
-    /// Every partition, and how many replicas its primary lacks of those that grants wait for; empty if they wait for
-    /// none.
+    /// All partitions, each with the number of replicas that its primary lacks for grants that wait. Empty if
+    /// grants wait for no replica.
     #[must_use]
     pub fn replicas_missing(&self) -> Vec<(PartitionId, u32)> {
         let partitions = &self.node.partitions;
@@ -361,26 +361,26 @@ impl RedisEngine {
         self.node.partition_of(claim)
     }
 
-    /// Whether a partition decides anything, as this node sees it. Nothing of it is kept here: a partition that goes on
-    /// elsewhere goes on here as well.
+    /// State of a partition, as this node sees it. This node stores no part of the state, so a partition that resumes
+    /// on another node resumes here as well.
     #[must_use]
     pub fn state(&self, partition: PartitionId) -> PartitionState {
         self.node.partitions.state(partition)
     }
 
-    /// Stops granting on a partition by hand, on all nodes.
+    /// Halts a partition for an operator, on all nodes.
     ///
     /// # Errors
-    /// When Redis does not answer, or the partition has stopped already.
+    /// If Redis does not answer, or the partition is halted already.
     pub async fn halt(&self, partition: PartitionId, reason: &str) -> Result<(), EngineError> {
         self.node.partitions.halt(partition, reason, false).await
     }
 
-    /// Has a partition that was repaired go on, under a new epoch and behind the entry `base` and everything that was
-    /// lost. `epoch` is the one that Redis has, none where the state is gone. False where somebody else was faster.
+    /// Resumes a repaired partition, under a new epoch, after the entry `base` and everything lost. `epoch` is the one
+    /// that Redis has; `None` if its state is gone. False if another process was faster.
     ///
     /// # Errors
-    /// When Redis does not answer. Then it may have gone on all the same.
+    /// If Redis does not answer. The partition may still have resumed.
     pub async fn resume(
         &self,
         partition: PartitionId,

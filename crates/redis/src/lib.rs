@@ -1,8 +1,8 @@
 //! Engine and event log on Redis 7 / Valkey: standalone, Sentinel and Cluster.
 //!
-//! A partition's state and its log share one hash tag, and one Lua script decides a whole batch of claims: checks,
-//! grants and log entries are one atomic step, and Redis pays per batch. Claims that arrive while a call is under way
-//! are combined into the next one. `lua/` has the scripts.
+//! A partition's state and its log share one hash tag. One Lua script decides a batch of claims: checks, grants and log
+//! entries are one atomic step, and Redis has one call per batch. Claims that arrive during a call form the next one.
+//! `lua/` contains the scripts.
 //!
 //! Folders, each of which imports only those before it:
 //!

@@ -1,9 +1,9 @@
-//! Random histories on Redis and on a bare book: the same outcomes, the same log, the same numbers.
+//! Random histories on Redis and on a bare book, compared by outcomes, log and counters.
 //!
-//! Two nodes take turns at one partition. Claims that come together for one campaign, or for several packets, go to
-//! Redis in one call, so that a batch meets what the batches, payments and restarts before it have left. The script
-//! cache is flushed now and then. In half of the histories every campaign that is closed leaves Redis after each step,
-//! and comes back from a ledger when something is asked of it.
+//! Two nodes alternate on one partition. Claims that arrive together for one campaign, or for several packets, reach
+//! Redis in one call. So a batch runs on the state that earlier batches, payments and restarts have left. The script
+//! cache is flushed at times. In half of the histories each closed campaign is evicted from Redis after each step, and
+//! reloaded from a ledger when it is needed.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -38,12 +38,12 @@ use qiang_worker::settlement::settle_once;
 use crate::{Options, RedisEngine, campaigns::claims, intake::batcher::submitted};
 
 const PARTITION: PartitionId = PartitionId(0);
-/// Orders have so long for payments that are reported late.
+/// Time for which orders accept payments that are reported late.
 const GRACE: Duration = Duration::from_secs(30);
-/// More than a history makes due at a time.
+/// More events than a history makes due at a time.
 const EVENTS_MAX: usize = 10_000;
 
-/// One server for all histories; each has keys of its own.
+/// One server for all histories; each history has its own keys.
 fn server() -> &'static Standalone {
     static SERVER: OnceLock<Standalone> = OnceLock::new();
     SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
@@ -58,12 +58,12 @@ struct World {
     setups: Vec<Setup>,
     book: Book,
     log: Vec<Entry>,
-    /// Where closed campaigns go, if they do.
+    /// Ledger from which closed campaigns are reloaded; `None` if they are not evicted.
     ledger: Option<(Arc<SqliteLedger>, tempfile::TempDir)>,
     retired: u64,
 }
 
-/// A ledger that has these campaigns.
+/// A ledger with these campaigns.
 async fn ledger(
     clock: &Arc<ManualClock>,
     setups: &[Setup],
@@ -93,10 +93,10 @@ async fn node(
         prefix: prefix.to_owned(),
         partitions: 1,
         payment_grace: GRACE,
-        // Claims of a history that takes long are not too late.
+        // Claims of a slow history must not be late.
         try_for: Duration::from_secs(600),
         clock: Some(clock.clone()),
-        // The whole log is compared at the end, and campaigns leave at once.
+        // The whole log is compared at the end, and campaigns are evicted at once.
         retain: Duration::from_secs(3_600),
         keep_closed: Duration::ZERO,
         ..Options::default()
@@ -106,7 +106,7 @@ async fn node(
     if let Some((ledger, _)) = ledger {
         engine.recall_from(ledger.clone());
     }
-    // Before the clock is moved: a node that has not said that it serves would take that for a downtime.
+    // Before the clock moves: a node without a record of service would treat that as a downtime.
     engine.node.note_served(PARTITION).await.unwrap();
     engine
 }
@@ -148,7 +148,7 @@ impl World {
         qiang_core::ports::Clock::now(&*self.clock)
     }
 
-    /// Decides claims in one call, or in one for each sale, and holds every answer against the book's.
+    /// Decides claims in one call, or one per sale, and compares each answer with the book's.
     async fn claims(&mut self, claims: &[Claim]) {
         self.turn += 1;
         let turn = self.turn % 2;
@@ -212,7 +212,7 @@ impl World {
         self.command(Command::Tick { events_max }).await;
     }
 
-    /// Has everything leave that is over, if it does.
+    /// Evicts all closed campaigns, if the history does that.
     async fn retire(&mut self) {
         let Some((ledger, _)) = &self.ledger else {
             return;
@@ -229,7 +229,7 @@ impl World {
         self.retired += retired.campaigns;
     }
 
-    /// Log and numbers of both are the same.
+    /// Asserts that log and counters of both are equal.
     async fn look(&self) {
         let engine = &self.nodes[self.turn % 2];
         let log = engine.read(PARTITION, 0, usize::MAX).await.unwrap();
@@ -249,15 +249,15 @@ impl World {
     }
 }
 
-/// A log, campaign by campaign. Which of two campaigns a tick comes to first is not said: claims on Redis note holds
-/// as due without the grace, until a tick has looked.
+/// A log, ordered by campaign. The order in which a tick processes two campaigns is undefined. Claims on Redis record
+/// holds as due without the grace, until a tick has checked them.
 fn by_campaign(mut log: Vec<Entry>) -> Vec<Entry> {
     log.sort_by_key(|entry| entry.campaign); // stable
     (1..).zip(&mut log).for_each(|(seq, entry)| entry.seq = seq);
     log
 }
 
-/// Histories of one run; `PROPTEST_CASES` asks for more.
+/// Histories of one run; `PROPTEST_CASES` overrides the number.
 fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
     asked.and_then(|cases| cases.parse().ok()).unwrap_or(64)
@@ -286,7 +286,7 @@ proptest! {
     }
 }
 
-/// How many campaigns have left in all histories.
+/// Number of evicted campaigns in all histories.
 static RETIRED: AtomicU64 = AtomicU64::new(0);
 
 fn run(transitions: Vec<Transition>, retires: bool) {
@@ -309,7 +309,7 @@ fn run(transitions: Vec<Transition>, retires: bool) {
     });
 }
 
-/// Histories are such that campaigns do leave, and come back: each is asked for after every step.
+/// Such histories do evict and reload campaigns: each campaign is read after every step.
 #[test]
 fn campaigns_leave_in_such_histories() {
     let open = |campaign| Transition::Open(campaign);

@@ -1,4 +1,4 @@
-//! The engine on one node: what its handles and tasks share.
+//! State of the engine on one node, shared by its handles and tasks.
 
 use std::{
     sync::{
@@ -34,10 +34,10 @@ use crate::{
     shards::transfer::Pulls,
 };
 
-/// Claims that may wait on one node; more are turned away as overload. A partition may have as many of them waiting as
-/// there is room for yet: one alone takes half of the room, and whatever others take, each leaves room for the next.
+/// Maximum claims that may wait on one node; more are refused as overload. A partition may have as many waiting claims
+/// as there is room left. So one partition alone uses half of the room, and always leaves room for the next.
 pub const QUEUED_MAX: usize = 131_072;
-/// How often claims that wait too long are looked for.
+/// Interval of checks for claims that have waited too long.
 pub(crate) const EXPIRE_EVERY: Duration = Duration::from_millis(50);
 
 /// The engine on one node.
@@ -48,25 +48,25 @@ pub(crate) struct Node {
     pub(crate) pulls: Pulls,
     pub(crate) recalls: Recalls,
     pub(crate) openings: Openings,
-    /// One connection a partition for reading the log.
+    /// One connection per partition for reading the log.
     pub(crate) readers: Vec<Mutex<CallConnection>>,
-    /// One a partition.
+    /// One per partition.
     batchers: Vec<ClaimBatcher>,
-    /// Whether nobody waited for each partition any more when it was looked at last.
+    /// Per partition, whether it was given up at the last check, so that claims do not wait for it.
     given_up: Vec<AtomicBool>,
-    /// One a partition.
+    /// One per partition.
     kept: Vec<KeptAnswers>,
-    /// One a partition.
+    /// One per partition.
     log_gaps: Vec<LogGapNote>,
-    /// One a partition.
+    /// One per partition.
     served: Vec<Served>,
-    /// Grants that the ledger has to confirm.
+    /// Grants that the ledger must confirm.
     pub(crate) unconfirmed: Unconfirmed,
-    /// Claims that wait in all batchers.
+    /// Number of claims that wait in all batchers.
     queued: AtomicUsize,
     stopping: AtomicBool,
     started: Instant,
-    /// Milliseconds since the start, as of the last look at the clock: see [`expire`](Self::expire).
+    /// Milliseconds since the start at the last read of the clock: see [`expire`](Self::expire).
     now_ms: AtomicU64,
 }
 
@@ -108,7 +108,7 @@ impl Node {
         }
     }
 
-    /// What this node has answered in a partition, and the ledger does not have yet.
+    /// Answers of this node in a partition that the ledger does not have yet.
     pub(crate) fn kept(&self, partition: PartitionId) -> &KeptAnswers {
         &self.kept[usize::from(partition.0)]
     }
@@ -118,12 +118,12 @@ impl Node {
         &self.log_gaps[usize::from(partition.0)]
     }
 
-    /// When this node has said last that it serves a partition.
+    /// Last record of this node that it serves a partition.
     pub(crate) fn served(&self, partition: PartitionId) -> &Served {
         &self.served[usize::from(partition.0)]
     }
 
-    /// Claims that wait.
+    /// Number of waiting claims.
     pub(crate) fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed) + self.rooms.len()
     }
@@ -132,8 +132,8 @@ impl Node {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Queues a claim for its partition, or refuses it at once: where nobody waits for the partition any more, where
-    /// too many wait, and after the close.
+    /// Queues a claim for its partition. Refuses it at once if the partition is given up, if too many claims wait, and
+    /// after the close.
     pub(crate) fn submit(&self, claim: Claim, answer: Answer<Claimed>) {
         let partition = self.partition_of(&claim);
         if self.given_up[usize::from(partition.0)].load(Ordering::Relaxed)
@@ -148,13 +148,13 @@ impl Node {
             admission: Admission::Asked,
             recalls: 0,
         };
-        // Those who wait for a place count as its partition's.
+        // Claims that wait for an admission permit count as its partition's.
         let room = QUEUED_MAX.saturating_sub(self.queued());
         let room = room.saturating_sub(self.rooms.waiting_for(partition));
         self.push(partition, pending, room);
     }
 
-    /// Those of a batch of one campaign's claims that may be decided now; the others wait.
+    /// Claims of a batch of one campaign that may be decided now; the others wait.
     pub(crate) fn admit(
         &self,
         meta: &Arc<CampaignMeta>,
@@ -175,20 +175,21 @@ impl Node {
             go.extend(self.rooms.enter((meta, home), ratio, asked));
         }
         if self.is_stopping() {
-            // Nobody looks after those who wait any more.
+            // No task serves waiting claims any longer.
             self.turn_away();
         }
         go
     }
 
-    /// Answers those who wait that the engine is shutting down.
+    /// Answers waiting claims with the error that the engine is shutting down.
     fn turn_away(&self) {
         for pending in self.rooms.empty() {
             pending.answer.send(Err(EngineError::Stopping));
         }
     }
 
-    /// Lets those in who waited and may go now, answers those whom the gate can answer, and asks for places for others.
+    /// Serves waiting claims: submits those with a permit, answers claims known to the gate, and leases permits
+    /// for the rest.
     pub(crate) fn look_after_waiting(self: &Arc<Self>) {
         for meta in self.rooms.waited_for() {
             let gate = |pending: &PendingClaim| self.gate.of_waiting(&pending.claim);
@@ -214,7 +215,7 @@ impl Node {
         }
     }
 
-    /// Leases a block of places for a sale that so many users are on their way to or wait for.
+    /// Leases a block of permits for a sale with `users` users in flight or waiting.
     async fn lease(self: Arc<Self>, meta: Arc<CampaignMeta>, users: usize) {
         let (home, asked_at) = (self.partitions.home(meta.id), Instant::now());
         let (node, lasts_ms) = (
@@ -235,7 +236,7 @@ impl Node {
         }
     }
 
-    /// Queues a claim again that was accepted before.
+    /// Queues an accepted claim again.
     pub(crate) fn resubmit(&self, pending: PendingClaim) {
         self.push(self.partition_of(&pending.claim), pending, usize::MAX);
     }
@@ -255,8 +256,7 @@ impl Node {
         }
     }
 
-    /// The next claims of a partition to decide, by campaign. None after the close. Those that are not sent any more
-    /// are not among them.
+    /// Next claims of a partition to decide, by campaign. `None` after the close. Stale claims are dropped.
     pub(crate) async fn next_batches(&self, partition: PartitionId) -> Option<Vec<Batch>> {
         loop {
             let mut batches = self.batchers[usize::from(partition.0)].take().await?;
@@ -271,7 +271,7 @@ impl Node {
         }
     }
 
-    /// Takes out claims that nobody waits for any more, and those that have waited too long, and answers these.
+    /// Removes abandoned claims, and late ones, which it answers with an error.
     pub(crate) fn drop_stale(&self, partition: PartitionId, batch: &mut Vec<PendingClaim>) {
         let before_ms = self.late_before_ms(partition);
         let is_stale = |pending: &mut PendingClaim| {
@@ -284,7 +284,7 @@ impl Node {
         }
     }
 
-    /// Looks at the clock, and answers claims that have waited too long, or that wait for a partition that is given up.
+    /// Reads the clock, and answers claims that have waited too long, or that wait for a partition that is given up.
     pub(crate) fn expire(&self) {
         let now_ms = self.started.elapsed().as_millis() as u64;
         self.now_ms.store(now_ms, Ordering::Relaxed);
@@ -306,35 +306,35 @@ impl Node {
         self.queued.fetch_sub(refused, Ordering::Relaxed);
     }
 
-    /// For how long a claim may still wait that was submitted then.
+    /// Time for which a claim may still wait that was submitted at `since_ms`.
     pub(crate) fn patience(&self, since_ms: u64) -> Duration {
         let waited_ms = self.now_ms.load(Ordering::Relaxed).saturating_sub(since_ms);
         let wait_max = self.partitions.options().try_for;
         wait_max.saturating_sub(Duration::from_millis(waited_ms))
     }
 
-    /// Claims that were submitted before this are not decided any more.
+    /// Claims that were submitted before this time are no longer decided.
     fn late_before_ms(&self, partition: PartitionId) -> u64 {
         if self.partitions.given_up(partition).is_some() {
             return u64::MAX;
         }
-        // A claim was submitted after the last look at the clock, and that much may be missing from its age.
+        // A claim may have been submitted just before the next read of the clock, so its age may be this much too high.
         let wait_max = self.partitions.options().try_for + EXPIRE_EVERY;
         let now_ms = self.now_ms.load(Ordering::Relaxed);
         now_ms.saturating_sub(wait_max.as_millis() as u64)
     }
 
-    /// Why not.
+    /// Error of a claim that is not decided.
     fn not_decided(&self, partition: PartitionId) -> EngineError {
         let wait_max_ms = self.partitions.options().try_for.as_millis();
         let given_up = self.partitions.given_up(partition);
         unavailable(given_up.unwrap_or_else(|| {
             let partition = partition.0;
-            format!("partition {partition} has not got to the claim in {wait_max_ms} ms")
+            format!("partition {partition} did not decide the claim within {wait_max_ms} ms")
         }))
     }
 
-    /// Takes no more claims; those that wait are still decided, but for those of campaigns that are not here.
+    /// Accepts no further claims. Waiting claims are still decided, except those of campaigns that Redis lacks.
     pub(crate) fn close(&self) {
         self.stopping.store(true, Ordering::Release);
         self.recalls.stop();
@@ -346,7 +346,7 @@ impl Node {
         }
     }
 
-    /// Answers what waits, when nobody decides it any more.
+    /// Answers waiting claims that no task decides any longer.
     pub(crate) fn abandon(&self) {
         self.turn_away();
         for partition in self.partitions.list() {
@@ -356,14 +356,14 @@ impl Node {
         }
     }
 
-    /// Something about a campaign has changed, units that came back for example: the gate forgets it, and those who
-    /// wait for it may go.
+    /// Makes the gate forget a campaign that has changed, for example by restocked units. Waiting claims are checked
+    /// again.
     pub(crate) fn invalidate(&self, campaign: CampaignId) {
         self.gate.invalidate(campaign);
         self.rooms.reopen(campaign);
     }
 
-    /// Calls a script that changes a campaign's part, and has the gate forget the campaign.
+    /// Calls a script that changes a shard, and makes the gate forget the campaign.
     pub(crate) async fn change(
         &self,
         partition: PartitionId,

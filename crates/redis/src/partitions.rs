@@ -1,4 +1,4 @@
-//! All partitions of an installation and where campaigns are, over the connections to them.
+//! Partitions of an installation, and the campaigns on them, over the connections to Redis.
 
 pub(crate) mod clock;
 pub(crate) mod log_gap;
@@ -30,9 +30,9 @@ use crate::{
     },
 };
 
-/// Campaigns that a node remembers; past that many, those are forgotten that nobody has asked for lately.
+/// Maximum campaigns that a node remembers. Past it, campaigns that were not requested recently are forgotten.
 const CAMPAIGNS_MAX: usize = 65_536;
-/// Takes a lease, or keeps it.
+/// Acquires or renews a lease.
 const LEAD: &str = "local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[1] then
   return 0
@@ -40,10 +40,10 @@ end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1";
 
-/// All partitions, as this node sees them, and the campaigns that they have.
+/// All partitions, as this node sees them, and their campaigns.
 pub(crate) struct Partitions {
     connections: Connections,
-    /// By number: each may be on a server of its own.
+    /// Clocks by partition number, because each partition may be on another server.
     clocks: Vec<RedisClock>,
     metas: RwLock<TwoGenerations<CampaignId, Arc<CampaignMeta>>>,
 }
@@ -57,7 +57,7 @@ impl Deref for Partitions {
 }
 
 impl Partitions {
-    /// Those of these connections.
+    /// Partitions of these connections.
     pub(crate) fn new(connections: Connections) -> Self {
         let given = &connections.options().clock;
         let clock = |_: &Arc<Partition>| RedisClock::new(given.clone());
@@ -68,30 +68,30 @@ impl Partitions {
         }
     }
 
-    /// The time of a partition's server, as far as this node knows it.
+    /// Clock of a partition's server, as far as this node knows it.
     pub(crate) fn clock(&self, partition: PartitionId) -> &RedisClock {
         &self.clocks[usize::from(partition.0)]
     }
 
-    /// The times of the partitions whose servers were asked for it lately.
+    /// Times of the partitions whose servers were asked recently.
     pub(crate) fn times(&self) -> impl Iterator<Item = (PartitionId, Timestamp)> {
         let clocks = (0..).map(PartitionId).zip(&self.clocks);
         clocks.filter_map(|(id, clock)| Some((id, clock.trusted_now()?)))
     }
 
-    /// Where a campaign is, or the first part of one that is spread.
+    /// Home partition of a campaign: the partition of its first shard.
     pub(crate) fn home(&self, campaign: CampaignId) -> PartitionId {
         home_of(campaign, self.options().partitions)
     }
 
-    /// The partition of a campaign's part.
+    /// Partition of a campaign's shard.
     pub(crate) fn of_part(&self, campaign: CampaignId, part: u16) -> PartitionId {
         let home = u32::from(self.home(campaign).0);
         let count = u32::from(self.options().partitions);
         PartitionId(((home + u32::from(part)) % count) as u16)
     }
 
-    /// The partitions that a campaign is on, its home first.
+    /// Partitions of a campaign, its home first.
     pub(crate) fn of_campaign(
         &self,
         meta: &CampaignMeta,
@@ -100,7 +100,7 @@ impl Partitions {
         (0..meta.parts).map(move |part| self.of_part(id, part))
     }
 
-    /// The partition that serves a user.
+    /// Partition that serves a user.
     pub(crate) fn of_user(&self, meta: &CampaignMeta, user: &UserId) -> PartitionId {
         if meta.parts == 1 {
             return self.home(meta.id);
@@ -108,13 +108,13 @@ impl Partitions {
         self.of_part(meta.id, part_of(user, meta.parts))
     }
 
-    /// The partition that issued an order.
+    /// Partition that issued an order.
     pub(crate) fn of_order(&self, meta: &CampaignMeta, number: u32) -> PartitionId {
         let part = number.saturating_sub(1) % u32::from(meta.parts.max(1));
         self.of_part(meta.id, part as u16)
     }
 
-    /// What this node remembers of a campaign.
+    /// Meta of a campaign that this node remembers.
     pub(crate) fn known_meta(&self, campaign: CampaignId) -> Option<Arc<CampaignMeta>> {
         let known = self.metas.read();
         let (meta, is_old) = known.find(&campaign)?;
@@ -126,7 +126,7 @@ impl Partitions {
         Some(meta)
     }
 
-    /// A campaign's meta, from memory or from its home; none if no engine has taken the campaign up.
+    /// Meta of a campaign, from memory or from its home. `None` if the home does not have the campaign.
     pub(crate) async fn meta(
         &self,
         campaign: CampaignId,
@@ -139,7 +139,7 @@ impl Partitions {
         self.learn(campaign, &values)
     }
 
-    /// Those of campaigns that this node does not remember, with one call to the home that they have in common.
+    /// Metas of campaigns that this node does not remember, with one call to their common home.
     pub(crate) async fn unknown_metas(
         &self,
         connection: &mut CallConnection,
@@ -164,7 +164,7 @@ impl Partitions {
         command
     }
 
-    /// Reads and remembers what a campaign's home says of it.
+    /// Reads a campaign's meta from its home's values, and remembers it.
     fn learn(
         &self,
         campaign: CampaignId,
@@ -180,12 +180,12 @@ impl Partitions {
         Ok(Some(meta))
     }
 
-    /// Notes what a campaign's home says of it.
+    /// Remembers a campaign's meta.
     pub(crate) fn remember(&self, meta: Arc<CampaignMeta>) {
         self.metas.write().insert(meta.id, meta);
     }
 
-    /// Notes the admission of a sale, as a reply to claims has named it.
+    /// Remembers the admission of a sale, as read from a reply to claims.
     pub(crate) fn note_admission(&self, meta: &CampaignMeta, admission: Option<AdmissionBound>) {
         if let Some(bound) = admission
             && bound.ratio() != meta.admission
@@ -197,7 +197,7 @@ impl Partitions {
         }
     }
 
-    /// Whether this process has a lease of a partition, from now on for so long. Another one may have it.
+    /// Acquires or renews a partition's lease of this length. False if another process has it.
     pub(crate) async fn leads(
         &self,
         partition: PartitionId,
@@ -211,7 +211,7 @@ impl Partitions {
         Ok(leads == 1)
     }
 
-    /// Whether a partition has a campaign, or a part of it.
+    /// Whether a partition has a campaign or one of its shards.
     pub(crate) async fn has_part(
         &self,
         campaign: CampaignId,
@@ -223,7 +223,7 @@ impl Partitions {
         Ok(exists > 0)
     }
 
-    /// The place of a partition's part among so many; none where it has none.
+    /// Number of shards, and index of this partition's shard. `None` if it has no shard.
     pub(crate) fn index_of(
         &self,
         partition: PartitionId,
@@ -235,15 +235,15 @@ impl Partitions {
         (index < parts).then_some((parts, index))
     }
 
-    /// Whether a partition has halted, because something is lost or by hand.
+    /// Whether a partition is halted, after a loss or by an operator.
     pub(crate) fn is_halted(&self, id: PartitionId) -> bool {
         matches!(self.state(id), PartitionState::Halted { .. })
     }
 
-    /// Stops granting on a partition by hand, on all nodes.
+    /// Halts a partition for an operator, on all nodes.
     ///
     /// # Errors
-    /// When Redis does not answer, or the partition has stopped already.
+    /// If Redis does not answer, or the partition is halted already.
     pub(crate) async fn halt(
         &self,
         id: PartitionId,
@@ -261,7 +261,7 @@ impl Partitions {
     }
 }
 
-/// The campaign of calls that are about none.
+/// Campaign id of calls that concern no campaign.
 pub(crate) fn nobody() -> CampaignId {
     let nobody = uuid::Builder::from_unix_timestamp_millis(0, &[0; 10]).into_uuid();
     CampaignId::new(nobody).expect("an id of the year 1970 is one")

@@ -1,8 +1,8 @@
-//! The lines of waiting rooms: a campaign's is in the campaign's partition, and each step is one script.
+//! Queues of waiting rooms. A campaign's queue is in the campaign's partition, and each step is one script.
 //!
-//! Those who come or look while a call is under way are put together into the next one. Nothing follows from a line but
-//! the order in which claims are put to the engine. So a line that a failover has cut off costs its last users their
-//! places, and they are told so; it grants nobody anything.
+//! Requests that arrive during a call form the next one. A queue only determines the order in which claims reach the
+//! engine. So if a failover cuts off a queue, its last users lose their entries and receive that answer; no grant
+//! depends on it.
 
 use std::{
     collections::BTreeMap,
@@ -32,18 +32,18 @@ pub(crate) const HEAD: &str = include_str!("lua/queue/head.lua");
 pub(crate) const RECORD: &str = include_str!("lua/queue/record.lua");
 pub(crate) const LINES: &str = include_str!("lua/queue/lines.lua");
 
-/// Users of one call.
+/// Maximum users of one call.
 const USERS_MAX: usize = 256;
-/// Users who wait for a call in one partition; more are turned away as overload.
+/// Maximum users that wait for a call in one partition; more are refused as overload.
 const QUEUED_MAX: usize = 16_384;
 
 pub(crate) type Standings = Result<Option<Standing>, EngineError>;
 
-/// What a user wants of a line.
+/// Request of a user to a queue.
 pub(crate) enum Wish {
-    /// A place, whose number the script gives, and how many there may be.
+    /// To enter, with the limits. The script assigns the number.
     Enter(Box<Place>, WaitingLimits),
-    /// To know.
+    /// To read the status.
     Look,
 }
 
@@ -55,15 +55,15 @@ struct Visitor {
     answer: oneshot::Sender<Standings>,
 }
 
-/// The lines of one partition.
+/// Queues of one partition.
 pub(crate) struct Lines {
     pub(crate) partition: PartitionId,
-    /// Those who wait for the next call.
+    /// Requests that wait for the next call.
     queued: Mutex<Vec<Visitor>>,
     connection: tokio::sync::Mutex<CallConnection>,
 }
 
-/// The lines of all partitions.
+/// Queues of all partitions.
 pub(crate) struct WaitingLines {
     partitions: Arc<Partitions>,
     lines: Vec<Arc<Lines>>,
@@ -91,7 +91,7 @@ impl WaitingLines {
         self.partitions.keys()
     }
 
-    /// A command about a line by a connection that nobody who comes waits for.
+    /// Sends a command about a queue on a connection that user requests do not wait for.
     pub(crate) async fn query<T: FromRedisValue>(
         &self,
         partition: PartitionId,
@@ -101,7 +101,7 @@ impl WaitingLines {
     }
 }
 
-/// The keys of a campaign's line, and one for each of these users.
+/// Keys of a campaign's queue, and one per user.
 pub(crate) fn keys_of<'a>(
     keys: &KeySpace,
     partition: PartitionId,
@@ -119,10 +119,10 @@ pub(crate) fn keys_of<'a>(
 }
 
 impl Lines {
-    /// Puts a visitor into the next call.
+    /// Adds a request to the next call.
     ///
     /// # Errors
-    /// Where too many wait for it.
+    /// If too many requests wait.
     pub(crate) fn push(
         &self,
         (campaign, user): (CampaignId, &UserId),
@@ -143,7 +143,7 @@ impl Lines {
         Ok(answered)
     }
 
-    /// Serves everybody who has gathered, `USERS_MAX` at a time and campaign by campaign.
+    /// Serves all waiting requests, `USERS_MAX` at a time and campaign by campaign.
     pub(crate) async fn serve(&self, partitions: &Partitions) {
         let mut connection = self.connection.lock().await;
         loop {
@@ -173,7 +173,7 @@ impl Lines {
                         Ok(all) => all.get(at).cloned().unwrap_or_else(|| Err(unreadable())),
                         Err(error) => Err(error.clone()),
                     };
-                    // Who has gone asks again.
+                    // A disconnected user retries.
                     let _ = visitor.answer.send(standing);
                 }
             }
@@ -222,8 +222,8 @@ impl Lines {
             true => connection.query_replicated(&command).await?,
             false => (connection.query(&command).await?, true),
         };
-        // A grant that a failover takes out of the line's results is decided again as the same grant. A refusal might
-        // become a grant, so it is not told before replicas have it.
+        // If a failover loses a grant among the queue's results, the claim is decided again as the same grant. A
+        // refusal might become a grant, so it is answered only after replicas have it.
         let refused = read_all(group, &replies).any(|standing| is_refusal(&standing));
         if waits && refused {
             (replies, confirmed) = connection.query_replicated(&command).await?;
@@ -233,24 +233,24 @@ impl Lines {
             if enough || !(enters || is_refusal(&standing)) {
                 return standing;
             }
-            let reason = "the replicas did not confirm the place, or what became of it, in time";
+            let reason = "the replicas did not confirm the queue entry or its result in time";
             Err(EngineError::uncertain(reason))
         });
         Ok(standings.collect())
     }
 }
 
-/// Those who have not waited for longer than a claim would; the others are turned away.
+/// Requests that have waited no longer than a claim may; the others are refused.
 fn in_time(mut group: Vec<Visitor>, patience: Duration) -> Vec<Visitor> {
     let is_late = |visitor: &mut Visitor| visitor.since.elapsed() > patience;
     for visitor in group.extract_if(.., is_late) {
-        // Who has gone asks again.
+        // A disconnected user retries.
         let _ = visitor.answer.send(Err(EngineError::Overloaded));
     }
     group
 }
 
-/// What the grants of a campaign ask for, where there are replicas that they may wait for.
+/// Ack level of a campaign's grants, if there are replicas that they may wait for.
 async fn asked_level(
     partitions: &Partitions,
     campaign: CampaignId,
@@ -260,7 +260,7 @@ async fn asked_level(
     }
     let meta = partitions.meta(campaign).await?;
     Ok(meta.map(|meta| match meta.ack {
-        // The ledger has no lines: replicas are the most that a place can be on.
+        // The ledger has no queues, so replicas are the highest level of an entry.
         AckLevel::Ledger => AckLevel::Replica,
         ack => ack,
     }))
@@ -288,7 +288,7 @@ fn read(visitor: &Visitor, reply: &str) -> Standings {
             let (first, place) = rest.split_once(' ').ok_or_else(unreadable)?;
             let place = Place::parse(visitor.campaign, visitor.user.clone(), place);
             let place = place.ok_or_else(unreadable)?;
-            // A place that the script has just given is for the same claim.
+            // A new entry always has the same claim.
             if let Wish::Enter(wanted, _) = &visitor.wish {
                 place.check_repeated(&wanted.claim)?;
             }

@@ -1,24 +1,23 @@
-//! Repair of a partition that has lost something: it is rebuilt from the ledger, the log that survived, what nodes have
-//! answered and keep, and Redis' own rows, and grants again under a new epoch.
+//! Repair of a partition after a loss. It rebuilds the partition from the ledger, the surviving log, answers that nodes
+//! keep, and Redis' own rows. Then the partition grants again under a new epoch.
 //!
-//! 1. One process takes the repair for itself (`repair_begin`), and those of all partitions that have lost parts of the
+//! 1. One process acquires the repair (`repair_begin`), together with those of all partitions that lost shards of the
 //!    same spread campaigns (`group.rs`). The partitions are halted, so nothing else is written. The ledger numbers the
-//!    attempt, and accepts no writes of earlier ones.
+//!    attempt, and refuses writes of earlier ones.
 //! 2. All nodes have put what they answered past the end of the log into `answers` (`offer.rs`), or have been silent
 //!    for longer than the grace.
-//! 3. What the log still has is settled. A ledger that is then behind what has left Redis was set back, and has as open
-//!    what was over: it is taken at its word only where an operator asks for the repair. The ledger writes the repair
-//!    down, and its position moves past everything that is lost: whoever still brings one of the lost entries finds it
+//! 3. The rest of the log is settled. If the ledger then lacks entries of evicted campaigns, it was set back, and has
+//!    finished campaigns as open. Such a ledger is accepted only if an operator requests the repair. The ledger records
+//!    the repair, and its position moves past everything that is lost: a lost entry that arrives later counts as
 //!    settled.
-//! 4. Every live campaign of the partition is read on both sides and united by [`qiang_core::reconcile`], and closed
-//!    ones with entries that the ledger does not have (`late_campaigns.rs`). The ledger writes down what is withheld
-//!    (`journal.rs`). Rows that Redis lacks are written, then the campaign's numbers, then entries that neither log nor
-//!    ledger has. What a part of a spread campaign has follows from what the others have (`parts.rs`, `spread.rs`).
-//!    A campaign that the ledger cannot read is taken out of service (`suspension.rs`).
-//! 5. `repair_end` makes a new epoch and ends the halt.
+//! 4. Each live campaign of the partition is read on both sides and united by [`qiang_core::reconcile`]. So are closed
+//!    ones with entries that the ledger lacks (`late_campaigns.rs`). The ledger records what is withheld
+//!    (`journal.rs`). Then Redis gets the rows that it lacks, the counters of the campaign, and the entries that
+//!    neither log nor ledger has. The content of a spread campaign's shard follows from the other shards (`parts.rs`,
+//!    `spread.rs`). A campaign that the ledger cannot read is taken out of service (`suspension.rs`).
+//! 5. `repair_end` starts a new epoch and ends the halt.
 //!
-//! Each step states what it wants to be so. A repair that breaks off is done again, by whoever comes next, from what is
-//! there then.
+//! Each step is idempotent. If a repair stops, the next process repeats it from the state that it finds.
 
 mod campaigns;
 mod damage;
@@ -63,30 +62,30 @@ use crate::{
     shards::snapshot::of_ledger,
 };
 
-/// Live campaigns that are read from the ledger at a time.
+/// Live campaigns per read from the ledger.
 const CAMPAIGNS_PAGE: u32 = 1_000;
 /// Entries that one call appends.
 const APPEND_MAX: usize = 500;
 
-/// What is known of a partition's loss, beside rows.
+/// Knowledge about a partition's loss, apart from rows.
 struct Evidence {
-    /// The log goes on behind this entry, and the ledger is there. Whoever appends holds it.
+    /// The log continues after this entry, and the ledger's position is there. Appending locks it.
     end: Mutex<Seq>,
-    /// By campaign.
+    /// Offered answers by campaign.
     kept: BTreeMap<CampaignId, Vec<Entry>>,
-    /// What was found when the repair began.
+    /// State recorded when the repair began.
     noted: Noted,
     journal: Journal,
-    /// What entries in quarantine change about sales.
+    /// Changes of sales by entries in quarantine.
     quarantined: stock::Changes,
-    /// Campaigns of which everything is written again.
+    /// Campaigns that are written again completely.
     damaged: BTreeSet<CampaignId>,
-    /// Closed campaigns that entries which the ledger does not have may be about.
+    /// Closed campaigns that may have entries which the ledger lacks.
     late: BTreeSet<CampaignId>,
     restoration: OrderRestoration,
     /// Campaigns that are taken out of service.
     suspended: BTreeSet<CampaignId>,
-    /// Whether others may be, and up to where the ledger is: no later entry is about any of them.
+    /// Whether further campaigns may be taken out of service, and the ledger's position: no later entry is about them.
     can_suspend: bool,
     position: Seq,
 }
@@ -96,8 +95,8 @@ impl RepairEngine for RedisEngine {
     fn release_kept(&self, settled: &[(PartitionId, Seq)]) {
         for partition in self.node.partitions.list() {
             let known = settled.iter().find(|(id, _)| *id == partition.id);
-            // A repair moves the ledger's position before it appends what it has restored: until that is settled too,
-            // the answers before it are kept.
+            // A repair moves the ledger's position before it appends restored entries. Until these are settled too,
+            // earlier answers are kept.
             let known = known.filter(|(_, seq)| *seq >= partition.began());
             if let (Some((_, seq)), Some(term)) = (known, partition.current_term()) {
                 self.node.kept(partition.id).release_in(&term, *seq);
@@ -139,7 +138,7 @@ impl RepairEngine for RedisEngine {
         };
         let repaired = self.repair_held(&held, ledger, at_once).await;
         if repaired.is_err() {
-            // Whoever comes next need not wait for this one.
+            // So that the next process need not wait until the lease expires.
             self.give_up(&held).await;
         }
         let mut reports = repaired?;
@@ -190,8 +189,8 @@ impl RepairEngine for RedisEngine {
 }
 
 impl RedisEngine {
-    /// Brings the ledger past everything that is lost, and gathers what else is known. Once the ledger's position is
-    /// there, nobody settles an entry of the lost ones any more that he has read before.
+    /// Moves the ledger past everything that is lost, and collects the other evidence. Once the ledger's position is
+    /// there, no process can settle a lost entry that it read before.
     async fn evidence(
         &self,
         held: &Held<'_>,
@@ -207,7 +206,7 @@ impl RedisEngine {
         let head = partitions.log_end(partition).await?;
         let settled = self.settle_rest(partition, ledger).await?;
         let before = rebuild.noted(loss).await?;
-        // An attempt before this one has moved both ends past everything.
+        // An earlier attempt has moved both ends past everything.
         let found = before.as_ref();
         let (log_end, in_ledger) = found.map_or((head, settled), |(it, _)| (it.head, it.settled));
         let late = self.late_campaigns(partition, (log_end, in_ledger)).await?;
@@ -259,7 +258,7 @@ impl RedisEngine {
         };
         let suspended = self.suspended(rebuild, ledger, &known).await?;
         let can_suspend = self.refusal(&known).is_none();
-        // Answers that were put into quarantine may have moved it.
+        // Quarantining answers may have moved the position.
         let settled = ledger.settled(partition).await.map_err(of_ledger)?;
         let end = head.max(settled).max(loss.to);
         let end = skip_to(ledger, attempt, end, Some(rebuild)).await?;
@@ -279,12 +278,12 @@ impl RedisEngine {
         })
     }
 
-    /// Refuses a ledger that was set back behind what has left the partition, and that the log cannot bring there: it
-    /// would have campaigns granted anew that were over, and nobody else knows what they had granted.
+    /// Refuses a ledger that was set back behind evicted campaigns, unless the log can bring it forward. It would
+    /// reopen finished campaigns, and no other source has their grants.
     ///
     /// The end of a halt raises `left` past the entries that its repair has appended. If these are deleted before they
-    /// are settled, the ledger cannot get there, though it was not set back. So the ledger's highest position is
-    /// enough: a campaign that leaves raises both.
+    /// are settled, the ledger cannot reach `left`, though it was not set back. So the ledger's highest position is
+    /// enough: an eviction raises both.
     async fn check_ledger(
         &self,
         partition: PartitionId,
@@ -300,15 +299,15 @@ impl RedisEngine {
         match left.filter(|left| settled < *left) {
             None => Ok(()),
             Some(left) => Err(unavailable(format!(
-                "the ledger has partition {} up to entry {settled}, and campaigns have left Redis with entries up to \
-                 {left}: restore a later ledger, or take this one at its word with qiang partition repair {}",
+                "the ledger has partition {} up to entry {settled}, and evicted campaigns have entries up to \
+                 {left}: restore a later ledger, or accept this one with qiang partition repair {}",
                 partition.0, partition.0
             ))),
         }
     }
 
-    /// Settles what the log still has behind the ledger's position, as far as it follows without a gap; returns the
-    /// position. Behind a gap, rows tell more than entries, where there are any (`campaigns.rs`).
+    /// Settles the log after the ledger's position up to the first gap, and returns the position. After a gap, rows are
+    /// better evidence than entries, if there are rows (`campaigns.rs`).
     async fn settle_rest(
         &self,
         partition: PartitionId,
@@ -336,14 +335,14 @@ impl RedisEngine {
     }
 }
 
-/// So far behind everything that is known a new epoch goes on: more than anybody can have read and not settled yet. A
-/// process that was stopped between the two may bring entries that nobody else has observed, and the ledger tells them
-/// from those of the new epoch by their places alone.
+/// Distance between everything known and the start of a new epoch: more entries than a process can have read and not
+/// settled yet. A process that was stopped in between may bring entries that no other process observed. The ledger
+/// distinguishes them from entries of the new epoch by position only.
 const EPOCH_GAP: Seq = 1 << 20;
 
-/// Moves the ledger's position forward over entries that are lost, and the [`EPOCH_GAP`]: none of them is settled from
-/// then on, whichever process still brings one. The position must not pass entries that another process has appended:
-/// the ledger accepts the last attempt alone, and a repairer also asks Redis whether the repair is its own.
+/// Moves the ledger's position over lost entries and the [`EPOCH_GAP`]. From then on no process can settle one of them.
+/// The position must not pass entries that another process has appended: the ledger accepts only the last attempt, and
+/// a repairer also checks in Redis that the repair is its own.
 async fn skip_to(
     ledger: &dyn Ledger,
     attempt: &RepairAttempt,
@@ -353,7 +352,7 @@ async fn skip_to(
     let partition = attempt.partition;
     let seq = seq.saturating_add(EPOCH_GAP);
     loop {
-        // Where another process has settled something since, it is tried again from there.
+        // If another process has settled something since, the move is repeated from there.
         let position = ledger.settled(partition).await.map_err(of_ledger)?;
         if position >= seq {
             return Ok(position);
@@ -366,7 +365,7 @@ async fn skip_to(
     }
 }
 
-/// Settles entries one by one, and quarantines those that the ledger refuses.
+/// Settles entries one by one, and quarantines each that the ledger refuses.
 async fn settle_singly(
     partition: PartitionId,
     ledger: &dyn Ledger,
@@ -386,8 +385,8 @@ async fn settle_singly(
     Ok(settled)
 }
 
-/// Takes out of a part that is brought back what repairs have withheld of it. Returns the numbers that none of them
-/// could name, if it is a lazy packet.
+/// Removes from a reloaded shard what repairs have withheld of it. For a lazy packet, returns the numbers that no
+/// repair could name.
 pub(crate) async fn withhold_again(
     ledger: &dyn Ledger,
     partition: PartitionId,

@@ -1,5 +1,5 @@
-//! What nodes give to a repair: when a partition has lost something, each puts what it has answered past the end of the
-//! log into the hash `answers`, chunk by chunk, and says there when that is all.
+//! Answers that nodes offer to a repair. After a loss, each node writes what it has answered past the end of the log to
+//! the hash `answers`, in chunks. The last chunk marks the offer as complete.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ use crate::{node::Node, partitions::Partitions};
 
 const OFFER: &str = include_str!("lua/repair_offer.lua");
 
-/// How often halted partitions are looked at.
+/// Interval of checks for halted partitions.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Entries that one call puts there.
+/// Entries that one call writes.
 const CHUNK: usize = 1_000;
 
-/// Fields of a partition that tell its loss.
+/// Fields of a partition that describe its loss.
 type LossFields = (
     Option<String>,
     Option<Seq>,
@@ -30,30 +30,29 @@ type LossFields = (
     Option<String>,
 );
 
-/// What a partition has lost, as its hash says.
+/// Loss of a partition, as its hash describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loss {
-    /// The first entry that is lost.
+    /// The first lost entry.
     pub(crate) from: Seq,
-    /// The last one that somebody has observed.
+    /// The last lost entry that a node has observed.
     pub(crate) to: Seq,
-    /// The epoch of the state; empty where it is gone.
+    /// Epoch of the state; empty if it is gone.
     pub(crate) epoch: String,
     /// Why the partition has halted.
     pub(crate) reason: String,
-    /// Nodes give what they have answered from this entry on: the first one that is lost, or that is missing from
-    /// the log.
+    /// Nodes offer what they have answered from this entry on: the first entry that is lost or that the log lacks.
     pub(crate) answers_from: Seq,
 }
 
 impl Loss {
-    /// Names the loss among those of the partition.
+    /// Name of the loss, unique among those of the partition.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.from, self.to)
     }
 }
 
-/// Offers this node's kept answers, for as long as the node runs.
+/// Offers this node's kept answers, as long as the node runs.
 pub(crate) async fn offer(node: Arc<Node>) {
     for attempt in 0.. {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -63,19 +62,19 @@ pub(crate) async fn offer(node: Arc<Node>) {
             }
             let id = partition.id;
             if let Err(error) = offer_once(&node, id, attempt).await {
-                tracing::debug!(partition = id.0, %error, "kept answers could not be offered");
+                tracing::debug!(partition = id.0, %error, "cannot offer kept answers");
             }
         }
     }
 }
 
-/// Offers what this node keeps for a partition, if that is not there. Attempts are numbered: what is left of an earlier
-/// one brings nothing.
+/// Offers what this node keeps for a partition, if the offer is absent. Attempts are numbered, so a late chunk of an
+/// earlier attempt has no effect.
 async fn offer_once(node: &Node, partition: PartitionId, attempt: u64) -> Result<(), EngineError> {
     let Some(loss) = node.partitions.loss(partition).await? else {
         return Ok(());
     };
-    // What was offered may be lost by a failover, too: Redis says whether it is there.
+    // A failover may lose an offer too, so Redis is asked whether it has it.
     let (keys, name) = (node.partitions.keys(), &node.partitions.context.node);
     let answers = keys.answers(partition);
     let mut offered = redis::cmd("HGET");
@@ -112,10 +111,10 @@ async fn offer_once(node: &Node, partition: PartitionId, attempt: u64) -> Result
     Ok(())
 }
 
-/// What a node says of its offer.
+/// Offer of one node.
 struct Offer<'a> {
     loss: &'a str,
-    /// From which entry on its answers are all there; none while chunks are to come.
+    /// First entry from which its answers are complete. `None` while chunks are missing.
     all_from: Option<Seq>,
 }
 
@@ -128,7 +127,7 @@ impl<'a> Offer<'a> {
         Some(Self { loss, all_from })
     }
 
-    /// Whether it is about this loss, or an earlier form of it that has grown since.
+    /// Whether it is about this loss, or about an earlier form of it that has grown since.
     fn is_about(&self, loss: &Loss) -> bool {
         if loss.answers_from < loss.from && self.loss == loss.name() {
             return true;
@@ -139,7 +138,7 @@ impl<'a> Offer<'a> {
 }
 
 impl Partitions {
-    /// What a partition has lost; none if nothing, or if it was halted by hand.
+    /// Loss of a partition. `None` if there is none, also after a halt by an operator that no repair follows.
     pub(crate) async fn loss(&self, partition: PartitionId) -> Result<Option<Loss>, EngineError> {
         let mut command = redis::cmd("HMGET");
         command.arg(self.keys().partition(partition));
@@ -160,7 +159,7 @@ impl Partitions {
         }))
     }
 
-    /// Whether every node that the partition knows has offered all that it has answered past the end of the log.
+    /// Whether each node known to the partition has offered all that it answered past the end of the log.
     pub(crate) async fn has_all_offers(
         &self,
         partition: PartitionId,
@@ -185,7 +184,7 @@ impl Partitions {
         Ok(offers.iter().all(has_offered))
     }
 
-    /// What nodes have offered of a loss.
+    /// Entries that nodes have offered for a loss.
     pub(crate) async fn kept(
         &self,
         partition: PartitionId,
@@ -217,7 +216,7 @@ impl Partitions {
         Ok(seq.unwrap_or(0))
     }
 
-    /// The time by which a partition's scripts judge.
+    /// Time by which a partition's scripts judge.
     pub(crate) async fn time(&self, partition: PartitionId) -> Result<Timestamp, EngineError> {
         if let Some(clock) = &self.options().clock {
             return Ok(clock.now());
@@ -227,10 +226,10 @@ impl Partitions {
         Ok(Timestamp::from_millis(1_000 * seconds + micros / 1_000))
     }
 
-    /// Over how many partitions a campaign is to be spread, as this node is configured.
+    /// Number of partitions over which a new campaign is spread, by this node's configuration.
     pub(crate) fn parts_for(&self, campaign: &Campaign) -> u16 {
         let options = self.options();
-        // The amounts of a lazy packet follow one from another: they cannot be drawn in two places.
+        // The amounts of a lazy packet depend on each other, so they cannot be drawn in two partitions.
         let is_lazy = campaign.rules.red_packet().is_some() && !has_fixed_shares(campaign);
         match !is_lazy && campaign.supply() >= u64::from(options.spread_from) {
             true => options.spread_over.min(options.partitions).max(1),

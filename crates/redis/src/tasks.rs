@@ -1,4 +1,4 @@
-//! What runs in the background on a node: invalidations, polls, and ticks.
+//! Background tasks of a node: invalidations, polls and ticks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,14 +16,14 @@ use crate::{
     partitions::ticking::{NOTED_EVERY, Ticking, Watched},
 };
 
-/// How often due holds and windows are looked for.
+/// Interval of ticks.
 const TICK_EVERY: Duration = Duration::from_millis(250);
-/// How often the Sentinels are asked which server is the primary.
+/// Interval at which the Sentinels are asked for the primary.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
-/// Events of one tick.
+/// Maximum events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
-/// Passes invalidations on to the gate. While there is no subscription, they may be lost.
+/// Passes invalidations to the gate. They may be lost while there is no subscription.
 pub(crate) async fn listen(node: Arc<Node>) {
     loop {
         let ended = subscribe(&node).await;
@@ -57,7 +57,7 @@ pub(crate) async fn poll(node: Arc<Node>) {
     }
 }
 
-/// Looks whether this process has not run for a moment.
+/// Detects pauses of this process.
 pub(crate) async fn beat(node: Arc<Node>) {
     loop {
         tokio::time::sleep(BEAT_EVERY).await;
@@ -65,7 +65,7 @@ pub(crate) async fn beat(node: Arc<Node>) {
     }
 }
 
-/// Tells a partition again and again that this node is there.
+/// Reports to a partition repeatedly that this node is present.
 pub(crate) async fn presence(node: Arc<Node>, id: PartitionId) {
     let partition = node.partitions.get(id);
     loop {
@@ -76,7 +76,7 @@ pub(crate) async fn presence(node: Arc<Node>, id: PartitionId) {
     }
 }
 
-/// Says of a partition again and again that this node serves it, however long a tick waits for others.
+/// Records repeatedly that this node serves a partition, independent of slow ticks.
 pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId) {
     let known = node.partitions.get(partition);
     let mut redis = Watched::begin();
@@ -86,7 +86,7 @@ pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId) {
             continue;
         }
         if let Err(error) = node.note_served_by(partition, &mut redis).await {
-            tracing::debug!(partition = partition.0, %error, "that it is served is not noted");
+            tracing::debug!(partition = partition.0, %error, "cannot record partition uptime");
         }
     }
 }
@@ -99,7 +99,8 @@ pub(crate) async fn follow(node: Arc<Node>) {
     }
 }
 
-/// Expires holds and ends windows of a partition when they are due. Every node does; a second one finds nothing to do.
+/// Expires holds and ends windows of a partition when they are due. Each node does this; a second tick finds nothing
+/// due.
 pub(crate) async fn tick(node: Arc<Node>, partition: PartitionId) {
     let known = node.partitions.get(partition);
     let mut ticking = Ticking::begin(None);
@@ -111,8 +112,8 @@ pub(crate) async fn tick(node: Arc<Node>, partition: PartitionId) {
         }
         let ticked = node.tick(partition, TICK_EVENTS_MAX, &mut ticking).await;
         if let Err(error) = ticked {
-            tracing::debug!(partition = partition.0, %error, "a tick has failed");
-            // One campaign may have failed. Where nothing is answered, no report is taken either.
+            tracing::debug!(partition = partition.0, %error, "tick failed");
+            // One campaign may have failed. If Redis does not answer at all, no payment report is accepted either.
             if node.now_ms(partition).await.is_err() {
                 ticking.since = None;
             }
@@ -120,7 +121,7 @@ pub(crate) async fn tick(node: Arc<Node>, partition: PartitionId) {
     }
 }
 
-/// Brings campaigns back that somebody asks for. Who has asked may give up meanwhile.
+/// Reloads requested campaigns. The caller may give up in the meantime.
 pub(crate) async fn recall(node: Arc<Node>) {
     let Some(mut asked) = node.recalls.take_asked() else {
         return;
@@ -133,7 +134,7 @@ pub(crate) async fn recall(node: Arc<Node>) {
     }
 }
 
-/// Lets those in who wait for a place, and answers them.
+/// Serves claims that wait for an admission permit.
 pub(crate) async fn admit(node: Arc<Node>) {
     loop {
         match node.rooms.len() {

@@ -1,4 +1,4 @@
-//! The `WaitingRoom` port on Redis.
+//! `WaitingRoom` port on Redis.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,18 +20,18 @@ use crate::{
 };
 
 impl RedisEngine {
-    /// Puts a visitor into the next call to the campaign's line.
+    /// Adds a request to the next call for the campaign's queue, and waits for its result.
     async fn visit(&self, campaign: CampaignId, user: &UserId, wish: Wish) -> Standings {
         if self.node.is_stopping() {
             return Err(EngineError::Stopping);
         }
         let lines = Arc::clone(self.lines.of(campaign));
         let answered = lines.push((campaign, user), wish)?;
-        // In a task of its own: it serves others as well, whose client has not gone.
+        // In a separate task, because it also serves requests of other clients, which are still connected.
         let partitions = Arc::clone(&self.node.partitions);
         self.runtime
             .spawn(async move { lines.serve(&partitions).await });
-        let lost = |_| Err(EngineError::uncertain("the line did not answer"));
+        let lost = |_| Err(EngineError::uncertain("the queue did not answer"));
         answered.await.unwrap_or_else(lost)
     }
 }

@@ -1,7 +1,7 @@
-//! Deciding claims: what has gathered goes to Redis, and each claim gets its answer.
+//! Decision of claims: sends waiting claims to Redis, and answers each of them.
 //!
-//! Claims of one campaign are decided with one call. So are those of several red packets that are not spread and ask
-//! for the same level, each packet by itself.
+//! Claims of one campaign are decided with one call. So are claims of several red packets that are not spread and
+//! request the same ack level. Each packet is decided independently.
 
 use std::sync::Arc;
 
@@ -33,17 +33,17 @@ use crate::{
     shards::transfer::Pulled,
 };
 
-/// Calls under way at a time for one partition: while one is decided, claims gather for the next.
+/// Maximum concurrent calls of one partition: during one call, claims gather for the next.
 pub(crate) const CALLS_MAX: usize = 2;
 
-/// Claims of one campaign that are sent.
+/// Claims of one campaign to send.
 struct Asked {
     meta: Arc<CampaignMeta>,
     claims: Vec<PendingClaim>,
 }
 
-/// Decides a partition's claims, one call after the other, until its batcher is closed and empty. `place` tells the
-/// partition's connections apart.
+/// Decides a partition's claims, one call after the other, until its batcher is closed and empty. `place` distinguishes
+/// the partition's connections.
 pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId, place: usize) {
     let mut connection = node.partitions.connection(partition, &place.to_string());
     while let Some(batches) = node.next_batches(partition).await {
@@ -51,7 +51,7 @@ pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId, place: usize)
     }
 }
 
-/// Decides claims of a partition. What this node does not know of their campaigns it asks first, with one call.
+/// Decides claims of a partition. First reads unknown metas of their campaigns, with one call.
 pub(crate) async fn decide(
     node: &Arc<Node>,
     connection: &mut CallConnection,
@@ -85,7 +85,7 @@ pub(crate) async fn decide(
     }
 }
 
-/// Claims of a campaign and what was found out about it, unless that answers them.
+/// Claims of a campaign with its meta; `None` if a missing meta decides how they are answered.
 fn with_meta(
     node: &Arc<Node>,
     batch: Batch,
@@ -128,7 +128,7 @@ async fn decide_known(
         if ack == AckLevel::Replica
             && let Some(reason) = node.partitions.lacks_replicas(partition).await
         {
-            // A grant that no replica can have is not made.
+            // A grant that no replica can receive is not made.
             answer_packets(asked, &unavailable(reason));
             continue;
         }
@@ -149,7 +149,7 @@ async fn decide_known(
     }
 }
 
-/// Answers those claims of a campaign that nothing is to be decided for.
+/// Answers claims that need no decision, and returns the others.
 fn prepare(
     node: &Arc<Node>,
     partition: PartitionId,
@@ -168,7 +168,7 @@ fn prepare(
         (here, elsewhere) = here.into_iter().partition(ours);
     }
     for pending in elsewhere {
-        // It was queued here before it was known that the campaign is spread.
+        // It was queued here before the node knew that the campaign is spread.
         node.resubmit(pending);
     }
     let (here, empty): (Vec<_>, Vec<_>) = here
@@ -208,7 +208,7 @@ async fn decide_one(
     }
 }
 
-/// Decides claims of several packets that ask for the same level, with one call.
+/// Decides claims of several packets that request the same ack level, with one call.
 async fn decide_packets(
     node: &Arc<Node>,
     connection: &mut CallConnection,
@@ -264,14 +264,14 @@ async fn decide_packets(
     }
 }
 
-/// Answers claims of all these campaigns that they could not be decided.
+/// Answers the claims of all these campaigns with an error.
 fn answer_packets(packets: Vec<Asked>, error: &EngineError) {
     for Asked { claims, .. } in packets {
         answer_all(claims, Err(error.clone()));
     }
 }
 
-/// Redis has refused one packet's claims.
+/// Error of one packet's claims, which Redis has refused.
 fn not_decided(reason: String) -> EngineError {
     match reason.contains("OOM command not allowed") {
         true => EngineError::Overloaded,
@@ -279,7 +279,7 @@ fn not_decided(reason: String) -> EngineError {
     }
 }
 
-/// Where Redis has no memory left, nothing was decided, and others may have more luck later.
+/// If Redis has no free memory, nothing was decided, and a later retry may succeed.
 fn overloaded(error: EngineError) -> EngineError {
     match error {
         EngineError::Unavailable { .. } if memory_full(&error).is_some() => EngineError::Overloaded,
@@ -294,7 +294,7 @@ fn is_plain(claims: &[PendingClaim]) -> bool {
     claims.iter().all(is_plain)
 }
 
-/// How many values stand for a claim in a call.
+/// Number of values per claim in a call.
 fn values(plain: bool) -> &'static str {
     if plain { "1" } else { "3" }
 }
@@ -310,7 +310,7 @@ fn write<'a>(command: &'a mut Cmd, claims: &[PendingClaim], plain: bool) -> &'a 
     command
 }
 
-/// Answers claims of one campaign by what Redis has replied of it, and keeps that.
+/// Answers claims of one campaign from Redis' reply, and keeps the reply.
 fn answer(
     node: &Arc<Node>,
     meta: &Arc<CampaignMeta>,
@@ -350,7 +350,7 @@ fn answer(
         granted |= outcome.grant().is_some();
         grants += u32::from(matches!(outcome, Outcome::Granted(_)));
         if matches!(outcome, Outcome::Granted(_)) && !is_new {
-            // Before anybody is told.
+            // Before the grant is answered.
             is_new = true;
             node.gate.invalidate(meta.id);
         }
@@ -376,8 +376,8 @@ fn answer(
     }
 }
 
-/// For claims that this part cannot serve: pulls units from other parts and queues the claims again, or answers that
-/// there are none anywhere.
+/// Pulls units from other shards for claims that this shard cannot serve, and queues the claims again. If no shard has
+/// units, answers "sold out".
 async fn pull(
     node: Arc<Node>,
     meta: Arc<CampaignMeta>,
@@ -417,8 +417,7 @@ fn answer_unknown(batch: Vec<PendingClaim>) {
 }
 
 fn answer_damaged(batch: Vec<PendingClaim>) {
-    let reason =
-        "the keys of the campaign in Redis do not belong together, and it cannot be rebuilt";
+    let reason = "the campaign's keys in Redis do not match, and it cannot be rebuilt";
     answer_all(batch, Err(unavailable(reason)));
 }
 

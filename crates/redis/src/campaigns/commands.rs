@@ -1,4 +1,4 @@
-//! Commands that are about a whole campaign or all of them: pause, resume, close, ticks, numbers, the probe.
+//! Commands on one campaign or all of them: pause, resume, close, stock, ticks, counters, probe.
 
 use std::time::Instant;
 
@@ -30,18 +30,19 @@ use crate::{
     },
 };
 
-/// Campaigns looked at by one tick of one partition.
+/// Campaigns that one read of due ones returns.
 const DUE_MAX: usize = 64;
-/// Holds that expire in one call of a tick: so long Redis does nothing else.
+/// Maximum holds that expire in one call of a tick; Redis does nothing else during the call.
 const EXPIRED_MAX: usize = 1_000;
-/// Calls of one tick for one campaign; others of the partition wait meanwhile.
+/// Maximum calls of one tick for one campaign; the partition's other campaigns wait during them.
 const TICK_CALLS_MAX: usize = 20;
-/// How often a close, or a sum over parts, is tried while units are moving between parts.
+/// Maximum attempts of a close, or of a sum over shards, while units move between shards.
 const MOVES_MAX: usize = 50;
-/// How often parts are brought back for one sum over them: they may leave again meanwhile.
+/// Maximum reloads of shards for one sum over them; they may be evicted again in between.
 const RECALLS_MAX: usize = 4;
 
-/// Converts the error of a later step of a command that has changed a part already: "nothing was decided" is not true.
+/// Converts the error of a later step of a command that has changed one shard already. After a change, "nothing was
+/// decided" would be false.
 pub(crate) fn after_an_effect(error: EngineError) -> EngineError {
     match error {
         EngineError::Overloaded
@@ -49,7 +50,7 @@ pub(crate) fn after_an_effect(error: EngineError) -> EngineError {
         | EngineError::Unavailable { .. }
         | EngineError::Stopping
         | EngineError::Refused(Refusal::UnknownCampaign) => {
-            EngineError::uncertain(format!("one part has changed, and then: {error}"))
+            EngineError::uncertain(format!("one shard has changed, then: {error}"))
         }
         other => other,
     }
@@ -106,8 +107,8 @@ impl Node {
         }
     }
 
-    /// Raises or lowers the stock of a sale in its first part; what that part lacks for it comes from the others first.
-    /// If a stock is expected, a sale with another one is not changed.
+    /// Changes the stock of a sale in its first shard. If that shard has too few units, it first gets units from the
+    /// others. With an expected stock, a sale with another stock does not change.
     async fn set_stock(
         &self,
         campaign: CampaignId,
@@ -117,16 +118,16 @@ impl Node {
         let meta = self.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
         if meta.parts > 1 {
-            // A part that is still to be opened gets its share of the stock that the campaign was made with.
+            // A shard that is not open yet gets its units from the stock with which the campaign was created.
             self.part_tallies(&meta).await?;
         }
         let home = self.partitions.home(campaign);
-        // Where there are replicas, they have it before anybody is told, whatever the campaign asks for.
+        // If there are replicas, they have the change before it is reported, at any level that the campaign requests.
         let ack = match self.partitions.options().replicas {
             0 => meta.ack,
             _ => AckLevel::Replica,
         };
-        // The stock for which all parts together had too few units, and how many they had.
+        // The stock for which all shards together had too few units, and the units they had.
         let mut dry = None;
         for _ in 0..MOVES_MAX {
             let reply = self
@@ -158,7 +159,7 @@ impl Node {
                     let words = text.split_once(' ').ok_or_else(unreadable)?;
                     let number = |word: &str| word.parse::<u64>().map_err(|_| unreadable());
                     let (units, before) = (number(words.0)?, number(words.1)?);
-                    // If the stock is another one by now, somebody else has taken units out meanwhile.
+                    // If the stock differs now, another command has removed units in between.
                     if let Some((_, remaining)) = dry.filter(|(stock, _)| *stock == before) {
                         let least = before.saturating_sub(remaining);
                         return Err(Refusal::StockGranted { least }.into());
@@ -187,7 +188,7 @@ impl Node {
     ) -> Result<Tally, EngineError> {
         let meta = self.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
-        // A part that fails keeps none of the others from being paused or closed.
+        // A shard that fails must not prevent the pause or close of the others.
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
         for partition in self.partitions.of_campaign(&meta) {
             parts.push(self.act_on_part(&meta, partition, action).await);
@@ -249,7 +250,7 @@ impl Node {
         self.tally_of_primaries(&meta).await
     }
 
-    /// The numbers of a campaign as its primaries have them.
+    /// Counters of a campaign on its primaries.
     pub(crate) async fn present_tally(
         &self,
         campaign: CampaignId,
@@ -261,7 +262,7 @@ impl Node {
     }
 
     async fn tally_of_primaries(&self, meta: &CampaignMeta) -> Result<Option<Tally>, EngineError> {
-        // Units that are moving are in no part: their transfers are finished until there are none.
+        // Moving units are in no shard. So pending transfers are completed until there are none.
         let mut parts = self.part_tallies(meta).await?;
         for _ in 0..MOVES_MAX {
             if meta.parts == 1 || !self.partitions.finish_transfers(meta).await? {
@@ -272,7 +273,7 @@ impl Node {
         Ok(tally::sum(&parts))
     }
 
-    /// Whether no part of a paused campaign grants.
+    /// Whether no shard of a paused campaign grants.
     pub(crate) async fn is_paused_throughout(
         &self,
         campaign: CampaignId,
@@ -285,7 +286,7 @@ impl Node {
         Ok(parts.iter().all(|part| is_over(part.tally.phase)))
     }
 
-    /// The numbers of every part, once those are back that have left.
+    /// Counters of each shard, after evicted shards are reloaded.
     pub(crate) async fn part_tallies(
         &self,
         meta: &CampaignMeta,
@@ -300,10 +301,10 @@ impl Node {
         parts
     }
 
-    /// Does what is due in a partition, where no report of a payment was taken before `since`: none means until now. A
-    /// clock that was set back takes it along; by one that has jumped far nothing is due, and nothing is said about who
-    /// serves. Tells whether there is more.
-    /// A campaign that fails holds up no other: the first error is returned at the end.
+    /// Performs what is due in a partition. No payment report was accepted before `since`; `None` sets it to now. A
+    /// clock that was set back lowers `since`. While the clock is distrusted after a far jump, nothing is due, and no
+    /// uptime is recorded. Returns whether more is due. A campaign that fails delays no other: the first error is
+    /// returned at the end.
     pub(crate) async fn tick(
         &self,
         partition: PartitionId,
@@ -315,13 +316,13 @@ impl Node {
         if self.partitions.options().clock.is_none() && ticking.holds(partition, now) {
             return Ok(false);
         }
-        // Tasks of their own say it again and again. A tick that is told to do what is due may be before them.
+        // Separate tasks record the uptime repeatedly, but a tick by command may run before them.
         self.note_served(partition).await?;
         let since = &mut ticking.since;
         let since = *since.insert(since.unwrap_or(now).min(now));
         let (mut more, mut passed_over, mut first) = (false, 0, None);
         loop {
-            // Those of which nothing was done stay due: they are passed over.
+            // Campaigns without progress stay due, so the next read skips them.
             let before = passed_over;
             let due = self.due(partition, now_ms, passed_over).await?;
             for campaign in &due {
@@ -346,7 +347,7 @@ impl Node {
         first.map_or(Ok(more), Err)
     }
 
-    /// The partition's time, in milliseconds.
+    /// Time of a partition, in milliseconds.
     pub(crate) async fn now_ms(&self, partition: PartitionId) -> Result<i64, EngineError> {
         if let Some(clock) = &self.partitions.options().clock {
             return Ok(clock.now().as_millis());
@@ -359,7 +360,7 @@ impl Node {
         Ok(now_ms)
     }
 
-    /// Campaigns of a partition for which something is due, but for the first ones.
+    /// Campaigns of a partition that are due, without the first `skip` ones.
     async fn due(
         &self,
         partition: PartitionId,
@@ -378,7 +379,7 @@ impl Node {
         Ok(due.iter().filter_map(|id| id.parse().ok()).collect())
     }
 
-    /// Does what is due for a campaign's part; whether there is more, and none where nobody knows the campaign.
+    /// Performs what is due for one shard. Returns whether more is due; `None` if the campaign is unknown.
     async fn tick_campaign(
         &self,
         partition: PartitionId,
@@ -386,9 +387,9 @@ impl Node {
         (events_max, since): (usize, Timestamp),
     ) -> Result<Option<bool>, EngineError> {
         let grace_ms = self.partitions.options().payment_grace.as_millis() as u64;
-        // The home may have left, while an order of this part was still held.
+        // The home shard may be evicted while an order of this shard is still held.
         let Some(meta) = self.meta_for((campaign, Need::Owed)).await? else {
-            // A part that is open before its home is: the campaign is not known yet.
+            // A shard that opened before its home: the campaign is not known yet.
             return Ok(None);
         };
         let mut left = events_max;
@@ -422,7 +423,7 @@ impl Node {
         Ok(Some(true))
     }
 
-    /// Takes a partition through a call that writes, without granting anything.
+    /// Tests a partition with a call that writes and grants nothing.
     pub(crate) async fn probe(&self, partition: PartitionId) -> Result<Probed, EngineError> {
         let options = self.partitions.options();
         let asks = match options.replicas {
@@ -433,7 +434,7 @@ impl Node {
             .partitions
             .call(partition, &PROBE, nobody(), Some(asks), &|command| command)
             .await;
-        // Payments, reads and the drain go on, and the drain makes room.
+        // Payments, reads and the drain still work, and the drain frees memory.
         if let Some(reason) = reply.as_ref().err().and_then(memory_full) {
             let reason = reason.to_owned();
             return Ok(Probed::Degraded { reason });

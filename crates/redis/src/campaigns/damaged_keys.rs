@@ -1,12 +1,12 @@
-//! Campaigns whose keys in Redis do not belong together: finds them, and has them rebuilt from the ledger.
+//! Campaigns with mismatched keys in Redis: finds them, and rebuilds them from the ledger.
 //!
 //! A key was deleted, has expired, was evicted or was overwritten. Scripts compare the counts in the campaign's hash
-//! with its other keys (`whole.lua`). Where these differ, they decide nothing and note the campaign in `damaged:ID`.
-//! The node that called takes the campaign's keys away and waits until the ledger has every entry that may be about
-//! it. Then it brings the campaign back like one that has left (`recall.rs`). Other campaigns are not affected.
+//! with its other keys (`whole.lua`). If these differ, they decide nothing and record the campaign in `damaged:ID`. The
+//! calling node removes the campaign's keys and waits until the ledger has each entry that may be about it. Then it
+//! reloads the campaign like an evicted one (`recall.rs`). Other campaigns are not affected.
 //!
-//! A part of a spread campaign follows from the other parts, and entries in quarantine are not in the ledger's rows. In
-//! these cases the partition halts with a loss of nothing, and the repair does the same (`repair/damage.rs`).
+//! A shard of a spread campaign depends on the other shards, and quarantined entries are not in the ledger's rows. In
+//! these cases the partition halts with an empty loss, and the repair rebuilds the campaign (`repair/damage.rs`).
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -26,24 +26,24 @@ use crate::{
     shards::snapshot::of_ledger,
 };
 
-/// The pause before the ledger's position is read again.
+/// Pause before the ledger's position is read again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Entries in quarantine that are read at a time.
+/// Quarantined entries per read.
 const QUARANTINE_PAGE: u32 = 1_000;
 
 /// State of a campaign's keys in one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keys {
-    /// Nothing is wrong with them.
+    /// They match.
     Whole,
-    /// Some do not belong to the others.
+    /// Some do not match the others.
     Damaged,
-    /// They are taken away. No entry behind this one is about the campaign.
+    /// They are removed. No later entry than this one is about the campaign.
     Gone(Seq),
 }
 
 impl Partitions {
-    /// Looks at a campaign's keys, and does this to damaged ones: `look`, `take` or `halt`, see `damage.lua`.
+    /// Checks a campaign's keys, and applies an action to damaged ones: `look`, `take` or `halt`, see `damage.lua`.
     async fn look_at_keys(
         &self,
         (partition, campaign): (PartitionId, CampaignId),
@@ -67,7 +67,7 @@ impl Partitions {
         }
     }
 
-    /// Whether a campaign's keys were damaged and are taken away.
+    /// Whether a campaign's keys were damaged and are removed.
     pub(crate) async fn are_gone(
         &self,
         partition: PartitionId,
@@ -82,12 +82,11 @@ impl Partitions {
 }
 
 impl Node {
-    /// Takes the keys of a campaign away if they are damaged, and waits until the ledger has all that may be about it.
-    /// Returns whether they are gone; `known` is what the ledger says of the home's part.
+    /// Removes the keys of a damaged campaign, and waits until the ledger has all entries that may be about it. Returns
+    /// whether they are gone. `known` is the home's shard in the ledger.
     ///
     /// # Errors
-    /// If the ledger does not have everything in time, or if the campaign must be rebuilt by a repair of its partition:
-    /// then that is halted.
+    /// If the ledger lacks entries for too long. If the campaign needs a repair of its partition, which is then halted.
     pub(crate) async fn take_damaged(
         &self,
         ledger: &dyn Ledger,
@@ -105,7 +104,7 @@ impl Node {
             let mut keys = match look("look").await {
                 Ok(Keys::Whole) => continue,
                 Ok(keys) => keys,
-                // Another part may be damaged, too: a repair needs all of them halted.
+                // Another shard may be damaged too, and a repair needs all of them halted.
                 Err(error) if parts > 1 => {
                     failed.get_or_insert(error);
                     continue;
@@ -120,7 +119,7 @@ impl Node {
                 return Err(self.halt_damaged(place, is_open).await);
             }
             if keys == Keys::Damaged {
-                // What the ledger lacks may be in these keys alone.
+                // Only these keys may have what the ledger lacks.
                 let end = self.partitions.log_end(partition).await?;
                 self.wait_settled(ledger, place, end).await?;
                 keys = look("take").await?;
@@ -130,12 +129,12 @@ impl Node {
                     partition = partition.0,
                     %campaign,
                     entry,
-                    "the keys of a campaign in Redis do not belong together; it is rebuilt from the ledger"
+                    "campaign keys in Redis do not match; the campaign is rebuilt from the ledger"
                 );
                 self.wait_settled(ledger, place, entry).await?;
                 if is_quarantined(ledger, place).await? {
                     return Err(unavailable(format!(
-                        "campaign {campaign} is gone from Redis, and the ledger has entries of it in quarantine: \
+                        "campaign {campaign} is gone from Redis, and has entries in quarantine: \
                          redrive them"
                     )));
                 }
@@ -145,11 +144,11 @@ impl Node {
         failed.map_or(Ok(are_gone), Err)
     }
 
-    /// Checks a part of a spread campaign that a repair of other parts reads. If it is damaged or gone, its partition
-    /// halts: it is repaired together with them.
+    /// Checks a shard that a repair of other shards reads. If it is damaged or gone, its partition halts, to be
+    /// repaired together with them.
     ///
     /// # Errors
-    /// If the part cannot be read, or its partition was halted.
+    /// If the shard cannot be read, or its partition was halted.
     pub(crate) async fn check_part(
         &self,
         ledger: &dyn Ledger,
@@ -169,16 +168,15 @@ impl Node {
         }
     }
 
-    /// Has a repair of the partition rebuild the campaign, if it is still damaged; returns what its claims are answered
-    /// until then.
+    /// Halts the partition for a repair of the campaign, if it is still damaged. Returns the error for its claims until
+    /// then.
     async fn halt_damaged(
         &self,
         (partition, campaign): (PartitionId, CampaignId),
         is_open: bool,
     ) -> EngineError {
-        let reason = format!(
-            "the keys of campaign {campaign} do not belong together: it is rebuilt from the ledger"
-        );
+        let reason =
+            format!("the keys of campaign {campaign} do not match: it is rebuilt from the ledger");
         let (place, halt) = ((partition, campaign), ("halt", reason.as_str()));
         match self.partitions.look_at_keys(place, is_open, halt).await {
             Ok(_) => {
@@ -208,7 +206,7 @@ impl Node {
         Ok(())
     }
 
-    /// What a campaign's home says of it; none where its hash is of another type, too: then it is brought back.
+    /// Meta of a campaign at its home. `None` also if its hash has another type: then it is reloaded.
     pub(crate) async fn readable_meta(
         &self,
         campaign: CampaignId,
@@ -220,12 +218,12 @@ impl Node {
     }
 }
 
-/// Whether a script has found keys of its campaign that do not belong together.
+/// Whether a script has found mismatched keys of its campaign.
 pub(crate) fn is_damaged(reply: &ScriptReply) -> bool {
     reply.status == "damaged"
 }
 
-/// Whether the ledger has entries of a campaign's part in quarantine.
+/// Whether the ledger has entries of a shard in quarantine.
 async fn is_quarantined(
     ledger: &dyn Ledger,
     (partition, campaign): (PartitionId, CampaignId),
@@ -234,7 +232,7 @@ async fn is_quarantined(
     Ok(campaigns.contains(&campaign))
 }
 
-/// Campaigns of which the ledger does not have all that it has passed.
+/// Campaigns with quarantined entries: the ledger's position has passed them, and its rows lack them.
 pub(crate) async fn quarantined(
     partition: PartitionId,
     ledger: &dyn Ledger,

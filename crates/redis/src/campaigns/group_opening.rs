@@ -1,5 +1,5 @@
-//! Taking campaigns up that are not spread, with few shares: one call does all of it, for as many as come at the same
-//! time. Each is taken up or refused by itself.
+//! Opening of campaigns that are not spread and have few shares: one call opens all that arrive together. Each is
+//! opened or refused independently.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::{
 };
 
 impl Node {
-    /// Takes a campaign up together with others. False where it has to go step by step: it is spread, has many shares,
-    /// or is none that is simply new.
+    /// Opens a campaign together with others. False if it must be opened step by step: it is spread, has many shares,
+    /// or may not be new.
     pub(crate) async fn open_together(&self, setup: &Setup) -> Result<bool, EngineError> {
         let campaign = &setup.campaign;
         if self.partitions.parts_for(campaign) > 1 || setup.shares.len() > CHUNK {
@@ -38,7 +38,7 @@ impl Node {
                 opened = &mut answered => break opened,
                 turn = line.turn.lock() => turn,
             };
-            // It was answered between the two, or it is among those that wait.
+            // Another caller may have answered it by now; otherwise it is among the waiting ones.
             match answered.try_recv() {
                 Err(TryRecvError::Empty) => {}
                 Ok(opened) => break Ok(opened),
@@ -59,7 +59,7 @@ impl Node {
         }
     }
 
-    /// What a call says of a campaign, and what this node knows of it from then on.
+    /// Request to open a campaign, and the meta that this node remembers once it is open.
     fn opening(
         &self,
         home: PartitionId,
@@ -108,7 +108,7 @@ impl Node {
         (opening, CampaignMeta::read(campaign.id, &values))
     }
 
-    /// Takes these up, and tells each what has become of it.
+    /// Opens these campaigns, and answers each request.
     async fn open_batch(&self, home: PartitionId, batch: Vec<Opening>) {
         let options = self.partitions.options();
         let waits = batch
@@ -149,7 +149,7 @@ impl Node {
     }
 }
 
-/// What a reply says of so many campaigns.
+/// Results in a reply about `count` campaigns.
 fn opened(reply: &ScriptReply, count: usize) -> Result<Vec<Opened>, EngineError> {
     let text = reply.text();
     let words = text.split(' ').map(|word| match word {
@@ -166,7 +166,7 @@ fn opened(reply: &ScriptReply, count: usize) -> Result<Vec<Opened>, EngineError>
 }
 
 fn given_up() -> EngineError {
-    EngineError::uncertain("the opening was given up")
+    EngineError::uncertain("the opening was abandoned")
 }
 
 #[cfg(all(test, feature = "servers"))]

@@ -1,8 +1,8 @@
-//! Taking a campaign up: warm-up of its shares, then the entry that opens it, part by part.
+//! Opening of campaigns: prefill of shares, then the entry that opens each shard.
 //!
-//! Every step may be repeated, by any node: shares are put in place by offset, and what is open stays as it is. The
-//! number of parts is written down before the first part opens, so that a node with another configuration that
-//! finishes the work spreads the campaign alike. The home part opens last: only then is the campaign known.
+//! Any node may repeat each step: shares are written by offset, and an open shard does not change. The number of shards
+//! is recorded before the first shard opens. So a node with another configuration that finishes the work uses the same
+//! number. The home shard opens last; only then is the campaign known.
 
 use std::time::Duration;
 
@@ -26,25 +26,25 @@ use qiang_core::{
 };
 use redis::Cmd;
 
-/// Shares put in place by one call.
+/// Shares written by one call.
 pub(crate) const CHUNK: usize = 1_000;
-/// How often a step is tried, as of a ledger that is settled further each time.
+/// Maximum attempts of a step. The ledger is settled further before each one.
 const ATTEMPTS_MAX: usize = 5;
-/// The pause before the ledger is asked again.
+/// Pause before the ledger is read again.
 const PAUSE: Duration = Duration::from_millis(50);
-/// After how many shares a sum of what is left is kept; as in the scripts.
+/// Number of shares per stored sum; as in the scripts.
 const SUM_EVERY: usize = 1_000;
 
 const LEDGER_BEHIND: &str =
-    "the ledger does not have all that has left Redis: the campaign may have been open";
+    "the ledger lacks entries of evicted campaigns: the campaign may have been open before";
 
-/// What one part gets of a campaign.
+/// Share of a campaign's supply and shares that one shard gets.
 pub(crate) struct Part {
     index: u16,
     parts: u16,
     pub(crate) supply: u64,
     pub(crate) funded_minor: i64,
-    /// Numbers and amounts of its shares, in the order in which they are handed out.
+    /// Numbers and amounts of its shares, in the order of grants.
     pub(crate) shares: Vec<(u32, i64)>,
 }
 
@@ -72,7 +72,7 @@ impl Part {
 }
 
 impl Node {
-    /// Takes a campaign up.
+    /// Opens a campaign.
     pub(crate) async fn open(&self, setup: &Setup) -> Result<(), EngineError> {
         if self.open_together(setup).await? {
             return Ok(());
@@ -81,7 +81,7 @@ impl Node {
         let Some(parts) = self.plan(setup).await? else {
             return Ok(());
         };
-        // The home part, which is the first, comes last.
+        // The home shard is the first one, and opens last.
         for index in (0..parts).rev() {
             let part = Part::of(setup, index, parts);
             self.open_part(self.partitions.of_part(id, index), setup, &part)
@@ -90,10 +90,11 @@ impl Node {
         self.partitions.meta(id).await.map(drop)
     }
 
-    /// Over how many partitions the campaign is spread, as the first node to open it has decided; none if it has left.
+    /// Number of partitions over which the campaign is spread, decided by the first node that opens it. `None` if the
+    /// campaign was evicted.
     ///
-    /// This is asked of the home before anything is opened: what has left there may never have been in the other
-    /// partitions over which it would be spread today, and they would take it for new.
+    /// The home is asked before a shard opens. A campaign that was evicted there may never have been in the other
+    /// partitions that today's configuration uses. They would accept it as new.
     async fn plan(&self, setup: &Setup) -> Result<Option<u16>, EngineError> {
         let (id, parts) = (
             setup.campaign.id,
@@ -108,20 +109,20 @@ impl Node {
                 setup,
                 &mut unopened,
                 &|command, unopened| {
-                    // Some parts may be open already, and Redis may have lost the plan.
+                    // Some shards may be open already, and Redis may have lost the plan.
                     command.arg(unopened.parts.unwrap_or(parts));
                 },
             )
             .await?;
         match planned.map(|reply| reply.text().parse().ok()) {
             Some(Some(parts)) => Ok(Some(parts)),
-            // It is here.
+            // Redis has the campaign.
             Some(None) => Ok(self.partitions.meta(id).await?.map(|meta| meta.parts)),
             None => Ok(None),
         }
     }
 
-    /// Opens a part, unless it has been open, and is over for so long that it has left.
+    /// Opens a shard, unless it was open before, closed and evicted.
     async fn open_part(
         &self,
         partition: PartitionId,
@@ -167,8 +168,8 @@ impl Node {
         .map(drop)
     }
 
-    /// One step of opening; none if the campaign has left. Where it may have, that is asked of the ledger, and the step
-    /// is done again; another campaign may leave meanwhile, and the ledger has to be asked once more.
+    /// Runs one step of opening. `None` if the campaign was evicted. If Redis cannot exclude that, the ledger is read
+    /// and the step repeated. If another campaign is evicted in the meantime, the ledger is read once more.
     async fn step(
         &self,
         partition: PartitionId,
@@ -181,7 +182,7 @@ impl Node {
         let created_ms = setup.campaign.created_at.as_millis();
         for attempt in 0..ATTEMPTS_MAX {
             if attempt > 1 {
-                // The ledger was asked, and has not had enough.
+                // The ledger was read before, and lacked entries.
                 tokio::time::sleep(PAUSE).await;
             }
             let known = *unopened;
@@ -198,7 +199,7 @@ impl Node {
             }
             if reply.status != "left" {
                 let (name, status) = (script.name, &reply.status);
-                let reason = format!("{name} was answered {status} {}", reply.text());
+                let reason = format!("{name} replied {status} {}", reply.text());
                 return Err(unavailable(reason));
             }
             match self.unopened(partition, setup.campaign.id).await? {
@@ -210,7 +211,7 @@ impl Node {
     }
 }
 
-/// How many of a campaign's units a part of this place among so many gets when it opens.
+/// Units that the shard at `index` of `parts` gets when the campaign opens.
 pub(crate) fn first_of(supply: u64, parts: u16, index: u16) -> u64 {
     let parts = u64::from(parts);
     supply / parts + u64::from(u64::from(index) < supply % parts)
@@ -230,8 +231,8 @@ pub(crate) fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
     sums
 }
 
-/// The fields of a campaign's hash when it opens, for the part of this place among so many. Redis finds a field of so
-/// small a hash by going through it from the start, so those come first that every batch of claims reads or writes.
+/// Fields of a campaign's hash when one of its shards opens. Redis finds a field of a hash this small by a scan from
+/// the start. So the fields that each batch of claims reads or writes come first.
 pub(crate) fn fields_of(
     (campaign, origin): (&Campaign, Timestamp),
     (parts, index): (u16, u16),
@@ -284,7 +285,7 @@ pub(crate) fn fields_of(
         ("refunded", "0".to_owned()),
     ]);
     if parts > 1 && index == 0 {
-        // Its units move between parts: the first one knows how many there are, see set_stock.lua.
+        // Its units move between shards, so the first shard has the number of all: see set_stock.lua.
         fields.push(("stock", campaign.supply().to_string()));
     }
     fields

@@ -73,7 +73,7 @@ impl Node {
         self.give_back(order, &RETURN_ORDER, step).await
     }
 
-    /// Makes a step by which an order's units come back.
+    /// Performs a step that restocks an order's units.
     async fn give_back(
         &self,
         order: OrderId,
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// The order's campaign, and the partition that issued it; none where the campaign is unknown.
+    /// The order's campaign, and the partition that issued it; `None` if the campaign is unknown.
     async fn issuer(
         &self,
         order: OrderId,
@@ -138,7 +138,7 @@ impl Node {
     }
 }
 
-/// Why a step of an order was refused.
+/// Reason why a step of an order was refused.
 fn refusal(text: &str, step: OrderStep) -> Option<Refusal> {
     if text == "key" {
         return Some(Refusal::KeyReused);

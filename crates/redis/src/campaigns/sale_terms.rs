@@ -1,9 +1,9 @@
-//! Window, limit, price and admission of a sale that is not over: changed in its first part, which the others of a
-//! spread sale follow.
+//! Window, limit, price and admission of a sale that has not ended. They change in its first shard, and the other
+//! shards follow.
 //!
-//! The first part decides and gives the change a revision, the place of its entry in that part's log: no later one is
-//! lower, also behind a repair. The node that asked takes the terms to the other parts, which go by the highest
-//! revision that they have seen. If the node dies in between, a tick of the first part does the same.
+//! The first shard decides. The revision of a change is the position of its entry in that shard's log, so later
+//! revisions are higher, even after a repair. The calling node copies the terms to the other shards, which use the
+//! highest revision that they have seen. If the node dies in between, a tick of the first shard does the same.
 
 use crate::connection::{Arguments, ScriptReply, unreadable};
 use futures_util::future::join_all;
@@ -31,14 +31,14 @@ use crate::{
     shards::tally::{self, PartTally},
 };
 
-/// The argument of a script; empty if the admission stays.
+/// Argument of a script; empty if the admission does not change.
 fn percent(admission: Option<AdmissionBound>) -> String {
     admission.map_or_else(String::new, |bound| bound.percent().to_string())
 }
 
 impl Node {
-    /// Changes the terms of a sale in its first part, and has the others follow. If terms are expected, a sale with
-    /// others is not changed.
+    /// Changes the terms of a sale in its first shard, and makes the others follow. With expected terms, a sale with
+    /// other terms does not change.
     pub(crate) async fn set_terms(
         &self,
         campaign: CampaignId,
@@ -48,7 +48,7 @@ impl Node {
         let meta = self.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
         if meta.parts > 1 {
-            // A part that is still to be opened gets the terms that the campaign was made with.
+            // A shard that is not open yet gets the terms with which the campaign was created.
             self.part_tallies(&meta).await?;
         }
         let decide = || self.decide_terms(&meta, (change, expected), None);
@@ -78,7 +78,7 @@ impl Node {
         tally.ok_or_else(|| after_an_effect(Refusal::UnknownCampaign.into()))
     }
 
-    /// Has all parts of a spread sale go by the terms of its first part.
+    /// Copies the terms of the first shard to all shards of a spread sale.
     pub(crate) async fn follow_terms(&self, meta: &CampaignMeta) -> Result<(), EngineError> {
         let nothing = TermsChange::default();
         let reply = self.decide_terms(meta, (&nothing, None), None).await?;
@@ -87,7 +87,7 @@ impl Node {
         let home = self.partitions.home(meta.id);
         let others = self.partitions.of_campaign(meta);
         let others = others.filter(|partition| *partition != home);
-        // One that does not answer keeps none of the others from it.
+        // An unreachable shard does not delay the others.
         let followed = join_all(others.map(|other| self.follow(meta, other, &first))).await;
         followed.into_iter().collect::<Result<(), _>>()?;
         let done = Some(first.revision);
@@ -112,7 +112,7 @@ impl Node {
                 .arg(terms.unit_price_minor)
                 .arg(terms.admission.percent())
         };
-        // It may have closed, and left, before it has followed.
+        // The shard may have closed and been evicted before it follows.
         let follow = || {
             let partitions = &self.partitions;
             partitions.change(part, &FOLLOW_TERMS, campaign, arguments)
@@ -123,13 +123,13 @@ impl Node {
         let phase = PartTally::parse(&text).map(|part| part.tally.phase);
         if phase == Some(Phase::Closed) && first.tally.phase != Phase::Closed {
             let (campaign, partition) = (meta.id, part.0);
-            tracing::warn!(%campaign, partition, "a part of a sale had closed before its terms were changed");
+            tracing::warn!(%campaign, partition, "a shard of a sale closed before its terms changed");
         }
         Ok(())
     }
 
-    /// Changes terms in the first part, if that has the terms that are expected. `followed` is the revision that all
-    /// parts have followed.
+    /// Changes terms in the first shard, if it has the expected terms. `followed` is the revision that all shards have
+    /// followed.
     async fn decide_terms(
         &self,
         meta: &CampaignMeta,
@@ -170,8 +170,8 @@ impl Node {
         Ok(reply)
     }
 
-    /// Keeps the terms that are in force, also where the replicas do not confirm them: users are granted by them, and a
-    /// repair that knew of these grants alone would take some for more than the limit.
+    /// Keeps the present terms, even if replicas do not confirm them, because users receive grants under them. A repair
+    /// that knew only these grants could find some above the limit.
     fn keep_terms(&self, meta: &CampaignMeta, reply: &ScriptReply) {
         let part = reply.is_ok().then(|| PartTally::parse(&reply.text()));
         let Some((revision, Some(terms))) = part
@@ -186,7 +186,7 @@ impl Node {
         self.kept(home).keep_step(meta, event);
     }
 
-    /// Where there are replicas, they have it before anybody is told, whatever the campaign asks for.
+    /// If there are replicas, they have the change before it is answered, at any level that the campaign requests.
     fn terms_ack(&self, meta: &CampaignMeta) -> AckLevel {
         match self.partitions.options().replicas {
             0 => meta.ack,

@@ -1,4 +1,4 @@
-//! What a ledger says of a campaign that is to be opened: see `lua/reject_reopen.lua`.
+//! Ledger state of a campaign that is to open: see `lua/reject_reopen.lua`.
 
 use qiang_core::{
     campaign::Phase,
@@ -9,24 +9,24 @@ use qiang_core::{
 
 use crate::{node::Node, shards::snapshot::of_ledger};
 
-/// That a ledger does not have a campaign's part as open.
+/// Result: the ledger does not have a shard as opened.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Unopened {
-    /// Up to which entry; 0 where it was not asked.
+    /// Entry up to which that is known; 0 if the ledger was not read.
     pub(crate) upto: Seq,
-    /// Over how many partitions the campaign is spread, if other parts are open.
+    /// Number of shards, if other shards are open.
     pub(crate) parts: Option<u16>,
 }
 
 impl Node {
-    /// What the ledger knows of a campaign's part that it does not have as open; none where it has been.
+    /// Reads a shard that the ledger does not have as opened; `None` if it was opened.
     pub(crate) async fn unopened(
         &self,
         partition: PartitionId,
         campaign: CampaignId,
     ) -> Result<Option<Unopened>, EngineError> {
         let Some(ledger) = self.recalls.ledger() else {
-            // Nothing ever leaves.
+            // Without a ledger, no campaign is ever evicted.
             let (upto, parts) = (Seq::MAX, None);
             return Ok(Some(Unopened { upto, parts }));
         };
@@ -35,7 +35,7 @@ impl Node {
         let Some(known) = known.map_err(of_ledger)? else {
             return Ok(Some(Unopened { upto, parts: None }));
         };
-        // One that is over has no parts that are still to be opened, whatever it would be spread over today.
+        // A closed campaign has no shards left to open, even if a new one would have more.
         let is_unopened = known.phase == Phase::Draft && known.record.phase != Phase::Closed;
         let parts = (known.parts > 1).then_some(known.parts);
         Ok(is_unopened.then_some(Unopened { upto, parts }))

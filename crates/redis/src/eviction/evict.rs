@@ -1,4 +1,4 @@
-//! Closed campaigns leave Redis once the ledger has everything of them and they were kept for a while.
+//! Eviction of closed campaigns from Redis, once the ledger has all of their entries and their retention has ended.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -16,13 +16,13 @@ use crate::{
     shards::snapshot::of_ledger,
 };
 
-/// Campaigns of a partition that are looked at by one step.
+/// Maximum campaigns of a partition checked by one step.
 const SLICE: usize = 256;
-/// So many of them at a time.
+/// Campaigns checked at a time.
 const AT_A_TIME: usize = 8;
-/// When one is looked at again that cannot go.
+/// Delay until a campaign that must stay is checked again.
 const AGAIN_MS: i64 = 60_000;
-/// The same where the ledger has it in a way that cannot be read.
+/// Delay if the ledger cannot read the campaign.
 const DAMAGED_AGAIN_MS: i64 = 86_400_000;
 /// Rows that are read from the ledger at a time.
 const ROWS_PAGE: u32 = 10_000;
@@ -87,7 +87,7 @@ impl RetireEngine for RedisEngine {
             campaigns: 0,
             more: due.len() >= SLICE,
         };
-        // What cannot be read of one campaign holds up no other: the first error is returned at the end.
+        // A campaign that cannot be read delays no other: the first error is returned at the end.
         let mut first = None;
         while let Some(looked) = looks.next().await {
             match looked {
@@ -117,7 +117,7 @@ impl RedisEngine {
         let known = match closed_part(ledger, (partition, campaign), place).await {
             Ok(known) => known.filter(|_| !quarantined.contains(&campaign)),
             Err(error) => {
-                // Otherwise it would be the first one of the next step again.
+                // Otherwise the next step would read it first again.
                 let is_damaged = matches!(error, LedgerError::Damaged { .. });
                 let at_ms = if is_damaged {
                     due_ms + DAMAGED_AGAIN_MS
@@ -129,7 +129,7 @@ impl RedisEngine {
                         partition = partition.0,
                         %campaign,
                         %error,
-                        "the ledger has a campaign that is over in a way that cannot be read: it stays in Redis"
+                        "the ledger cannot read a closed campaign; it stays in Redis"
                     );
                 }
                 self.look_later(partition, campaign, at_ms).await?;
@@ -153,15 +153,15 @@ impl RedisEngine {
             tracing::error!(
                 partition = partition.0,
                 %campaign,
-                "the ledger does not have all that Redis has of a campaign that is over: it stays in Redis"
+                "the ledger lacks data of a closed campaign; it stays in Redis"
             );
         }
         Ok(reply.is_ok())
     }
 
-    /// Whether a campaign's part stays for now, by what is read without the ledger: an order of it is held; or it is
-    /// the first part, and another one is here. The first one leaves last, because what the campaign is stands there,
-    /// and a tick needs it as long as a hold of any part may expire.
+    /// Whether a shard must stay, as far as Redis alone shows: one of its orders is held; or it is the first shard, and
+    /// another one is here. The first shard is evicted last. It has the campaign's meta, which ticks need as long as a
+    /// hold of any shard may expire.
     async fn is_waited_for(
         &self,
         partition: PartitionId,
@@ -181,7 +181,7 @@ impl RedisEngine {
         let is_first = partitions.home(campaign) == partition;
         for part in 1..parts.filter(|_| is_first).unwrap_or(1) {
             let other = partitions.of_part(campaign, part);
-            // What one has that does not answer is not known.
+            // The content of an unreachable shard is unknown.
             let is_open = partitions.get(other).is_open();
             if !is_open || partitions.has_part(campaign, other).await? {
                 return Ok(true);
@@ -205,7 +205,7 @@ impl RedisEngine {
     }
 }
 
-/// What Redis must have of a part, if the ledger can say it.
+/// Counters that Redis must have for a shard, if the ledger can compute them.
 fn numbers_of(known: &SettledPart) -> String {
     let record = &known.record;
     match known.parts {
@@ -217,9 +217,9 @@ fn numbers_of(known: &SettledPart) -> String {
     }
 }
 
-/// A part of a campaign that the ledger has as closed, with the number of its orders if that is a sale: fewer than
-/// Redis has numbered where a repair could not say whose one was. None while another part is not closed: units may come
-/// back to this one from there. `place` is that of the part among so many.
+/// A closed shard in the ledger, with the number of its orders if it is a sale. They may be fewer than Redis has
+/// numbered, if a repair could not name a user. `None` while another shard is not closed, because units may return from
+/// there. `place` maps the number of shards to this shard's place.
 async fn closed_part(
     ledger: &dyn Ledger,
     (partition, campaign): (PartitionId, CampaignId),

@@ -1,9 +1,9 @@
-//! Campaigns that have left Redis come back from the ledger when somebody asks for one. So do those whose keys were
-//! damaged (`damage.rs`).
+//! Reload of campaigns from the ledger: evicted ones when a caller needs them, and those whose keys were damaged
+//! (`damage.rs`).
 //!
-//! The rows come first, in as many calls as they need, and nobody finds anything under them. The hash comes last, and
-//! only where all of them are in place. So a node that dies in between leaves nothing that counts, and what it leaves
-//! goes with the next campaigns that leave. Two nodes that bring the same campaign back write the same rows.
+//! The rows come first, in as many calls as they need, and no script finds them. The hash comes last, and only once all
+//! rows are in place. So a node that dies in between leaves nothing visible, and its rows are removed by a later
+//! eviction. Two nodes that reload the same campaign write the same rows.
 
 mod rows;
 
@@ -32,36 +32,37 @@ use crate::{
     shards::snapshot::{SettledSnapshot, of_ledger, settled_rows},
 };
 
-/// How often one is begun again because somebody else was faster.
+/// Maximum attempts of a reload that other processes interrupt.
 const ATTEMPTS_MAX: usize = 5;
-/// The pause between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often claims are submitted again because their campaign was brought back.
+/// Maximum times that a claim is submitted again because its campaign was reloaded.
 const RESUBMITS_MAX: u8 = 20;
 
-/// What an attempt came to.
+/// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
-    /// It is there.
+    /// Redis has the campaign.
     There,
-    /// Some of what was missing is there, and the next part is as below.
+    /// Some missing shards are reloaded; the next shard failed as in `Again`.
     Further,
-    /// Somebody else has changed something meanwhile, or the ledger is behind.
+    /// Another process changed something in between, or the ledger lags.
     Again,
 }
 
-/// What a ledger says of parts that are not here.
+/// Ledger state of the shards that Redis lacks.
 enum SettledParts {
-    /// It has all there is of them; each with up to where it was settled before that was read.
+    /// The ledger has all entries of them. Each shard is given with the entry up to which the ledger was settled before
+    /// the read.
     Missing(Vec<(PartitionId, Seq, SettledPart)>),
-    /// It is behind what has left.
+    /// The ledger lags behind what was evicted.
     Behind,
-    /// One of them is open, and its keys were not taken away.
+    /// One of them is open, and its keys were not removed.
     Open,
 }
 
 impl Node {
-    /// A campaign's meta, once it is brought back if it has left; none if no engine has ever taken it up.
+    /// Meta of a campaign, which is reloaded if it was evicted. `None` if no engine ever opened it.
     pub(crate) async fn meta(
         &self,
         campaign: CampaignId,
@@ -69,7 +70,7 @@ impl Node {
         self.meta_for((campaign, Need::Any)).await
     }
 
-    /// The same for what it is needed for.
+    /// As [`meta`](Self::meta), with the purpose of the reload.
     pub(crate) async fn meta_for(
         &self,
         wanted: Wanted,
@@ -81,8 +82,8 @@ impl Node {
         self.partitions.meta(wanted.0).await
     }
 
-    /// Has claims decided of a campaign that Redis does not have: once it is back, if it has left. Others are answered
-    /// by what is given for a campaign that nobody knows.
+    /// Decides claims of a campaign that Redis lacks, after it is reloaded. If the campaign is unknown, `unknown`
+    /// answers them.
     pub(crate) fn recall_for(
         self: &Arc<Self>,
         campaign: CampaignId,
@@ -100,7 +101,7 @@ impl Node {
         tokio::spawn(async move {
             let again = batch.iter().map(|it| it.recalls).max().unwrap_or(0);
             let oldest = batch.iter().map(|it| it.since_ms).min().unwrap_or(0);
-            // Those who came later give up with the first: they came soon after.
+            // Later claims give up with the first one, because they came soon after it.
             let until = Instant::now() + node.patience(oldest);
             let recalled = node.recall_again(campaign, again, until).await;
             node.recalls.leave_claims(count);
@@ -117,7 +118,7 @@ impl Node {
         });
     }
 
-    /// Calls a script of a campaign, again where it does not find the campaign because that had left, and is back.
+    /// Calls a script of a campaign. Repeats the call if the campaign was evicted and is reloaded.
     pub(crate) async fn call_back<F: Future<Output = Result<ScriptReply, EngineError>>>(
         &self,
         wanted: Wanted,
@@ -133,13 +134,13 @@ impl Node {
         Err(leaving(wanted.0))
     }
 
-    /// Until when a campaign is waited for.
+    /// Deadline of the wait for a campaign.
     fn in_time(&self) -> Instant {
         Instant::now() + self.partitions.options().try_for
     }
 
-    /// As [`recall`](Self::recall), for claims that were submitted again so many times because it was not there after
-    /// all.
+    /// As [`recall`](Self::recall), for claims that were submitted `again` times because the campaign was missing after
+    /// a reload.
     async fn recall_again(
         &self,
         campaign: CampaignId,
@@ -155,7 +156,7 @@ impl Node {
         self.recall_until((campaign, Need::Any), until).await
     }
 
-    /// Whether a script has not found a campaign because it had left, and it is back: then it is to be called again.
+    /// Whether a script did not find an evicted campaign, and it is reloaded now. Then the script must be called again.
     pub(crate) async fn is_back(
         &self,
         campaign: CampaignId,
@@ -164,15 +165,15 @@ impl Node {
         Ok(is_missing(reply) && self.recall(campaign).await?)
     }
 
-    /// Sees to it that Redis has a campaign that has left. False where nobody has it: neither Redis nor a ledger that
-    /// has everything of what has left.
+    /// Ensures that Redis has an evicted campaign. False if it is unknown: neither Redis has it, nor a ledger that has
+    /// all entries of what was evicted.
     pub(crate) async fn recall(&self, campaign: CampaignId) -> Result<bool, EngineError> {
         self.recall_until((campaign, Need::Any), self.in_time())
             .await
     }
 
-    /// The same in time, whatever a ledger or Redis does. One that takes longer is brought back all the same, for those
-    /// who ask later.
+    /// As [`recall`](Self::recall), with a deadline, however slow the ledger or Redis is. A reload that takes longer
+    /// still finishes, for later callers.
     async fn recall_until(&self, wanted: Wanted, until: Instant) -> Result<bool, EngineError> {
         if self.recalls.ledger().is_none() {
             return Ok(false);
@@ -185,7 +186,7 @@ impl Node {
             let known = known.ok().and_then(|known| known.clone());
             is_new |= begins;
             match known {
-                // It may have come, closed and left since others began to look for it.
+                // It may have been opened, closed and evicted since other callers began to look for it.
                 Some(Ok(false)) if !is_new => is_new = true,
                 Some(recalled) => return recalled,
                 None => return Err(EngineError::Stopping),
@@ -193,7 +194,7 @@ impl Node {
         }
     }
 
-    /// Brings a campaign back for all who wait for it.
+    /// Reloads a campaign for all callers that wait for it.
     pub(crate) async fn recall_asked(&self, wanted: Wanted) {
         let mut recalling = self.recalls.begin(wanted);
         recalling.outcome = match self.recalls.ledger() {
@@ -206,7 +207,7 @@ impl Node {
         let campaign = wanted.0;
         let home = self.partitions.home(campaign);
         for _ in 0..ATTEMPTS_MAX {
-            // Before anything else is read: all of that is of then, or of later.
+            // Read first, so that all later reads are at least as new.
             let upto = ledger.settled(home).await.map_err(of_ledger)?;
             let known = ledger.settled_part(campaign, home).await;
             let known = known.map_err(|error| unreadable(campaign, error))?;
@@ -236,9 +237,10 @@ impl Node {
         Err(lacking(campaign))
     }
 
-    /// Whether Redis has a campaign that a ledger, which was settled up to an entry before, does not have as closed: it
-    /// may have been opened, and settled, since Redis was asked. None where it, or a part of it, may have left; so may
-    /// one whose first part is over as far as the ledger knows, which may lack what came last in the others.
+    /// Whether Redis has a campaign that the ledger, settled up to `upto` before, does not have as closed. It may have
+    /// been opened and settled since Redis was asked. `None` if it or a shard of it may have been evicted. This
+    /// includes a campaign whose first shard is closed in the ledger, because the ledger may lack the last entries of
+    /// the other shards.
     async fn is_here(
         &self,
         campaign: CampaignId,
@@ -252,7 +254,7 @@ impl Node {
         let Some(meta) = self.readable_meta(campaign).await? else {
             return Ok(None);
         };
-        // The home opens last. So whoever has not found another part misses one that has left or is lost.
+        // The home opens last. So if another shard is missing, it was evicted or lost.
         for partition in self.partitions.of_campaign(&meta) {
             if !self.partitions.has_part(campaign, partition).await? {
                 return Ok(None);
@@ -261,7 +263,7 @@ impl Node {
         Ok(Some(true))
     }
 
-    /// Whether something has left a partition of which a ledger that is settled up to an entry does not have all.
+    /// Whether a ledger settled up to `upto` lacks entries of a campaign that was evicted from a partition.
     async fn is_behind(&self, partition: PartitionId, upto: Seq) -> Result<bool, EngineError> {
         let mut get = redis::cmd("HGET");
         get.arg(self.partitions.keys().partition(partition));
@@ -270,8 +272,8 @@ impl Node {
         Ok(left.is_some_and(|left| upto < left))
     }
 
-    /// Brings back what is missing of a campaign's parts, the first one last. False where the ledger has not closed one
-    /// of these.
+    /// Reloads the missing shards of a campaign, the first shard last. False if one of them is not closed in the
+    /// ledger.
     async fn recall_parts(
         &self,
         ledger: &dyn Ledger,
@@ -288,8 +290,8 @@ impl Node {
         self.recall_these(ledger, &partitions, wanted).await
     }
 
-    /// Brings parts back, in this order, those that are not here and that the ledger has closed. False where the
-    /// ledger, which has everything that has left, has not: then one was never here, or is lost.
+    /// Reloads missing shards that the ledger has closed, in this order. False if the ledger, which has all entries of
+    /// evicted ones, does not have one as closed. Then the shard was never here, or is lost.
     pub(crate) async fn recall_these(
         &self,
         ledger: &dyn Ledger,
@@ -297,7 +299,7 @@ impl Node {
         wanted: Wanted,
     ) -> Result<bool, EngineError> {
         let campaign = wanted.0;
-        // An attempt that has put a part back has not failed; there are no more of these than parts.
+        // An attempt that reloaded a shard has not failed; there are at most as many of these as shards.
         let (mut failed, mut further) = (0, 0);
         while failed < ATTEMPTS_MAX && further <= partitions.len() {
             let attempt = match self.settled_parts(ledger, partitions, campaign).await? {
@@ -315,7 +317,7 @@ impl Node {
         Err(lacking(campaign))
     }
 
-    /// What the ledger says of those parts that are not here.
+    /// Ledger state of those shards that Redis lacks.
     async fn settled_parts(
         &self,
         ledger: &dyn Ledger,
@@ -327,7 +329,7 @@ impl Node {
             if self.partitions.has_part(campaign, partition).await? {
                 continue;
             }
-            // Before anything else is read: all of that is of then, or of later.
+            // Read first, so that all later reads are at least as new.
             let upto = ledger.settled(partition).await.map_err(of_ledger)?;
             let known = ledger.settled_part(campaign, partition).await;
             let known = known.map_err(of_ledger)?;
@@ -346,7 +348,7 @@ impl Node {
         Ok(SettledParts::Missing(missing))
     }
 
-    /// Reads the rows of all parts once, and puts those of each in place.
+    /// Reads the rows of all shards once, and writes those of each missing shard.
     async fn put_all_back(
         &self,
         ledger: &dyn Ledger,
@@ -362,7 +364,7 @@ impl Node {
         let mut otherwise = Attempt::Again;
         for (partition, upto, known) in missing {
             let place = self.partitions.index_of(partition, campaign, known.parts);
-            let place = place.ok_or_else(|| unavailable("a part is in another partition"))?;
+            let place = place.ok_or_else(|| unavailable("a shard is in another partition"))?;
             let now = Timestamp::from_millis(self.now_ms(partition).await?);
             let is_closed = known.phase == Phase::Closed;
             let mut part = lost_part(place, SettledSnapshot::of(known, &rows, place), now);
@@ -381,7 +383,7 @@ impl Node {
     }
 }
 
-/// Whether a script has not found its campaign, or not as it must be.
+/// Whether a script did not find its campaign, or found it damaged.
 fn is_missing(reply: &ScriptReply) -> bool {
     reply.status == "unknown" && reply.text == b"campaign" || is_damaged(reply)
 }
@@ -403,12 +405,12 @@ fn late(campaign: CampaignId) -> EngineError {
 }
 
 fn leaving(campaign: CampaignId) -> EngineError {
-    unavailable(format!("campaign {campaign} leaves as soon as it is back"))
+    unavailable(format!("campaign {campaign} is evicted after each reload"))
 }
 
 fn lacking(campaign: CampaignId) -> EngineError {
     unavailable(format!(
-        "campaign {campaign} has left Redis, and the ledger does not have all of it at the moment"
+        "campaign {campaign} was evicted, and the ledger does not have all of it now"
     ))
 }
 

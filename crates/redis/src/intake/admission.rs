@@ -1,18 +1,19 @@
-//! Admission: of a sale, a node has at most so many users on their way to a decision as its block allows. All others
-//! wait here, in the order in which they came, until a place is free or the gate can answer them: when a sale sells
-//! out, most of a crowd never reaches Redis.
+//! Admission: limits the users of a sale that a node has in flight to the engine, by leased permits. All other claims
+//! wait here in order of arrival, until a permit is free or the gate can answer them. So when a sale sells out, most
+//! claims never reach Redis.
 //!
-//! Blocks are leased from Redis by `admit.lua`, many users at a time, and only while somebody waits. Nothing depends on
-//! them. A node may always have one user on the way, and a small part of those whom the sale admits. Whoever has waited
-//! for long goes as if no other node had a block; see `room.rs`. Only where Redis has said that nothing is left, the
-//! node waits for a moment. A user's place is free again as soon as the claim is answered, whatever the answer was. A
-//! grant uses a place of the block up; every other answer gives it back.
+//! Permits are leased from Redis by `admit.lua`, in blocks, and only while claims wait. Correctness does not depend on
+//! them. A node may always have one user in flight, and a small part of the users that the sale admits. A claim that
+//! has waited for long proceeds as if no other node had a block; see `room.rs`. Only after Redis has reported that no
+//! units are left, the node pauses briefly. An answer frees the user's permit, with any outcome. A grant consumes a
+//! permit of the block; each other answer returns it.
 //!
-//! **Nobody is turned away while the sale admits more users than ask.** A claim is turned away only when it has waited
-//! for long, Redis answers, and as many other users as the sale admits wait before it on this node alone: users who
-//! were waiting already when Redis said how many units are left. What other nodes hold plays no part in it.
+//! **No claim is refused while the sale admits at least as many users as request it.** A claim is refused only under
+//! three conditions. It has waited for long; Redis answers; and as many other users as the sale admits wait before it
+//! on this node alone. These users must have waited already when Redis reported the remaining units. Blocks of other
+//! nodes have no influence.
 //!
-//! Spread campaigns admit everybody: a part of one may have nothing left while others have.
+//! Spread campaigns admit all users, because one shard may be empty while others have units.
 
 #[cfg(all(test, feature = "servers"))]
 mod blocks;
@@ -43,21 +44,21 @@ use crate::{
     protocol::campaign_meta::CampaignMeta,
 };
 
-/// How long a block lasts that is not renewed: for so long, users of a node that is gone count as on their way, and so
-/// do those whom a node has been granted units for since. It is shorter than anybody waits.
+/// Duration of a block that is not renewed. For this long, users of a dead node count as in flight, as do users whom a
+/// node has granted units since. It is shorter than any wait.
 pub const BLOCK_LASTS: Duration = Duration::from_millis(500);
-/// How soon a node that got nothing more asks for a block again; and how often those who wait are looked at.
+/// Delay until a node whose block did not grow requests one again, and interval of checks of waiting claims.
 pub(crate) const LEASE_AGAIN: Duration = Duration::from_millis(10);
 
-/// What the gate knows about a claim that waits.
+/// Knowledge of the gate about a claim that waits.
 pub(crate) enum FromGate {
     /// Its answer.
     Answer(Outcome),
-    /// That its user holds a grant: Redis replays it.
+    /// Its user holds a grant, which Redis replays.
     Holder,
 }
 
-/// Those who are on their way and those who wait, of all sales.
+/// In-flight and waiting claims of all sales.
 pub(crate) struct WaitingRooms {
     pub(crate) signal: Arc<Signal>,
     rooms: Mutex<HashMap<CampaignId, Room>>,
@@ -67,7 +68,7 @@ pub(crate) struct WaitingRooms {
 }
 
 impl WaitingRooms {
-    /// Of so many partitions.
+    /// Rooms for `partitions` partitions.
     pub(crate) fn new(partitions: usize) -> Self {
         Self {
             signal: Arc::new(Signal::new(partitions)),
@@ -78,17 +79,17 @@ impl WaitingRooms {
         }
     }
 
-    /// Claims that wait.
+    /// Number of waiting claims.
     pub(crate) fn len(&self) -> usize {
         self.signal.waiting()
     }
 
-    /// Those of one partition.
+    /// Number of waiting claims of one partition.
     pub(crate) fn waiting_for(&self, partition: PartitionId) -> usize {
         self.signal.waiting_for(partition)
     }
 
-    /// Takes claims of one sale in, behind those who wait. Returns those who may go at once.
+    /// Adds claims of one sale after the waiting ones. Returns the claims that may proceed at once.
     pub(crate) fn enter(
         &self,
         (meta, home): (&Arc<CampaignMeta>, PartitionId),
@@ -106,20 +107,20 @@ impl WaitingRooms {
         go
     }
 
-    /// So many claims are sent to Redis.
+    /// Counts claims that are sent to Redis.
     pub(crate) fn sent(&self, claims: usize) {
         self.decided.fetch_add(claims as u64, Ordering::Relaxed);
     }
 
-    /// A call has granted so many, and so many units are left.
+    /// Records the grants of a call, and the units left after it.
     pub(crate) fn granted(&self, campaign: CampaignId, grants: u32, left: u64) {
         if let Some(room) = self.rooms.lock().get_mut(&campaign) {
             room.granted(grants, left, Instant::now());
         }
     }
 
-    /// Units came back, or something else about a sale has changed: Redis is asked at once whether those who wait may
-    /// go.
+    /// Makes the node ask Redis at once whether waiting claims may proceed. To be called when units were restocked or a
+    /// sale has changed.
     pub(crate) fn reopen(&self, campaign: CampaignId) {
         if let Some(room) = self.rooms.lock().get_mut(&campaign) {
             room.reopen(Instant::now());
@@ -127,14 +128,14 @@ impl WaitingRooms {
         }
     }
 
-    /// The sales that somebody waits for.
+    /// Sales with waiting claims.
     pub(crate) fn waited_for(&self) -> Vec<Arc<CampaignMeta>> {
         let rooms = self.rooms.lock();
         let waited_for = rooms.values().filter(|room| room.is_waited_in());
         waited_for.map(|room| Arc::clone(&room.meta)).collect()
     }
 
-    /// Those from the front about whom the gate knows something; the first about whom it does not ends it.
+    /// Removes waiting claims from the front as long as the gate knows something about them.
     pub(crate) fn answer(
         &self,
         campaign: CampaignId,
@@ -163,7 +164,7 @@ impl WaitingRooms {
         answered
     }
 
-    /// Those who may go now; and for how many users a block is to be leased, if it is: then it counts as asked for.
+    /// Claims that may proceed now, and the size of the block to lease. `Some` counts as a request.
     pub(crate) fn admit(&self, campaign: CampaignId) -> (Vec<PendingClaim>, Option<usize>) {
         let mut rooms = self.rooms.lock();
         let Some(room) = rooms.get_mut(&campaign) else {
@@ -173,7 +174,7 @@ impl WaitingRooms {
         (room.admit(now, usize::MAX), room.ask(now))
     }
 
-    /// What Redis has leased when it was asked at this moment; none where it has not answered.
+    /// Records the reply to a request for a block made at `asked_at`; `None` if Redis did not answer.
     pub(crate) fn leased(&self, campaign: CampaignId, asked_at: Instant, block: Option<Block>) {
         if let Some(room) = self.rooms.lock().get_mut(&campaign) {
             room.leased(asked_at, block, Instant::now());
@@ -181,8 +182,8 @@ impl WaitingRooms {
         self.signal.notify();
     }
 
-    /// Answers those who have waited too long: since before `late_before_ms` of their sale, or while too many others
-    /// wait before them. Forgets the sales that nobody asks for any more.
+    /// Answers claims that have waited too long: since before `late_before_ms` of their sale, or with too many other
+    /// users before them. Forgets the sales without claims.
     pub(crate) fn expire(
         &self,
         late_before_ms: impl Fn(&CampaignMeta) -> u64,
@@ -210,7 +211,7 @@ impl WaitingRooms {
         }
     }
 
-    /// Everybody who waits.
+    /// Removes all waiting claims.
     pub(crate) fn empty(&self) -> Vec<PendingClaim> {
         let mut rooms = self.rooms.lock();
         rooms.values_mut().flat_map(Room::empty).collect()

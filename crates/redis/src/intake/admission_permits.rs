@@ -1,4 +1,4 @@
-//! The places of those who are on their way to a decision of one sale. See `admission.rs`.
+//! Admission permits of users in flight to a decision of one sale. See `admission.rs`.
 
 use std::{
     collections::HashMap,
@@ -13,28 +13,28 @@ use parking_lot::Mutex;
 use qiang_core::{event::PartitionId, id::UserId};
 use tokio::sync::Notify;
 
-/// How a claim stands to its sale's admission.
+/// State of a claim at its sale's admission.
 #[derive(Default)]
 pub(crate) enum Admission {
-    /// It is not looked at yet, or waits.
+    /// It was not checked yet, or waits.
     #[default]
     Asked,
-    /// It needs no place: a retry of a user who holds a grant.
+    /// It needs no permit: a retry of a user who holds a grant.
     Free,
-    /// It has a place. Dropped with the claim, the place is free again.
-    Admitted(#[expect(dead_code, reason = "its drop is what it is for")] Place),
+    /// It has a permit, which is free again when the claim is dropped.
+    Admitted(#[expect(dead_code, reason = "kept for its drop")] Place),
 }
 
-/// That somebody waits, and that something has changed for those who do; of all sales.
+/// Signal that claims wait, and that something has changed for them; of all sales.
 pub(crate) struct Signal {
-    /// Claims that wait, in all and of each partition.
+    /// Waiting claims, in total and per partition.
     waiting: AtomicUsize,
     waiting_for: Vec<AtomicUsize>,
     changed: Notify,
 }
 
 impl Signal {
-    /// Of so many partitions.
+    /// Signal for `partitions` partitions.
     pub(crate) fn new(partitions: usize) -> Self {
         Self {
             waiting: AtomicUsize::new(0),
@@ -43,53 +43,53 @@ impl Signal {
         }
     }
 
-    /// Claims that wait.
+    /// Number of waiting claims.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Those of one partition.
+    /// Number of waiting claims of one partition.
     pub(crate) fn waiting_for(&self, partition: PartitionId) -> usize {
         self.waiting_for[usize::from(partition.0)].load(Ordering::Acquire)
     }
 
-    /// So many claims more wait.
+    /// Adds to the number of waiting claims.
     pub(crate) fn add(&self, partition: PartitionId, claims: usize) {
         self.waiting.fetch_add(claims, Ordering::AcqRel);
         self.waiting_for[usize::from(partition.0)].fetch_add(claims, Ordering::AcqRel);
     }
 
-    /// So many wait no more.
+    /// Subtracts from the number of waiting claims.
     pub(crate) fn sub(&self, partition: PartitionId, claims: usize) {
         self.waiting.fetch_sub(claims, Ordering::AcqRel);
         self.waiting_for[usize::from(partition.0)].fetch_sub(claims, Ordering::AcqRel);
     }
 
-    /// Says that something has changed.
+    /// Signals a change.
     pub(crate) fn notify(&self) {
         if self.waiting() > 0 {
             self.changed.notify_one();
         }
     }
 
-    /// Until something has changed.
+    /// Waits for a change.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
 }
 
-/// What a user is counted by. Two users with the same one count as one.
+/// Fingerprint by which a user is counted. Two users with the same one count as one.
 pub(crate) fn fingerprint(user: &UserId) -> u64 {
     fnv1a(user.as_str().as_bytes())
 }
 
-/// Users who are on their way, by fingerprint, with the number of their claims: a second click needs no place.
+/// Users in flight, by fingerprint, with the number of their claims: a second click needs no permit.
 pub(crate) struct Places {
     users: Mutex<HashMap<u64, u32>>,
     signal: Arc<Signal>,
 }
 
-/// The place of a user.
+/// The permit of a user.
 pub(crate) struct Place {
     places: Arc<Places>,
     user: u64,
@@ -117,12 +117,12 @@ impl Places {
         }
     }
 
-    /// Users who are on their way.
+    /// Number of users in flight.
     pub(crate) fn taken(&self) -> usize {
         self.users.lock().len()
     }
 
-    /// A place, where fewer than `most` users are on their way, or this one is.
+    /// Takes a permit, if fewer than `most` users are in flight, or this one is.
     pub(crate) fn take(self: &Arc<Self>, user: &UserId, most: usize) -> Option<Place> {
         let user = fingerprint(user);
         let mut users = self.users.lock();

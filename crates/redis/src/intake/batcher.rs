@@ -16,32 +16,32 @@ use tokio::sync::{Notify, futures::Notified};
 
 use crate::intake::admission_permits::Admission;
 
-/// Claims of one call at most. More save Redis nothing, and delay others.
+/// Maximum claims of one call. More save Redis nothing, and delay others.
 pub(crate) const BATCH_MAX: usize = 512;
-/// Red packets whose claims go into one call at most: it takes Redis a millisecond.
+/// Maximum red packets with claims in one call; they take Redis a millisecond.
 pub(crate) const PACKETS_MAX: usize = 64;
 
 /// A claim that waits for its decision.
 pub(crate) struct PendingClaim {
     pub(crate) claim: Claim,
     pub(crate) answer: Answer<Claimed>,
-    /// When it was submitted, in milliseconds of the node's own time.
+    /// Time of submission, in milliseconds of the node's own time.
     pub(crate) since_ms: u64,
     pub(crate) admission: Admission,
-    /// How often its campaign was brought back for it.
+    /// Number of reloads of its campaign for this claim.
     pub(crate) recalls: u8,
 }
 
-/// Whose claims are decided together.
+/// Key of claims that are decided together.
 pub(crate) type Group = (CampaignId, CampaignKind);
-/// Claims that are.
+/// Claims that are decided together.
 pub(crate) type Batch = (Group, Vec<PendingClaim>);
 
-/// What a connection is to do.
+/// Next work of a connection.
 enum Next<'a> {
     Decide(Vec<Batch>),
     Closed,
-    /// Nothing, until this ends.
+    /// No work, until this ends.
     Idle(Pin<Box<Notified<'a>>>),
 }
 
@@ -55,18 +55,18 @@ pub(crate) struct ClaimBatcher {
 #[derive(Default)]
 struct Waiting {
     groups: HashMap<Group, Vec<PendingClaim>>,
-    /// Groups take turns.
+    /// Order in which groups are decided.
     turns: VecDeque<Group>,
     /// Claims of all groups.
     count: usize,
-    /// Connections that have nothing to do.
+    /// Number of connections without work.
     idle: usize,
     closed: bool,
 }
 
 impl ClaimBatcher {
-    /// Queues a claim where fewer than `room` wait. Else, and after the close, it is answered that it was refused.
-    /// Returns whether it was queued.
+    /// Queues a claim if fewer than `room` wait. Otherwise, and after the close, answers it with a refusal. Returns
+    /// whether it was queued.
     pub(crate) fn push(&self, pending: PendingClaim, room: usize) -> bool {
         let mut waiting = self.waiting.lock();
         if waiting.closed || waiting.count >= room {
@@ -93,7 +93,7 @@ impl ClaimBatcher {
         true
     }
 
-    /// The next claims to decide: of one sale, or of red packets, each of which is there once. None after the close.
+    /// Next claims to decide: of one sale, or of several red packets, each of them once. `None` after the close.
     pub(crate) async fn take(&self) -> Option<Vec<Batch>> {
         loop {
             match self.next() {
@@ -115,19 +115,18 @@ impl ClaimBatcher {
         }
         waiting.idle += 1;
         let mut woken = Box::pin(self.wake.notified());
-        // It is registered here, not at its first poll: until then, two wakes for two connections would count as one.
+        // Registered here, not at its first poll. Otherwise two wakes for two connections would count as one.
         woken.as_mut().enable();
         Next::Idle(woken)
     }
 
-    /// Accepts no more claims; those that wait are still decided.
+    /// Accepts no further claims; waiting claims are still decided.
     pub(crate) fn close(&self) {
         self.waiting.lock().closed = true;
         self.wake.notify_waiters();
     }
 
-    /// Answers those that have waited since before `before_ms`, so that they are not decided any more. Returns how
-    /// many they were.
+    /// Answers claims that have waited since before `before_ms` and removes them. Returns their number.
     pub(crate) fn refuse(&self, before_ms: u64, error: impl FnOnce() -> EngineError) -> usize {
         let late = self.waiting.lock().extract(before_ms);
         if late.is_empty() {
@@ -142,7 +141,7 @@ impl ClaimBatcher {
 }
 
 impl Waiting {
-    /// Those whose turn it is: of one sale, or of as many packets as one call decides.
+    /// Claims of the next groups: of one sale, or of as many packets as one call decides.
     fn take_next(&mut self) -> Vec<Batch> {
         let (mut batches, mut count) = (Vec::new(), 0);
         while let Some(group) = self.turns.front().copied() {
@@ -178,8 +177,8 @@ impl Waiting {
         batch
     }
 
-    /// Takes out what was submitted before that. A queue whose first claim is younger is not looked through: what
-    /// comes back into a queue is checked again before it is sent.
+    /// Removes claims submitted before `before_ms`. A queue with a younger first claim is skipped, because a
+    /// resubmitted claim is checked again before it is sent.
     fn extract(&mut self, before_ms: u64) -> Vec<PendingClaim> {
         let is_late = |pending: &PendingClaim| pending.since_ms < before_ms;
         let mut late = Vec::new();
@@ -197,7 +196,7 @@ impl Waiting {
     }
 }
 
-/// Claims as they come from a batcher, and their tickets.
+/// Claims in the form of a batcher's result, and their tickets.
 #[cfg(all(test, feature = "servers"))]
 pub(crate) fn submitted(claims: &[Claim]) -> (Vec<Batch>, Vec<qiang_core::ports::Ticket<Claimed>>) {
     let mut batches: Vec<Batch> = Vec::new();
@@ -206,7 +205,7 @@ pub(crate) fn submitted(claims: &[Claim]) -> (Vec<Batch>, Vec<qiang_core::ports:
         let (answer, ticket) = qiang_core::ports::Ticket::new();
         tickets.push(ticket);
         let pending = PendingClaim {
-            // They are to stay together.
+            // Keeps them together.
             admission: Admission::Free,
             claim: claim.clone(),
             answer,
@@ -235,7 +234,7 @@ mod tests {
         submitted(campaign, 0).0
     }
 
-    /// A claim that was submitted at that moment, and its ticket.
+    /// A claim submitted at that time, and its ticket.
     fn submitted(campaign: u128, since_ms: u64) -> (PendingClaim, Ticket<Claimed>) {
         let bits = campaign | (0x7 << 76) | (0x2 << 62);
         let (answer, ticket) = Ticket::new();
@@ -268,7 +267,7 @@ mod tests {
         batches.iter().map(|(_, batch)| batch.len()).collect()
     }
 
-    /// Claims of red packets go together up to the bounds of a call, each packet once; those of a sale go alone.
+    /// Claims of red packets share a call up to its bounds, each packet once. Claims of a sale have their own call.
     #[test]
     fn a_call_has_claims_of_many_packets_or_of_one_sale() {
         let batcher = ClaimBatcher::default();
@@ -315,7 +314,7 @@ mod tests {
         }
     }
 
-    /// Two connections that have found nothing, and do not sleep yet, are both woken when two groups arrive.
+    /// Two connections that have found no work, and do not sleep yet, are both woken when two groups arrive.
     #[test]
     fn every_idle_connection_is_woken() {
         let batcher = ClaimBatcher::default();
@@ -338,7 +337,7 @@ mod tests {
         }
     }
 
-    /// What has waited too long is answered, what is younger stays, and no turn is left for a group without claims.
+    /// Late claims are answered, younger ones stay, and no turn remains for a group without claims.
     #[test]
     fn late_claims_are_refused_and_young_ones_decided() {
         let batcher = ClaimBatcher::default();

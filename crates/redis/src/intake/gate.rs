@@ -1,10 +1,10 @@
-//! The gate: what this node can answer by itself, so that most losers of a campaign do not reach Redis.
+//! Gate: answers claims that need no decision, so most unsuccessful claims of a campaign never reach Redis.
 //!
-//! A campaign is *inactive* when it grants nothing: not yet open, sold out, paused, or over. Then the set of users who
-//! have a grant does not change either, so the node loads that set once, as fingerprints, and from then on refuses
-//! everybody who is not in it. Redis publishes an invalidation whenever a campaign's state changes in a way that
-//! matters here; a poll of the version stands behind it. What is loaded is bound to the versions of all parts before
-//! and after. A node that has not run for a moment compares versions before it answers again.
+//! A campaign is *inactive* while it grants nothing: not yet open, sold out, paused, or over. Then the set of users who
+//! have a grant does not change either. So the node loads that set once, as fingerprints, and refuses all other users.
+//! Redis publishes an invalidation whenever a campaign's state changes in a way that matters here. A poll of the
+//! versions covers lost invalidations. Loaded data is valid only if the versions of all shards are equal before and
+//! after the load. After a pause, a node compares versions before it answers again.
 
 #[cfg(all(test, feature = "servers"))]
 mod clock_tests;
@@ -37,26 +37,26 @@ use crate::{
     shards::tally::PartTally,
 };
 
-/// Grants of a campaign above which the gate leaves it to Redis.
+/// Maximum grants of a campaign whose holders the gate loads; Redis answers claims of larger ones.
 const HOLDERS_MAX: usize = 4_000_000;
-/// Inactive campaigns that are remembered; past it, those are forgotten that nobody has asked for lately.
+/// Maximum inactive campaigns remembered. Past it, campaigns that were not requested recently are forgotten.
 const INACTIVE_MAX: usize = 4_096;
 /// Campaigns that are loaded at a time.
 const LOADS_MAX: usize = 64;
-/// How often versions are polled, in case invalidations are lost.
+/// Interval at which versions are polled, in case invalidations are lost.
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Campaigns whose versions are read by one call.
 const POLLED_MAX: usize = 500;
-/// Such calls at a time.
+/// Maximum concurrent calls of a poll.
 const POLLS_MAX: usize = 32;
 
-/// What a node answers by itself.
+/// Cache that answers claims on this node.
 pub(crate) struct Gate {
     partitions: Arc<Partitions>,
     inactive: Known<CampaignId, Inactive>,
     holders: KeptHolders,
     pulse: Pulse,
-    /// Those who wait for a place may be answered when a load has ended.
+    /// Wakes claims that wait for an admission permit, because a finished load may answer them.
     signal: Arc<Signal>,
 }
 
@@ -64,15 +64,15 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct Inactive {
     state: CampaignGate,
-    /// Of each part: its partition's term, and its version in it.
+    /// Per shard: its partition's term, and its version there.
     versions: Vec<(Arc<str>, u64)>,
     /// The users who have a grant.
     holders: Arc<Holders>,
 }
 
 impl Inactive {
-    /// Whether the holders are still all of them. A campaign with units left opens without an invalidation: its first
-    /// grant is one.
+    /// Whether `holders` is still complete. A campaign with units left opens without an invalidation; its first grant
+    /// causes one.
     fn has_all_holders(&self, now: Timestamp) -> bool {
         let CampaignGate { phase, window, .. } = self.state;
         let opens = phase == Phase::Scheduled && self.state.remaining > 0;
@@ -91,7 +91,7 @@ impl Gate {
         }
     }
 
-    /// The answer to a claim that needs no decision; None when Redis must be asked.
+    /// The answer to a claim that needs no decision; `None` if Redis must be asked.
     pub(crate) fn answer(&self, claim: &Claim) -> Option<Outcome> {
         let partitions = &self.partitions;
         let meta = partitions.known_meta(claim.campaign)?;
@@ -116,13 +116,13 @@ impl Gate {
             .answer_newcomer(claim.quantity, now, margin_ms)
     }
 
-    /// Whether the user of a claim has a grant of a campaign that is inactive, as far as is known here.
+    /// Whether the user of a claim has a grant of an inactive campaign, as far as this node knows.
     pub(crate) fn is_holder(&self, claim: &Claim) -> bool {
         let inactive = self.inactive.get(&claim.campaign);
         inactive.is_some_and(|known| known.holders.contain(claim.user.as_str()))
     }
 
-    /// What is known about a claim that waits for a place.
+    /// Knowledge about a claim that waits for an admission permit.
     pub(crate) fn of_waiting(&self, claim: &Claim) -> Option<FromGate> {
         match self.is_holder(claim) {
             true => Some(FromGate::Holder),
@@ -130,17 +130,17 @@ impl Gate {
         }
     }
 
-    /// Forgets a campaign: something about it has changed.
+    /// Forgets a campaign after a change.
     pub(crate) fn invalidate(&self, campaign: CampaignId) {
         self.inactive.invalidate(campaign);
     }
 
-    /// Forgets all campaigns: invalidations may have been lost.
+    /// Forgets all campaigns, because invalidations may have been lost.
     pub(crate) fn invalidate_all(&self) {
         self.inactive.invalidate_all();
     }
 
-    /// Loads, in the background, whether a campaign is inactive and who has a grant, unless that is known.
+    /// Starts a background load of a campaign's state and holders, unless they are known.
     pub(crate) fn refresh(self: &Arc<Self>, meta: &Arc<CampaignMeta>) {
         let partitions = &self.partitions;
         let times = || {
@@ -161,8 +161,8 @@ impl Gate {
         });
     }
 
-    /// Takes the pulse. After a long pause invalidations may be unread, and all versions are compared before anything
-    /// is answered again.
+    /// Records that the process runs. After a long pause invalidations may be unread, so all versions are compared
+    /// before the gate answers again.
     pub(crate) async fn beat(&self) {
         if !self.pulse.beat() {
             let began = Instant::now();
@@ -171,8 +171,8 @@ impl Gate {
         }
     }
 
-    /// Compares the versions of all inactive campaigns with Redis, in case invalidations are lost: each partition's
-    /// together, and several partitions' at a time, so that one that does not answer delays no other.
+    /// Compares the versions of all inactive campaigns with Redis, in case invalidations are lost. Each call reads
+    /// campaigns of one partition. Several calls run at a time, so an unreachable partition delays no other.
     pub(crate) async fn poll(&self) {
         let versions = self
             .inactive
@@ -201,7 +201,7 @@ impl Gate {
             .await;
     }
 
-    /// Forgets those of a partition's campaigns that are not at these versions, or all if Redis cannot say in time.
+    /// Forgets campaigns of a partition whose versions differ, or all of them if Redis does not answer in time.
     async fn poll_partition(&self, partition: PartitionId, known: &[(CampaignId, u64)]) {
         let current = self
             .partitions
@@ -221,7 +221,7 @@ impl Gate {
         let terms: Vec<_> = partitions.of_campaign(meta).map(term).collect();
         let before = partitions.part_tallies(meta).await?;
         let tallies = before.iter().map(|part| &part.tally);
-        // Of a spread sale those that count are on their way to the other parts.
+        // The latest terms of a spread sale may not have reached all shards.
         let latest = before.iter().max_by_key(|part| part.revision);
         let latest = latest.map(|part| (part.window, part.limit));
         let state = latest
@@ -235,13 +235,13 @@ impl Gate {
         let Some(state) = state else {
             return Ok(None);
         };
-        // Units may be moving between parts that have none.
+        // Units may be moving between shards that have none.
         if state.remaining == 0 && meta.parts > 1 && !partitions.is_dry(meta).await? {
             return Ok(None);
         }
         let granted: usize = before.iter().map(|part| part.tally.grants as usize).sum();
-        // A clock that was set back takes a campaign behind its start that may be granting again a moment later,
-        // without a change of its version: whoever has a grant of it could be told that it has not started.
+        // A clock that was set back moves a campaign before its start. It may grant again a moment later without a new
+        // version. Then a user with a grant could receive "not started".
         let was_open = state.phase == Phase::Scheduled && state.remaining > 0 && granted > 0;
         if granted > HOLDERS_MAX || was_open {
             return Ok(None);
@@ -257,7 +257,7 @@ impl Gate {
             .as_ref()
             .is_ok_and(|after| is_unchanged(after) || !is_over(after))
         {
-            // The campaign may have left while they were read: then not all of them are known.
+            // The campaign may have been evicted during the read, so holders may be missing.
             self.holders.forget(meta.id);
         }
         let after = after?;
@@ -271,7 +271,7 @@ impl Gate {
     }
 }
 
-/// Whether the campaign of a claim that ended so may be inactive.
+/// Whether this outcome of a claim suggests that its campaign is inactive.
 pub(crate) fn hints_inactive(outcome: &Outcome) -> bool {
     matches!(
         outcome,

@@ -1,5 +1,4 @@
-//! Campaigns that wait to be taken up together: what comes while a call of their partition is under way goes into the
-//! next one.
+//! Queue of campaigns to open together. Requests that arrive during a call of their partition form the next call.
 
 use std::collections::VecDeque;
 
@@ -7,42 +6,42 @@ use parking_lot::Mutex;
 use qiang_core::{campaign::AckLevel, event::PartitionId, ports::EngineError};
 use tokio::sync::oneshot;
 
-/// Campaigns that one call takes up at most.
+/// Maximum campaigns that one call opens.
 const CAMPAIGNS_MAX: usize = 256;
-/// Shares that one call puts in place at most, but for those of a single campaign: so long Redis does nothing else.
+/// Maximum shares that one call writes, except those of a single campaign; Redis does nothing else during the call.
 const SHARES_MAX: usize = 10_000;
-/// Campaigns of a partition that wait at most; further ones are turned away as overload.
+/// Maximum waiting campaigns of a partition; further ones are refused as overload.
 const WAITING_MAX: usize = 65_536;
 
-/// What has become of a campaign.
+/// Result of opening a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// It was taken up.
+    /// This call opened it.
     Now,
-    /// It is here already.
+    /// It was open already.
     Before,
-    /// It is none that can be taken up together with others.
+    /// It cannot be opened together with others.
     Otherwise,
 }
 
-/// A campaign that is to be taken up.
+/// Request to open a campaign.
 pub(crate) struct Opening {
     pub(crate) ack: AckLevel,
     pub(crate) shares: usize,
-    /// Those of open_many.lua.
+    /// Keys as in open_many.lua.
     pub(crate) keys: [String; 4],
     pub(crate) arguments: Vec<String>,
     pub(crate) answer: oneshot::Sender<Result<Opened, EngineError>>,
 }
 
-/// Campaigns that wait, by partition.
+/// Waiting campaigns by partition.
 pub(crate) struct Openings(Vec<Line>);
 
-/// Those of one partition.
+/// Waiting campaigns of one partition.
 #[derive(Default)]
 pub(crate) struct Line {
     waiting: Mutex<VecDeque<Opening>>,
-    /// Whoever has it takes up those that wait, whose ever they are.
+    /// The holder of this lock opens all waiting campaigns, including those of other callers.
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
@@ -72,7 +71,7 @@ impl Line {
         self.waiting.lock().len()
     }
 
-    /// The next ones that one call takes up.
+    /// Removes the requests for the next call.
     pub(crate) fn next(&self) -> Vec<Opening> {
         let (mut batch, mut shares) = (Vec::new(), 0);
         let mut waiting = self.waiting.lock();

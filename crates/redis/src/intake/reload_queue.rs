@@ -1,4 +1,4 @@
-//! Who waits on this node for campaigns that are brought back, and from where.
+//! Reloads of campaigns that this node requests, and their ledger.
 
 use std::{
     collections::HashMap,
@@ -13,38 +13,39 @@ use qiang_core::{
 };
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 
-/// Campaigns that one node brings back at a time into one partition.
+/// Campaigns that one node reloads at a time into one partition.
 const RECALLS_MAX: usize = 4;
-/// Claims that wait for campaigns that are brought back, at most; further ones are turned away as overload.
+/// Maximum claims that wait for reloads; further ones are refused as overload.
 const WAITING_MAX: usize = 16_384;
 
-/// Campaigns that are being brought back or looked for, at most.
+/// Maximum campaigns that are reloaded or looked up.
 const CAMPAIGNS_MAX: usize = 16_384;
 
-/// What a campaign is brought back for. It decides what happens while Redis has reached its `maxmemory`.
+/// Purpose of a reload. It determines what happens while Redis has reached its `maxmemory`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Need {
-    /// A claim, a campaign's numbers or a change of it: the campaign is not brought back then.
+    /// A claim, or a campaign's counters or change: the campaign is not reloaded then.
     Any,
-    /// A payment, a cancellation, a return, a read of one order, or what is due: it is, within a budget in bytes.
+    /// A payment, a cancellation, a return, a read of one order, or a due step: it is reloaded within a budget in
+    /// bytes.
     Owed,
-    /// The repair of another part: it is.
+    /// The repair of another shard: it is reloaded.
     Repair,
 }
 
-/// A campaign, and what it is brought back for: one that is owed does not share the refusal of another.
+/// A campaign, and the purpose of its reload. An owed reload must not share the refusal of another.
 pub(crate) type Wanted = (CampaignId, Need);
 
-/// What has come of bringing a campaign back, once it is known: whether it is there.
+/// Result of a reload, once known: whether Redis has the campaign.
 type Outcome = Option<Result<bool, EngineError>>;
 
-/// Campaigns that are being brought back by this node.
+/// Reloads on this node.
 pub(crate) struct Recalls {
-    /// None where nothing ever leaves.
+    /// Unset if campaigns are never evicted.
     ledger: OnceLock<Arc<dyn Ledger>>,
-    /// One a partition.
+    /// One per partition.
     at_a_time: Vec<Semaphore>,
-    /// To those who bring them back.
+    /// Sends requests to the task that reloads.
     asked: mpsc::UnboundedSender<Wanted>,
     to_do: Mutex<Option<mpsc::UnboundedReceiver<Wanted>>>,
     waiting: Mutex<Waiting>,
@@ -52,10 +53,10 @@ pub(crate) struct Recalls {
 
 #[derive(Default)]
 struct Waiting {
-    /// Nobody brings anything back any more.
+    /// No task reloads any longer.
     is_over: bool,
     claims: usize,
-    /// Each with where those look who wait for it.
+    /// Each with the sender to its waiting callers.
     campaigns: HashMap<Wanted, watch::Sender<Outcome>>,
 }
 
@@ -72,12 +73,12 @@ impl Recalls {
         }
     }
 
-    /// Waits until not too many campaigns of this home are being brought back.
+    /// Waits until few enough campaigns of this home are being reloaded.
     pub(crate) async fn permit(&self, home: PartitionId) -> Option<SemaphorePermit<'_>> {
         self.at_a_time[usize::from(home.0)].acquire().await.ok()
     }
 
-    /// Says where campaigns are that have left. Only the first ledger counts.
+    /// Sets the ledger that has evicted campaigns. Only the first call counts.
     pub(crate) fn read_from(&self, ledger: Arc<dyn Ledger>) {
         drop(self.ledger.set(ledger));
     }
@@ -86,7 +87,7 @@ impl Recalls {
         self.ledger.get()
     }
 
-    /// Counts claims that wait; false where too many do.
+    /// Counts waiting claims; false if there are too many.
     pub(crate) fn enter_claims(&self, count: usize) -> bool {
         let mut waiting = self.waiting.lock();
         let has_room = waiting.claims + count <= WAITING_MAX;
@@ -98,8 +99,8 @@ impl Recalls {
         self.waiting.lock().claims -= count;
     }
 
-    /// What comes of bringing a campaign back, and whether that begins with this call, and not before. An error where
-    /// too many are being brought back, and where nobody does it any more.
+    /// Result of a reload, and whether this call requested it. Fails if too many reloads run, or if no task reloads any
+    /// longer.
     pub(crate) fn join(
         &self,
         wanted: Wanted,
@@ -123,12 +124,12 @@ impl Recalls {
         Ok((waits, true))
     }
 
-    /// The campaigns that are to be brought back, for the one who does it.
+    /// Requests, for the task that reloads.
     pub(crate) fn take_asked(&self) -> Option<mpsc::UnboundedReceiver<Wanted>> {
         self.to_do.lock().take()
     }
 
-    /// Somebody brings a campaign back from here on, for all who wait for it.
+    /// Starts a reload for all callers that wait for it.
     pub(crate) fn begin(&self, wanted: Wanted) -> Recalling<'_> {
         Recalling {
             recalls: self,
@@ -137,7 +138,7 @@ impl Recalls {
         }
     }
 
-    /// Nobody brings anything back from here on, and all who wait hear of it.
+    /// Stops all reloads, and notifies all waiting callers.
     pub(crate) fn stop(&self) {
         let mut waiting = self.waiting.lock();
         waiting.is_over = true;
@@ -145,12 +146,11 @@ impl Recalls {
     }
 }
 
-/// A campaign that is being brought back. When this goes, whatever has ended it, all who wait are told what has come of
-/// it.
+/// A running reload. Its drop sends the outcome to all waiting callers, in any case.
 pub(crate) struct Recalling<'a> {
     recalls: &'a Recalls,
     wanted: Wanted,
-    /// Until it is known, that it was given up.
+    /// Initially the error of an abandoned reload.
     pub(crate) outcome: Result<bool, EngineError>,
 }
 
@@ -194,7 +194,7 @@ mod tests {
         assert!(recalls.join(owed).unwrap().1, "another need has its own");
         drop(asked);
         let joined = recalls.join(id(3)).map(drop);
-        assert_eq!(joined, Err(EngineError::Stopping), "nobody does it");
+        assert_eq!(joined, Err(EngineError::Stopping), "no task reloads");
     }
 
     #[test]
@@ -207,11 +207,11 @@ mod tests {
         let stopping = Err(EngineError::Stopping);
         assert_eq!(*panicked.borrow(), Some(stopping));
         let (again, begins) = outcome(1);
-        assert!(begins, "it is tried again for those who come later");
+        assert!(begins, "a later caller starts another reload");
 
         let late = recalls.begin(id(1));
         recalls.stop();
-        assert!(again.has_changed().is_err(), "nobody answers any more");
+        assert!(again.has_changed().is_err(), "no answer can come");
         drop(late);
         let joined = recalls.join(id(2)).map(drop);
         assert_eq!(joined, Err(EngineError::Stopping));

@@ -1,5 +1,5 @@
-//! Where the grants stand in the log that this node has made and that the ledger has to confirm: whoever asks for one
-//! again waits for its own place, and not for the end of the log.
+//! Log positions of this node's grants that the ledger must confirm. A retry waits for its own position, and not for
+//! the end of the log.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ use qiang_core::{
     outcome::Grant,
 };
 
-/// Grants whose places are remembered, the newest ones.
+/// Maximum grants with remembered positions, the newest ones.
 const PLACES_MAX: usize = 65_536;
 
 type Key = (CampaignId, u32);
@@ -18,16 +18,16 @@ type Key = (CampaignId, u32);
 #[derive(Default)]
 struct Places {
     of: HashMap<Key, (PartitionId, Seq)>,
-    /// In the order in which they came. Some may have gone.
+    /// In order of insertion. It may contain removed keys.
     order: VecDeque<Key>,
 }
 
-/// The places of unconfirmed grants.
+/// Positions of unconfirmed grants.
 #[derive(Default)]
 pub(crate) struct Unconfirmed(Mutex<Places>);
 
 impl Unconfirmed {
-    /// Remembers a place that is not before a grant: the last entry of its batch.
+    /// Remembers a position that is not before a grant: the last entry of its batch.
     pub(crate) fn remember(&self, grant: &Grant, place: (PartitionId, Seq)) {
         let key = (grant.campaign, grant.number);
         let mut places = self.0.lock();

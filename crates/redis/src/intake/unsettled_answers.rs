@@ -1,8 +1,8 @@
-//! What this node has answered and the ledger does not have yet: if a failover loses it, the repair of the partition
-//! takes it from here.
+//! Answers of this node that the ledger does not have yet. If a failover loses them, the repair of the partition reads
+//! them from here.
 //!
-//! Replies are kept as they came, and decoded only for a repair. What is settled is dropped; past a bound, the oldest
-//! are.
+//! Replies are kept as received, and decoded only for a repair. Settled ones are dropped; past a limit, the oldest ones
+//! too.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -20,15 +20,15 @@ use crate::protocol::{
     reply::{OrderText, Row},
 };
 
-/// Claims of one partition whose answers are kept.
+/// Maximum claims of one partition with kept answers.
 const CLAIMS_MAX: usize = 32_768;
-/// Payments and cancellations of one partition whose outcomes are kept.
+/// Maximum kept results of payments and cancellations of one partition.
 const STEPS_MAX: usize = 4_096;
 
-/// A reply to a batch of claims, and who made them.
+/// Reply to a batch of claims, and their users.
 struct Batch {
     meta: Arc<CampaignMeta>,
-    /// The log's end when they were decided.
+    /// End of the log at their decision.
     seq: Seq,
     text: Vec<u8>,
     users: Vec<UserId>,
@@ -38,10 +38,10 @@ struct Batch {
 struct Kept {
     batches: VecDeque<Batch>,
     claims: usize,
-    /// Up to where answers were dropped that may not be settled.
+    /// Last entry up to which answers were dropped that may not be settled.
     dropped: Seq,
     steps: VecDeque<Entry>,
-    /// How far the ledger was when it was asked last, and the term at that time.
+    /// Term and position of the ledger at the last read.
     settled: Option<(Arc<str>, Seq)>,
 }
 
@@ -75,7 +75,7 @@ impl KeptAnswers {
         }
     }
 
-    /// Keeps what became of a payment, or a cancellation. Its place in the log is not known.
+    /// Keeps the result of a payment or a cancellation. Its position in the log is unknown.
     pub(crate) fn keep_step(&self, meta: &CampaignMeta, event: Event) {
         let entry = Entry {
             seq: 0,
@@ -90,8 +90,8 @@ impl KeptAnswers {
         kept.steps.push_back(entry);
     }
 
-    /// Drops what the ledger had when it was asked before, if the term is still the same: places of another term are
-    /// other entries, and a node that was stopped for a while does not know yet that its term is over.
+    /// Drops what the ledger had at the previous call, if the term is still the same. Positions of another term are
+    /// other entries, and a node that was paused does not know yet that its term has ended.
     pub(crate) fn release_in(&self, term: &Arc<str>, settled: Seq) {
         let now = Some((Arc::clone(term), settled));
         let before = std::mem::replace(&mut self.0.lock().settled, now);
@@ -113,8 +113,8 @@ impl KeptAnswers {
         }
     }
 
-    /// What was answered of the entries from this one on, with place 0 where it is not known; and from where on these
-    /// are all.
+    /// Kept entries from this one on, with position 0 if the position is unknown; and the entry from which on they are
+    /// complete.
     pub(crate) fn since(&self, from: Seq) -> (Vec<Entry>, Seq) {
         let kept = self.0.lock();
         let batches = kept.batches.iter().filter(|batch| batch.seq >= from);
@@ -125,7 +125,7 @@ impl KeptAnswers {
     }
 }
 
-/// The grants that a batch was answered with, and the payments of those that cost nothing.
+/// Grants in the reply to a batch, and the payments of orders that cost nothing.
 fn entries(batch: &Batch) -> Vec<Entry> {
     let Ok(text) = std::str::from_utf8(&batch.text) else {
         return Vec::new();
@@ -150,7 +150,7 @@ fn entries(batch: &Batch) -> Vec<Entry> {
     grants
 }
 
-/// The grant that a line of a reply tells of, with place 0 if it was made before, and its payment if it costs nothing.
+/// Grant in a line of a reply, with position 0 if it was made before; and its payment if it costs nothing.
 fn entries_of(batch: &Batch, user: &UserId, line: &str) -> Vec<Entry> {
     let Some((entry, is_paid)) = entry(batch, user, line) else {
         return Vec::new();
@@ -171,8 +171,8 @@ fn entries_of(batch: &Batch, user: &UserId, line: &str) -> Vec<Entry> {
     [entry].into_iter().chain(paid).collect()
 }
 
-/// The grant that a line of a reply tells of, with place 0 if it was made before; and whether the order was paid if it
-/// costs nothing.
+/// Grant in a line of a reply, with position 0 if it was made before; and whether the order is paid if it costs
+/// nothing.
 fn entry(batch: &Batch, user: &UserId, line: &str) -> Option<(Entry, bool)> {
     let (meta, first) = (&batch.meta, *line.as_bytes().first()?);
     let mut is_paid = meta.kind == CampaignKind::Sale;

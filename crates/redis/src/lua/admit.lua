@@ -1,31 +1,31 @@
--- Leases a node a block of a sale's admissions: so many users it may have on their way to a decision. All blocks that
--- have not run out are together at most the sale's ratio times the units that are left. A block replaces the one that
--- the node had; one that is not renewed runs out, so that a node that is gone keeps nobody out. No node gets what
--- another one holds, or would need of an equal part. Nothing is decided by it, and a block that is lost costs nothing:
--- see admission.rs.
+-- Leases admission permits of a sale to a node, as one block. The unexpired blocks together have at most as many
+-- permits as the sale's ratio times its remaining units.
+-- A new block replaces the node's previous one. A block that is not renewed expires, so a dead node locks out no user.
+-- A node never gets permits that another node has, or that belong to another node's equal share.
+-- A block decides no claim, and its loss does no harm: see admission.rs.
 -- KEYS as in prelude.lua, KEYS[14] admissions
--- ARGV[1..6] as in prelude.lua, ARGV[7] the node, ARGV[8] users that are on their way there or wait, ARGV[9]
--- milliseconds that a block lasts
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the node, ARGV[8] users in flight or waiting on the node, ARGV[9] milliseconds
+-- that a block lasts
 -- Replies: {"ok", block " " units left " " grants " " ratio in percent, 0 for no bound}, {"unknown", ""}
 -- luacheck: read globals int
 local c = redis.call('HMGET', KEYS[5], 'kind', 'remaining', 'grants', 'admit')
 if c[1] ~= 'sale' then
   return {'unknown', ''}
 end
--- Redis' own clock, whatever the clock that windows are judged by.
+-- Redis' own clock, independent of the clock that judges windows.
 local time = redis.call('TIME')
 local at = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local wanted, lasts = tonumber(ARGV[8]), tonumber(ARGV[9])
 local blocks, others = redis.pcall('HGETALL', KEYS[14]), {}
 if blocks.err then
-  -- Blocks that are lost cost nothing.
+  -- The loss of blocks does no harm.
   redis.call('UNLINK', KEYS[14])
   blocks = {}
 end
 for i = 1, #blocks, 2 do
   local users, last, asked = string.match(blocks[i + 1], '^(%d+) (%d+) (%d+)$')
   last = tonumber(last or 0)
-  -- One that lasts for longer than any is from before the clock was set back.
+  -- A block with more time left than any block lasts was written before the clock was set back.
   if last <= at or last > at + lasts then
     redis.call('HDEL', KEYS[14], blocks[i])
   elseif blocks[i] ~= ARGV[7] then
@@ -40,9 +40,9 @@ for _, other in ipairs(others) do
   free = free - math.max(other[1], math.min(other[2], equal))
 end
 free = math.max(0, free)
--- A share of what is free beyond what is needed saves calls where there is plenty.
+-- If many permits are free, a larger block saves calls.
 local block = math.min(free, math.max(wanted, math.floor(free / 8)))
--- A node that gets none is known to want some.
+-- A node that gets no permit still records its demand.
 redis.call('HSET', KEYS[14], ARGV[7], int(block) .. ' ' .. int(at + lasts) .. ' ' .. int(wanted))
 redis.call('PEXPIRE', KEYS[14], 2 * lasts)
 return {'ok', int(block) .. ' ' .. c[2] .. ' ' .. c[3] .. ' ' .. int(ratio)}

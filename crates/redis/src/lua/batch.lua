@@ -1,12 +1,12 @@
--- What the decisions of packets and sales have in common: who asks, why none may be granted, and rows.
+-- Functions that red packets and sales share: users of a batch, refusal by phase, and writing of rows.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
--- Replies: none of its own
+-- Replies: nothing of its own
 -- luacheck: read globals now
 -- luacheck: ignore 211
 
--- The users of `n` claims in ARGV, and the place before the first. The claims begin behind place `at`, each with so
--- many values: 1 (user) or 3 (user, quantity, key).
+-- Users of `n` claims in ARGV, and the index before the first one. The claims start after index `at`. Each has 1 value
+-- (user) or 3 values (user, quantity, key).
 local function users_of(at, n, values)
   if values == 1 then
     return ARGV, at
@@ -28,7 +28,7 @@ local function refusal_of(phase, starts, ends)
   end
 end
 
--- Redis keeps the arguments of calls from Lua for the next one if they are at most 32: short calls are cheaper.
+-- Redis reuses the argument buffer of calls from Lua if they have at most 32 arguments, so short calls are cheaper.
 local function set_fields(key, fields, size)
   for j = 1, size, 30 do
     redis.call('HSET', key, unpack(fields, j, math.min(j + 29, size)))

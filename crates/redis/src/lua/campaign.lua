@@ -1,8 +1,8 @@
--- One campaign's numbers and orders, for all scripts but those that decide claims. `c` holds the campaign's fields;
--- `put` changes some of them, and `finish` writes what has changed, the log and the agenda.
+-- Counters and orders of one campaign, for all scripts that do not decide claims. `c` contains the campaign's
+-- fields. `put` changes a field. `finish` writes changed fields and appends events to the log.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
--- Replies: {"unknown", "campaign"} where it is not here
+-- Replies: {"unknown", "campaign"} if Redis does not have the campaign
 -- luacheck: read globals seq now int append held_until damaged broken_of
 -- luacheck: ignore 211
 local broken = broken_of(KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13])
@@ -21,11 +21,11 @@ for i, field in ipairs(fields) do
   c[field] = tonumber(values[i]) or values[i]
 end
 c.money = tonumber(c.money)
--- Grants are dated from `starts`, which stays, and the window begins at `opens`, where that was changed.
+-- Grants are dated from `starts`, which never changes. The window begins at `opens` if that was changed.
 c.opens, c.terms, c.behind = c.opens or c.starts, c.terms or 0, c.behind or 0
--- What repairs withhold is not in `supply` and `funded`.
+-- `supply` and `funded` exclude what repairs withhold.
 c.withheld, c.withheld_minor = c.withheld or 0, c.withheld_minor or 0
--- The last number that was given. Of a lazy packet it may be more than its grants, after a repair; it has no orders.
+-- The last number issued. After a repair, the last number of a lazy packet may exceed its grants; it has no orders.
 local numbered = math.max(c.granted, c.grants)
 if c.kind ~= 'sale' then
   c.grants = 0
@@ -48,7 +48,7 @@ local function phase_at(time)
   return c.phase
 end
 
--- Orders are numbered index + 1, index + 1 + parts, …, so that no two parts of a spread sale issue the same number.
+-- Orders are numbered index + 1, index + 1 + parts, …, so no two shards of a spread sale issue the same number.
 local function number_of(ordinal)
   return c.index + 1 + c.parts * (ordinal - 1)
 end
@@ -66,7 +66,7 @@ local function order_of(number)
   return text and order_in(text, number)
 end
 
--- Behind the units of a paid order, a hyphen and those that were returned, if any were.
+-- The units of a paid order are followed by a hyphen and the returned units, if there are any.
 local function text_of(order)
   local quantity = order.quantity
   if order.state == 'p' and order.returned > 0 then
@@ -76,7 +76,7 @@ local function text_of(order)
     order.key}, '\t')
 end
 
--- Whether an order costs nothing and is paid, or was and is returned.
+-- Whether an order costs nothing and is paid, or was paid and is returned.
 local function is_paid_for_nothing(order)
   return order.amount == '0' and (order.state == 'p' or order.state == 'r')
 end
@@ -85,7 +85,7 @@ local function put_order(order)
   redis.call('HSET', KEYS[9], int(order.number), text_of(order))
 end
 
--- A buyer: units held, orders that gave theirs back, the newest order, and under which keys which orders were made: see
+-- Buyer row: units held, orders whose units were restocked, the newest order, and the keys with their orders. See
 -- claim_sale.lua.
 local function buyer_of(text)
   local held, returned, newest, keys = string.match(text, '^(%d+)\t(%d+)\t(%d+)(.*)$')
@@ -97,7 +97,8 @@ local function put_buyer(user, buyer)
     .. buyer.keys)
 end
 
--- Takes an order's units (sign 1) or gives them back (sign -1): all, or a part of a paid order's.
+-- Moves units of an order: sign 1 takes them from the stock, sign -1 restocks them. `part` limits this to some units of
+-- a paid order.
 local function move(order, sign, part)
   local units = sign * (part or order.quantity)
   local buyer = buyer_of(redis.call('HGET', KEYS[8], order.user))
@@ -110,21 +111,21 @@ local function move(order, sign, part)
   if c.phase == 'c' then
     put('returned', c.returned - units)
   else
-    -- Whether there is anything to be had changes for everybody.
+    -- Availability changes for all users.
     gate = gate or c.remaining == 0 or c.remaining == units
     put('remaining', c.remaining - units)
   end
 end
 
--- How long an order keeps its units behind its hold, for payments that are reported late, and since when reports are
--- taken. Ticks know it, and read downtimes; others may have a tick look too early.
+-- How long an order keeps its units after its hold, so that late payment reports still count; and since when reports
+-- are accepted. Only ticks set both and read downtimes. Other scripts may schedule a tick too early.
 local grace, since = 0, 0
 
 local function expires_at(order)
   return math.max(held_until(c.starts + order.offset, c.hold), since) + math.min(grace, c.hold)
 end
 
--- When the order at `first` is due. All before it are not held any more; whether it still is, a tick finds out.
+-- When the order at `first` is due. No earlier order is held. The tick checks whether this one still is.
 local function next_due()
   if c.first > c.grants then
     return nil
@@ -141,7 +142,7 @@ local function amount_of(share)
   return tonumber(string.sub(share, 7))
 end
 
--- What is left of a packet's money. Shares wait in a list; `sums` has the sums of its last 1000, 2000, …
+-- Remaining money of a packet. Its shares are in a list; `sums` has the sums of the last 1000, 2000, … shares.
 local function money_left()
   if c.kind ~= 'red_packet' then
     return 0
@@ -163,8 +164,8 @@ local function money_left()
   return sum
 end
 
--- Takes units in from another part, or back from the journal, and returns what shares among them are worth. Shares go
--- to the front, so that the sums of the shares behind them stay true.
+-- Adds units from another shard or from the journal, and returns the value of their shares. Shares are inserted at the
+-- front, so the stored sums of the shares after them remain correct.
 local function take_in(units, shares, from)
   local money = 0
   if c.kind == 'red_packet' then
@@ -188,7 +189,7 @@ local function take_in(units, shares, from)
 end
 
 local function close()
-  -- What a repair has withheld goes back with the rest.
+  -- Units that a repair withheld are returned with the rest.
   local units, minor = c.withheld, c.withheld_minor
   local money = money_left() + minor
   record('ended')
@@ -211,7 +212,7 @@ local function close()
   redis.call('ZADD', KEYS[15], int(now), ARGV[6])
 end
 
--- Numbers and texts of so many orders, from this one on.
+-- Numbers and texts of up to `count` orders, starting at this one.
 local function orders_from(ordinal, count)
   local numbers = {}
   for n = ordinal, math.min(ordinal + count - 1, c.grants) do
@@ -224,7 +225,7 @@ local function is_held(text)
   return text and string.sub(text, 1, 1) == 'h'
 end
 
--- When the next tick has something to do: at once, while other parts may not have followed the terms.
+-- Schedules the next tick. It is due at once while other shards may lack the changed terms.
 local function reschedule()
   local due = c.behind == 1 and now or next_due()
   if c.phase ~= 'c' then
@@ -238,8 +239,8 @@ local function reschedule()
   return due
 end
 
--- Steps past an order that is not held any more, if it was the first, and past some of those behind it: ticks step past
--- the others.
+-- Advances `first` past an order that is no longer held, if it was the first, and past some orders after it. Ticks
+-- advance past the rest.
 local function step_past(order)
   local STEPS_MAX, READ_MAX = 100, 10
   local first = c.first + 1
@@ -273,12 +274,12 @@ local function tally()
     int(c.admit or 0), int(c.withheld), int(c.withheld_minor)}, ' ')
 end
 
--- What the log says of terms.
+-- Terms in the form of a log entry.
 local function terms_text()
   return table.concat({int(c.terms), int(c.opens), int(c.ends), int(c.limit), int(c.price), int(c.admit)}, ' ')
 end
 
--- Writes what has changed.
+-- Writes changed fields, and appends the events.
 local function finish()
   if gate then
     put('version', c.version + 1)

@@ -1,4 +1,5 @@
--- Gives the units of an order that is held back, at most once. An order that costs nothing is paid: it is returned.
+-- Cancels an order: restocks the units of a held order, at most once. A paid order that cost nothing is returned
+-- instead.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number
 -- Replies: {"ok", order}, {"unknown", ""}, {"refused", state}

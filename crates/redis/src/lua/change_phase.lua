@@ -1,8 +1,8 @@
--- Pauses, resumes or closes a campaign, or a part of one. Doing it again changes nothing: a paused campaign is paused
--- until it is closed, also when its window is over.
+-- Pauses, resumes or closes a campaign or one shard of it. Idempotent. A paused campaign stays paused until it is
+-- closed, even after its window ends.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] pause, resume or close
--- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"busy", ""} while units are moving elsewhere
+-- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"busy", ""} while a transfer of units is pending
 -- luacheck: read globals c now answer phase_at put record close reschedule tally finish
 -- luacheck: globals gate
 local phase = phase_at(now)

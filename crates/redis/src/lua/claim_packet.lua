@@ -1,6 +1,6 @@
 -- Decides a batch of claims for shares of one red packet.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim, ARGV[8..] the claims, as in batch.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] values per claim, ARGV[8..] the claims, as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
 -- luacheck: read globals seq int answer claim_shares written damaged
 local values = tonumber(ARGV[7])

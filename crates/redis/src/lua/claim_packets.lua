@@ -1,9 +1,9 @@
--- Decides claims for shares of several red packets that are not spread. Each packet is decided by itself: an error at
--- one, such as a key of another type, is the answer to its own claims alone.
+-- Decides claims for shares of several red packets that are not spread. An error at one packet, such as a key of
+-- another type, fails the claims of that packet only.
 -- KEYS[1..12] as in prelude.lua, KEYS[13..] of each packet: campaign, shares, users
--- ARGV[1..6] as in prelude.lua, ARGV[7..] of each packet: its id, how many claims it has, values a claim, and the
--- claims, as in batch.lua
--- Replies: {"ok", parts}, one for each packet, see reply.rs
+-- ARGV[1..6] as in prelude.lua, ARGV[7..] of each packet: its id, number of claims, values per claim, and the claims,
+-- as in batch.lua
+-- Replies: {"ok", parts}, one per packet, see reply.rs
 -- luacheck: read globals seq int answer claim_shares damaged
 -- luacheck: globals written
 local OWN_KEYS, OWN_ARGV = 12, 6
@@ -17,7 +17,7 @@ while ARGV[at] do
     local reason = type(part) == 'table' and part.err or tostring(part)
     if not before and not written and (string.find(reason, 'NOREPLICAS', 1, true) == 1
       or string.find(reason, 'MISCONF', 1, true) == 1) then
-      -- Redis takes no writes at the moment, which it says at the first one. The caller comes again.
+      -- Redis accepts no writes now, and reports this at the first write. The caller retries.
       return {err = reason}
     end
     part = (written and '!' or '-') .. reason

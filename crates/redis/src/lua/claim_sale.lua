@@ -1,12 +1,12 @@
--- Decides a batch of claims for units of one sale. All checks of a claim come before anything is written for it; what
--- is written for the whole batch takes one command each.
+-- Decides a batch of claims for units of one sale. All checks of a claim precede its writes. Each kind of row is
+-- written with one command for the whole batch, up to the limit of `set_fields`.
 --
--- A buyer's row has the keys of the first orders, so that most claims need no other look. Keys that would make it
--- longer than KEYS_BYTES_MAX, about, are fields of the hash `keys`: a "+" before the first key says that there are any.
+-- A buyer's row contains the keys of the first orders, so most claims need no other read. Keys that would make the row
+-- longer than about KEYS_BYTES_MAX are fields of the hash `keys`. A "+" before the first key indicates them.
 --
--- An order that costs nothing is paid in the same step: its payment follows its grant in the log.
+-- An order that costs nothing is paid in the same step. The log has its payment after its grant.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim, ARGV[8..] the claims, as in batch.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] values per claim, ARGV[8..] the claims, as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
 -- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields damaged length
 local step = tonumber(ARGV[7])
@@ -20,7 +20,7 @@ if c.err then
 elseif c[1] ~= 'sale' then
   return {'unknown', ''}
 end
--- Its keys belong together: see whole.lua.
+-- The campaign's keys must agree: see whole.lua.
 local known = length('HLEN', KEYS[8])
 if known < 0 or c[17] and known < tonumber(c[17]) then
   return damaged('users')
@@ -46,19 +46,19 @@ if refusal == 'N' then
 end
 local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
 local at, latest = now, tonumber(c[7])
-if latest > now and latest - now <= 60000 then -- JUMP_MS_MAX: one that is further ahead was made in a glitch
+if latest > now and latest - now <= 60000 then -- JUMP_MS_MAX: a time further ahead comes from a clock glitch
   at = latest
 end
 local tail = '\t' .. int(at - starts) .. '\t'
 
--- A buyer is {units held, orders given back, newest order, "+"? "\n" key "\t" order …}. Orders of this batch by number;
--- those of further keys by user and key.
+-- A buyer is {units held, orders restocked, newest order, "+"? "\n" key "\t" order …}. `made` has the orders of this
+-- batch by number, `further` the numbers of further keys by user and key.
 local buyers, bought, made, further = {}, {}, {}, {}
 local function order_of(number)
   return made[number] or redis.call('HGET', KEYS[9], number)
 end
 
--- The order that a buyer's key stands for.
+-- The number of the order that a buyer's key made.
 local function number_under(keys, user, key)
   local _, found = string.find(keys, '\n' .. key .. '\t', 1, true)
   if found then
@@ -68,7 +68,7 @@ local function number_under(keys, user, key)
     local field = user .. '\t' .. key
     local number = further[field] or redis.call('HGET', KEYS[13], field)
     local order = number and order_of(number)
-    -- A repair may have given the number to somebody else.
+    -- A repair may have issued the number to another user.
     local own = order and string.match(order, '^%a\t%d+\t([^\t]*)\t') == user
     return own and string.sub(order, -#key - 1) == '\t' .. key and number or nil
   end
@@ -98,7 +98,8 @@ for i = 1, n do
         outcome = same and 'A' .. number .. '\t' .. order or 'K'
       end
     end
-    -- Without a key the user is the key. Another key than the order's would mean the order for ever: it is refused.
+    -- Without a key, the user is the key. A retry with a key that the order does not have is refused, because that key
+    -- would then always mean this order.
     if not outcome and limit == 1 and key == '' then
       local order = order_of(buyer[3])
       local state = string.sub(order, 1, 1)
@@ -193,7 +194,7 @@ if count > 0 then
     end
     append(2 * count, at, 'e', table.concat(rows, '\n'))
   elseif none_held then
-    -- The first of these holds may be what is due next.
+    -- The first of these holds may be due next.
     local due = math.min(at + tonumber(c[12]), tonumber(c[4]))
     redis.call('ZADD', KEYS[4], 'LT', int(due), ARGV[6])
   end
@@ -202,7 +203,7 @@ if count > 0 then
   end
   redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),
     'last', int(at), 'buyers', known)
-  -- The first grant as well: gates that know of none would answer its user by a clock that was set back.
+  -- Also at the first grant. Gates that know of no grant would otherwise answer its user by a clock that was set back.
   if left == 0 or before == 0 then
     version = invalidate()
   end

@@ -1,9 +1,9 @@
--- Looks whether a campaign is damaged. Takes the keys of such a campaign away: from then on no script finds it, until
--- it is brought back from the ledger. Or halts the partition, so that a repair rebuilds it.
+-- Checks whether a campaign is damaged, then removes its keys or halts the partition. Without its keys, no script finds
+-- the campaign until it is reloaded from the ledger. After a halt, a repair rebuilds it.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] "1" where the ledger has it as open, ARGV[8] `look`; `take` to take its keys
--- away; where its hash is gone, all of them go at once; `halt`, ARGV[9] the reason of a halt
--- Replies: {"ok", entry} where its keys are gone: no later entry is about it; {"ok", ""} where nothing is wrong;
+-- ARGV[1..6] as in prelude.lua, ARGV[7] "1" if the campaign is open in the ledger, ARGV[8] `look` to check; `take` to
+-- remove its keys; both remove them if its hash is gone; `halt` to halt, ARGV[9] the reason of a halt
+-- Replies: {"ok", entry} if its keys are removed: no later entry is about it; {"ok", ""} if nothing is wrong;
 -- {"halted", ""}
 -- luacheck: read globals seq int damaged has_due length
 local field = 'damaged:' .. ARGV[6]
@@ -17,7 +17,7 @@ elseif not noted and length('HLEN', KEYS[5]) >= 0 then
   return {'ok', ''}
 end
 if ARGV[8] == 'halt' then
-  -- A loss of nothing.
+  -- This loss is empty.
   redis.call('HSET', KEYS[1], field, noted or '?', 'halted', ARGV[9], 'lost_from', int(seq + 1), 'lost_to', int(seq))
   redis.call('HDEL', KEYS[1], 'open')
   return {'halted', ''}

@@ -1,15 +1,16 @@
--- When no node served the partition. Holds stand still meanwhile: nobody could pay. The nodes that serve say again and
--- again that they do, by record_uptime.lua; where it was long from one time to the next, the partition was down between them.
--- Sets `up`, when it was said last, and `downtimes`, once they are read. `up` is 0 where what was known of it is lost.
+-- Downtimes of a partition. Holds pause while no node serves the partition, because no user could pay. Serving nodes
+-- report this repeatedly by record_uptime.lua; a long gap between two reports is a downtime.
+-- Sets `up`, the time of the last report, and `downtimes`, once they are read. `up` is 0 if the recorded downtimes are
+-- lost.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
--- Replies: none of its own
+-- Replies: nothing of its own
 -- luacheck: read globals now
 -- luacheck: ignore 211
 local DOWN_MS = 5000
 local up, downtimes = nil, {}
 
--- Reads them, and tells whether it has been down until now.
+-- Reads both. True if the partition has been down until now.
 local function read_downtimes()
   local p = redis.call('HMGET', KEYS[1], 'up', 'downs')
   up = tonumber(p[1])
@@ -19,14 +20,14 @@ local function read_downtimes()
   return up ~= nil and now - up > DOWN_MS
 end
 
--- The same for a script that judges holds: one that goes on may count as well, as if it ended now.
+-- Reads both, for a script that judges holds. A downtime that has not ended may count too, as if it ended now.
 local function expect_downtimes(counts_present)
   if read_downtimes() and (counts_present or up == 0) then
     downtimes[#downtimes + 1] = {up, now}
   end
 end
 
--- Until when an order is held that was made at an instant, for so many milliseconds.
+-- End of the hold of an order made at `made`, after `hold` milliseconds and all downtimes within.
 local function held_until(made, hold)
   local till = made + hold
   for _, downtime in ipairs(downtimes) do

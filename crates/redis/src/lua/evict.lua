@@ -1,10 +1,11 @@
--- Takes a closed campaign, or a part of one, out, once nothing happens to it any more by itself and the ledger has
--- everything of it. What is left of one that was being brought back, and is not here, goes as well.
+-- Evicts a closed campaign or one shard of it, once nothing can change it automatically and the ledger has all of its
+-- entries. Also removes the rows of an unfinished reload.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] up to which entry the ledger is settled, ARGV[8] when the campaign was created,
--- ARGV[9] units granted and returned, and minor units refunded, as the ledger has them; empty where it has those of
--- other parts as well, ARGV[10] how many orders of a sale's part the ledger has, empty for a packet, ARGV[11] when it
--- is looked at again, in milliseconds, if it stays; a day later where the ledger will not have more of it by itself
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the entry up to which the ledger is settled, ARGV[8] when the campaign was
+-- created,
+-- ARGV[9] units granted and returned, and minor units refunded, in the ledger; empty if its figures include other
+-- shards, ARGV[10] number of orders of a sale's shard in the ledger, empty for a packet, ARGV[11] when to check it
+-- again if it stays, in milliseconds; a day later if the ledger differs
 -- Replies: {"ok", ""}, {"stays", the reason}
 -- luacheck: read globals seq int
 local c = redis.call('HMGET', KEYS[5], 'phase', 'kind', 'first', 'grants', 'behind', 'frozen', 'touched', 'granted',
@@ -17,7 +18,7 @@ local function reason()
   elseif c[5] == '1' or redis.call('HLEN', KEYS[11]) > 0 then
     return 'moving'
   elseif not c[7] then
-    -- It was closed by a repair, whose entries follow.
+    -- A repair closed it, and appends its entries later.
     redis.call('HSET', KEYS[5], 'touched', int(seq))
     return 'unsettled'
   elseif tonumber(c[7]) > settled then
@@ -25,7 +26,7 @@ local function reason()
   elseif ARGV[9] ~= '' and ARGV[9] ~= c[8] .. ' ' .. c[9] .. ' ' .. c[10] or ARGV[10] ~= '' and ARGV[10] ~= c[4] then
     return 'differs'
   elseif c[6] then
-    -- Another part is being repaired, and its repairer reads this one.
+    -- Another shard is being repaired, and its repairer reads this one.
     local time = redis.call('TIME')
     local millis = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
     return millis < tonumber(string.match(c[6], '^%d+')) and 'frozen'
@@ -33,7 +34,7 @@ local function reason()
 end
 
 if phase and phase ~= 'c' then
-  -- A failover has taken the close back. The next one has it here again.
+  -- A failover has undone the close. The next close adds the campaign here again.
   redis.call('ZREM', KEYS[15], ARGV[6])
   return {'stays', 'open'}
 end
@@ -43,8 +44,8 @@ if why then
   return {'stays', why}
 end
 if phase then
-  -- Up to its own last entry: by `settled`, whoever is reading the ledger of another one would be turned back.
-  -- The ledger has that entry: a ledger that does not have it later was set back.
+  -- `left` advances to the campaign's own last entry only: `settled` would reject reads of the ledger that are in
+  -- progress for other campaigns. The ledger has that entry, so a ledger that lacks it later was set back.
   local left = redis.call('HMGET', KEYS[1], 'left', 'left_created', 'ledger_position')
   redis.call('HSET', KEYS[1], 'left', int(math.max(tonumber(c[7]), tonumber(left[1] or 0))),
     'left_created', int(math.max(tonumber(ARGV[8]), tonumber(left[2] or 0))),

@@ -1,5 +1,5 @@
--- Has a further part of a spread sale follow the terms that its first part has got. Doing it again changes nothing, and
--- neither do terms that are older than those which the part has. A part that is closed notes them and says nothing.
+-- Copies the terms of the first shard of a spread sale to another shard. Idempotent. Terms older than those of the
+-- shard change nothing. A closed shard stores them without an entry.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the revision, ARGV[8..12] start, end, limit, price and admission in percent
 -- Replies: {"ok", tally}, {"unknown", ""}

@@ -1,8 +1,8 @@
 -- Halts the partition because its log lacks entries that the ledger does not have, so that a repair restores them. Rows
--- still have them: nothing counts as lost. Nothing is done if the ledger had them before and was set back: only an
--- operator decides to go by such a ledger.
+-- still have them, so nothing counts as lost.
+-- Does nothing if the ledger had the entries before and was set back. Only an operator may accept such a ledger.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the first entry of the gap, ARGV[8] the last one, ARGV[9] the log's epoch
+-- ARGV[1..6] as in prelude.lua, ARGV[7] first entry of the gap, ARGV[8] last entry of the gap, ARGV[9] the log's epoch
 -- Replies: {"ok", "1"} if it is halted, {"ok", ""} if it is not
 -- luacheck: read globals partition seq int
 local first, last = tonumber(ARGV[7]), tonumber(ARGV[8])

@@ -1,8 +1,9 @@
--- The shares of a lazy packet, drawn at the claim: ChaCha20 under the packet's seed, with the number of the grant as
--- nonce, read as in core's `split`. Lua has doubles, so 64-bit words are kept as limbs of 16 bits, lowest first.
+-- Draws the shares of a lazy packet at the claim. The source is ChaCha20 with the packet's seed as key and the grant's
+-- number as nonce, read as in core's `split`. Lua has doubles, so 64-bit words are stored as 16-bit limbs, lowest
+-- first.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
--- Replies: none of its own
+-- Replies: nothing of its own
 -- luacheck: read globals int
 -- luacheck: ignore 211
 local function words_of(seed, nonce)
@@ -57,7 +58,7 @@ local function words_of(seed, nonce)
   end
 end
 
--- Uniform below `bound`, which is under 2^52: Lemire's method, as in core.
+-- Uniform number below `bound`, which is less than 2^52. Lemire's method, as in core.
 local function below(word, bound)
   local limbs, rest = {}, bound
   for i = 1, 4 do
@@ -75,7 +76,7 @@ local function below(word, bound)
       p[i] = sum % 65536
       carry = math.floor(sum / 65536)
     end
-    -- The low half against a number under 2^52: its highest limb has to be small first.
+    -- The low half is compared with a number under 2^52, so its highest limb must be small.
     local low = p[4] < 16 and ((p[4] * 65536 + p[3]) * 65536 + p[2]) * 65536 + p[1]
     if low and low < bound and not uneven then
       uneven = 1
@@ -92,7 +93,7 @@ local function below(word, bound)
   end
 end
 
--- The share of grant `number`, where `money` minor units and `count` shares are left, none below `min`.
+-- The share of grant `number`, if `money` minor units and `count` shares are left. No share is below `min`.
 local function lazy_amount(seed, number, money, count, min)
   if count <= 1 then
     return money
@@ -107,7 +108,7 @@ local function lazy_amount(seed, number, money, count, min)
   return min + below(word, bound + 1)
 end
 
--- Six digits in base 36, with which a share's text begins.
+-- Six digits in base 36. The text of a share begins with them.
 local function digits(number)
   local alphabet, text = '0123456789abcdefghijklmnopqrstuvwxyz', ''
   for _ = 1, 6 do

@@ -1,4 +1,4 @@
--- Takes a campaign up, or a part of one, once its shares are in place. Doing it again changes nothing.
+-- Opens a campaign or one shard of it, once its shares are in place. Idempotent.
 -- KEYS as in prelude.lua
 -- ARGV[1..8] as in reject_reopen.lua, ARGV[9] shares that must be in place, ARGV[10..] the campaign's fields and values
 -- Replies: {"ok", ""}, {"gap", length}

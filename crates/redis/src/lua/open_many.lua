@@ -1,10 +1,10 @@
--- Takes up campaigns that are not spread, with all their shares. Each is taken up or left alone by itself, and nothing
--- changes where it is here already.
+-- Opens campaigns that are not spread, with all their shares. Each is opened or skipped independently. A campaign that
+-- is open already does not change.
 -- KEYS[1..12] as in prelude.lua, KEYS[13..] of each campaign: campaign, shares, sums, plan
--- ARGV[1..6] as in prelude.lua, ARGV[7..] of each campaign: its id, when it was created, in milliseconds, how many
--- sums, shares and fields it has, then place and sum of each sum, the shares, and the fields with their values
--- Replies: {"ok", words}, one for each campaign: `new`; `here`; `left` where the ledger has to be asked whether it was
--- here, see reject_reopen.lua; `plan` where another node has begun to spread it; `gap` where some of its shares are in place
+-- ARGV[1..6] as in prelude.lua, ARGV[7..] of each campaign: its id, its creation time in milliseconds, the numbers of
+-- its sums, shares and fields, then index and sum of each sum, the shares, and the fields with their values
+-- Replies: {"ok", words}, one word per campaign: `new`; `here`; `left` if only the ledger knows whether it was here,
+-- see reject_reopen.lua; `plan` if another node has begun to spread it; `gap` if only some of its shares are in place
 -- luacheck: read globals append now damaged has_due
 local OWN_KEYS, OWN_ARGV = 12, 6
 local left = redis.call('HMGET', KEYS[1], 'left', 'left_created')

@@ -1,17 +1,18 @@
--- Claims of one red packet. All checks come first, in the outcomes' order of precedence; then the shares are taken, the
--- users recorded and the log written, with one command each for all of the claims.
+-- Claims of one red packet. All checks come first, in the order of precedence of the outcomes. Then shares are taken,
+-- users recorded and the log written, each with few commands for all claims.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
--- Replies: none of its own
+-- Replies: nothing of its own
 -- luacheck: read globals seq now int append invalidate lazy_amount digits users_of refusal_of set_fields length
 -- luacheck: ignore 211 231
 
--- Whether any claim has changed something so far.
+-- Whether a claim of this call has changed something.
 local written = false
 
--- Decides `n` claims, which are in ARGV as in batch.lua. The packet is given by its id and its keys: campaign, shares
--- and users. Returns what they are answered, see reply.rs; nil where the packet is not here; nil and the name of a key
--- that does not belong to the others, see whole.lua.
+-- Decides `n` claims, which are in ARGV as in batch.lua. Input is the packet's id and its keys: campaign, shares and
+-- users. Returns the text of the outcomes, see reply.rs.
+-- Returns nil if Redis does not have the packet; nil and the name of a key if that key does not match the others, see
+-- whole.lua.
 local function claim_shares(id, campaign, list, holders, at, n, values)
   local c = redis.pcall('HMGET', campaign, 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
     'rule')
@@ -29,7 +30,7 @@ local function claim_shares(id, campaign, list, holders, at, n, values)
   local refusal = refusal_of(c[2], starts, tonumber(c[4]))
   local held = redis.call('HMGET', holders, unpack(users, first + 1, first + n))
 
-  -- Who gets a share: takers[j] is the claim that takes the j-th share, and got[user] is j.
+  -- Receivers of shares: takers[j] is the claim that takes the j-th share, and got[user] is j.
   local out, got, takers, taken = {}, {}, {}, 0
   for i = 1, n do
     local user, row = users[first + i], held[i]
@@ -54,21 +55,21 @@ local function claim_shares(id, campaign, list, holders, at, n, values)
   local body
   if taken > 0 then
     local granted_at, latest = now, tonumber(c[7])
-    if latest > now and latest - now <= 60000 then -- JUMP_MS_MAX: one that is further ahead was made in a glitch
+    if latest > now and latest - now <= 60000 then -- JUMP_MS_MAX: a time further ahead comes from a clock glitch
       granted_at = latest
     end
     local tail = '\t' .. int(granted_at - starts)
     local shares, money = {}, nil
-    -- Redis goes through the whole hash for a field that is not there, so only a lazy packet is asked for these.
+    -- Redis scans the whole hash for an absent field, so these fields are read for lazy packets only.
     local lazy = c[9] == 'lazy' and redis.call('HMGET', campaign, 'money', 'seed', 'min', 'grants', 'withheld')
-    -- The first write is one that Redis refuses when its memory has ended, as it does not refuse LPOP: then nothing is
-    -- half done.
+    -- Redis refuses HSET without free memory, but not LPOP. So HSET comes first, and a refusal leaves nothing half
+    -- done.
     redis.call('HSET', campaign, 'remaining', left - taken, 'granted', tonumber(c[6]) + taken, 'last', int(granted_at))
     written = true
     if lazy then
       money = tonumber(lazy[1])
-      -- After a repair the last number may be more than there are grants. Units that stay withheld count as to come, so
-      -- that each amount still follows from the seed and from the grants before.
+      -- After a repair, the last number may exceed the number of grants. Withheld units count as remaining, so each
+      -- amount still follows from the seed and the earlier grants.
       local last, to_come = math.max(tonumber(c[6]), tonumber(lazy[4])), left + tonumber(lazy[5] or 0)
       redis.call('HSET', campaign, 'grants', int(last + taken))
       for j = 1, taken do
@@ -97,7 +98,8 @@ local function claim_shares(id, campaign, list, holders, at, n, values)
     if money then
       redis.call('HSET', campaign, 'money', int(money))
     end
-    -- The first grant as well: gates that know of none would answer its user by a clock that was set back.
+    -- Also at the first grant. Gates that know of no grant would otherwise answer its user by a clock that was set
+    -- back.
     if left == 0 or tonumber(c[6]) == 0 then
       version = invalidate(id, campaign)
     end

@@ -1,13 +1,14 @@
--- Records a payment for an order. In time for the hold, the order becomes paid. An order whose hold had ended by then
--- expires first; after expiry it takes its units again if they are left, else the payment is to be refunded. The same
--- payment again is answered as before. Money that is neither the price nor accepted pays nothing: it is to be refunded,
--- and the order stays as it is. An order that costs nothing and is paid takes no payment: nothing arrives.
+-- Records a payment for an order. A payment within the hold makes the order paid. If the hold ended before the payment,
+-- the order expires first. An expired order takes its units again if they are left; otherwise a refund is due.
+-- The same payment is answered as before. Money that is neither the price nor accepted in its place pays nothing: a
+-- refund is due, and the order does not change.
+-- A paid order that cost nothing accepts no payment.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now,
--- ARGV[10] how many payments of an order may be owed back, ARGV[11] "1" if a running downtime may count,
+-- ARGV[10] maximum number of payments of an order with a refund due, ARGV[11] "1" if a running downtime may count,
 -- ARGV[12] empty for the price, else a space, minor units, a space and the currency, ARGV[13] "1" for the price and for
 -- money that is accepted in its place
--- Replies: {"ok", (p|r|d|f, where there is nothing to pay) [" " minor " " currency] " " order}, {"unknown", ""},
+-- Replies: {"ok", (p|r|d|f, f if nothing needs payment) [" " minor " " currency] " " order}, {"unknown", ""},
 -- {"refused", "payments"}
 -- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
 -- luacheck: read globals expect_downtimes held_until put is_paid_for_nothing
@@ -24,13 +25,13 @@ elseif not outcome then
   outcome = 'd'
   local was_held = pays and order.state == 'h'
   expect_downtimes(ARGV[11] == '1')
-  -- Nothing is paid later than it is reported.
+  -- The time of a payment is at most the time of its report.
   local expires = was_held
     and math.min(tonumber(ARGV[9]) or now, now) >= held_until(c.starts + order.offset, c.hold)
   if was_held and not expires then
     outcome = 'p'
   elseif expires or pays and order.state == 'x' then
-    -- The units of an order that expires now are the stock's before the payment looks for them.
+    -- If the order expires now, its units return to the stock before the payment takes them.
     local own = expires and order.quantity or 0
     local phase = phase_at(now)
     local held = buyer_of(redis.call('HGET', KEYS[8], order.user)).held - own

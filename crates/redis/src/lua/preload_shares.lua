@@ -1,7 +1,8 @@
--- Puts a run of a packet's shares in place before it opens: shares offset + 1 to offset + n of this part. Doing it
--- again, on any node, changes nothing.
+-- Writes a run of a packet's shares before it opens: shares offset + 1 to offset + n of this shard. Idempotent on all
+-- nodes.
 -- KEYS as in prelude.lua
--- ARGV[1..8] as in reject_reopen.lua, ARGV[9] offset, ARGV[10] number of sums that follow, then place and sum of each,
+-- ARGV[1..8] as in reject_reopen.lua, ARGV[9] offset, ARGV[10] the number of sums that follow, then index and sum of
+-- each,
 -- then shares
 -- Replies: {"ok", ""}, {"gap", length}
 -- luacheck: read globals int

@@ -1,4 +1,4 @@
--- Does what a grant does, a write included, and grants nothing.
+-- Runs all steps of a grant, including a write, and grants nothing.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua
 -- Replies: {"ok", milliseconds}

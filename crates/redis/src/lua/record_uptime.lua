@@ -1,9 +1,9 @@
--- Notes that a node serves the partition now, and for how long none has. A clock that was set back takes along what was
--- noted by the time that has not come.
+-- Records that a node serves the partition now, and the downtime before it. If the clock was set back, recorded times
+-- in the future are cut off.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] "1" where the caller knows that it was not down,
--- and by a clock that it is given; what was noted later stays then, because its call may have been under way for long
--- Replies: {"ok", milliseconds that it was down; 0 if it was not, -1 if what was noted of it is lost}
+-- ARGV[1..6] as in prelude.lua, ARGV[7] "1" if the caller knows that the partition was not down, and gives the time
+-- itself; later records are then kept, because the call may have been in flight for long
+-- Replies: {"ok", milliseconds of downtime; 0 if it was not down, -1 if the recorded downtimes are lost}
 -- luacheck: read globals now int up downtimes read_downtimes
 local NOTED_MS, REMEMBERED_MAX = 1000, 64
 local is_known = ARGV[7] == '1'
@@ -20,7 +20,7 @@ if was_down then
   kept[#kept + 1] = {up, now}
 end
 if #kept > REMEMBERED_MAX then
-  -- The time between the two oldest counts as down: no hold is shorter for it.
+  -- Two oldest downtimes are merged, so the time between them counts as down. This shortens no hold.
   kept[2][1] = kept[1][1]
   table.remove(kept, 1)
 end

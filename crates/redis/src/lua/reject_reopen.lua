@@ -1,9 +1,10 @@
--- Refuses to take up a campaign that may have been here, may have closed and may have left: one that was created before
--- another one that has left, unless the ledger has nothing of it up to an entry behind which nothing has left.
+-- Refuses to open a campaign that may have been open, closed and evicted: one that was created before another campaign
+-- that was evicted. The refusal ends once the ledger has nothing of the campaign up to the last entry of all evicted
+-- ones.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] when it was created, in milliseconds, ARGV[8] up to which entry the ledger has
--- nothing of it, as far as that is known
--- Replies: {"ok", ""} where it is here, {"left", entry} where that has to be known up to this entry
+-- ARGV[1..6] as in prelude.lua, ARGV[7] when it was created, in milliseconds, ARGV[8] the entry up to which the ledger
+-- has nothing of it, as far as the caller knows
+-- Replies: {"ok", ""} if it is here, {"left", entry} if the ledger must be checked up to this entry
 -- luacheck: read globals damaged has_due
 if redis.call('EXISTS', KEYS[5]) == 1 then
   return {'ok', ''}

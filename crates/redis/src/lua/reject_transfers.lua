@@ -1,11 +1,11 @@
--- Rejects the transfers that another part of a spread campaign has sent before its repair, and forgets those to it: the
--- repair counts these units. An entry says so, so that a loss of this is noticed.
--- Each attempt at a repair names a higher transfer than the one before, and transfers that the part sends after its
--- repair are higher still. So the step of a repairer that was stopped is refused once another one has done the repair:
--- units that are sent there now belong to that part.
+-- Rejects the transfers that another shard of a spread campaign sent before its repair, and deletes pending transfers
+-- to it. The repair counts these units. An entry records it, so a loss of this step is detected.
+-- Each attempt at a repair names a higher transfer than the attempt before. Transfers that the shard sends after its
+-- repair are higher still. So a stopped repairer is refused once another one has done the repair: units sent there
+-- since then belong to that shard.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the part that is repaired, ARGV[8] the last transfer that it may have begun
--- Replies: {"ok", ""}, {"unknown", ""}, {"stale", last} where a later transfer is known
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the shard that is repaired, ARGV[8] the last transfer that it may have begun
+-- Replies: {"ok", ""}, {"unknown", ""}, {"stale", last} if a later transfer is known
 -- luacheck: read globals c seq int put record finish
 local field = 'from:' .. ARGV[7]
 local last = tonumber(redis.call('HGET', KEYS[5], field) or 0)

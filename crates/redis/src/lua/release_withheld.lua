@@ -1,5 +1,5 @@
--- Gives back what a repair has withheld of a campaign: the units can be had again. Of a lazy packet only as many as
--- there are numbers that nobody can have been told; the rest goes back at the close.
+-- Releases the units of a campaign that a repair withheld, so that they can be granted. Of a lazy packet, it releases
+-- only as many as there are numbers that no user can have received. The close returns the rest.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua
 -- Replies: {"ok", units}, {"unknown", ""}

@@ -1,9 +1,9 @@
--- What brings a campaign back, or a part of one: one that is closed and has left, or one whose keys were damaged and
--- taken away. Not where it is here, and not from a ledger that was read too early to have everything of it.
+-- First step of reloading a campaign or one shard of it: a closed one that was evicted, or one whose damaged keys were
+-- removed. Refused if Redis has it, or if the ledger was read too early to have all of its entries.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] up to which entry the ledger was settled before it was read
--- Replies: {"ok", "here"}, {"stale", entry} where the ledger has to be settled up to this one; empty where damaged keys
--- are not taken away yet
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the entry up to which the ledger was settled before it was read
+-- Replies: {"ok", "here"}, {"stale", entry} if the ledger must be settled up to this entry; empty if damaged keys are
+-- not removed yet
 -- luacheck: read globals int
 -- luacheck: ignore 211
 if redis.call('EXISTS', KEYS[5]) == 1 then

@@ -1,10 +1,10 @@
--- Has the campaign be here again, once all of its rows are in place.
+-- Makes a reloaded campaign visible, once all of its rows are in place.
 -- KEYS as in prelude.lua
--- ARGV[1..7] as in reload.lua, ARGV[8] from which milliseconds on it is kept a while; empty for one that is not closed:
--- then it must be one whose keys were taken away, ARGV[9] when something of it is due, or empty, ARGV[10..15] how many
--- users, orders, payments, keys, sums and shares there must be, ARGV[16..] fields and values
--- Replies: {"ok", ""}, {"stale", ""} where it was not taken away; {"gap", ""} where there are fewer rows, or others:
--- then they go, and all of them are to be put again
+-- ARGV[1..7] as in reload.lua, ARGV[8] milliseconds from which its retention counts; empty if it is not closed: then
+-- its keys must have been removed as damaged, ARGV[9] when its next tick is due, or empty, ARGV[10..15] the required
+-- numbers of users, orders, payments, keys, sums and shares, ARGV[16..] fields and values
+-- Replies: {"ok", ""}, {"stale", ""} if its keys were not removed; {"gap", ""} if the numbers of rows differ: then all
+-- rows are removed and must be written again
 -- luacheck: read globals noted length
 local is_closed = ARGV[8] ~= ''
 if not is_closed and not noted then
@@ -21,7 +21,7 @@ redis.call('HSET', KEYS[5], unpack(ARGV, 16))
 if redis.call('HGET', KEYS[5], 'kind') == 'sale' then
   redis.call('HSET', KEYS[5], 'buyers', ARGV[10], 'paid', ARGV[12], 'keyed', ARGV[13])
 end
--- No gate takes it for what it was when it left.
+-- A new version, so that no gate uses data from before the eviction.
 local time = redis.call('TIME')
 redis.call('HSET', KEYS[5], 'version', string.format('%.0f', time[1] * 1000000 + time[2]))
 if is_closed then

@@ -1,8 +1,8 @@
--- Takes room out of a budget: what campaigns may take beyond `maxmemory` that are brought back within some time. It is
--- whole again that long after it was first taken from, when these campaigns have left or leave.
+-- Takes bytes from a budget: the memory beyond `maxmemory` that reloaded campaigns may use within some time. The budget
+-- is full again that long after its first use, when these campaigns are evicted again or soon will be.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] bytes, ARGV[8] the budget, ARGV[9] the time in milliseconds
--- Replies: {"ok", ""}, {"full", ""} where less is left
+-- Replies: {"ok", ""}, {"full", ""} if less is left
 -- luacheck: read globals now int
 local before = redis.call('HMGET', KEYS[1], 'recalled', 'recalled_since')
 local taken, since = tonumber(before[1]) or 0, tonumber(before[2]) or now

@@ -1,8 +1,8 @@
--- Puts some rows of it in place, or some shares, under which nobody finds anything yet. Doing it again changes nothing.
+-- Writes some rows or shares of a campaign that is being reloaded. No script finds them yet. Idempotent.
 -- KEYS as in prelude.lua
--- ARGV[1..7] as in reload.lua, ARGV[8] until when these may stay without the rest, in milliseconds, ARGV[9] the number
--- of the key among KEYS, ARGV[10..] fields and values; of shares, how many are there before, and shares
--- Replies: {"ok", ""}, {"gap", ""} where fewer shares are there
+-- ARGV[1..7] as in reload.lua, ARGV[8] until when these may exist without the rest, in milliseconds, ARGV[9] the number
+-- of the key among KEYS, ARGV[10..] fields and values; for shares, the number of shares before them, and the shares
+-- Replies: {"ok", ""}, {"gap", ""} if fewer shares are there
 redis.call('ZADD', KEYS[15], ARGV[8], ARGV[6])
 if ARGV[9] == '6' then
   local length, before = redis.call('LLEN', KEYS[6]), tonumber(ARGV[10])

@@ -1,8 +1,8 @@
--- Appends entries that neither the log nor the ledger has. Doing it again changes nothing.
+-- Appends entries that neither the log nor the ledger has. Idempotent.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] queue
--- ARGV[1] the repairer's token, ARGV[2] the log's end before, ARGV[3] and after; then for each record how many entries
--- it has, campaign, milliseconds, kind and what it holds
--- Replies: {"ok", ""}, {"gone", ""} when another one repairs, {"gap", seq}
+-- ARGV[1] the repairer's token, ARGV[2] the log's end before, ARGV[3] and after; then for each record the number of its
+-- entries, campaign, milliseconds, kind and body
+-- Replies: {"ok", ""}, {"gone", ""} if another process repairs, {"gap", seq}
 local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer', 'seq', 'list', 'epoch')
 local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if not p[1] or p[2] ~= ARGV[1] or string.sub(ARGV[1], -#server) ~= server then

@@ -1,10 +1,10 @@
--- Takes a partition that has lost something for one repairer, or keeps it: another one waits until the first has not
--- been heard of for a while. A repair belongs to the server on which it began: after a failover it begins again.
+-- Starts or extends one repairer's lease of a partition that lost something. Another repairer waits until the lease
+-- expires. A repair belongs to the server on which it began; after a failover it starts again.
 -- KEYS[1] partition
--- ARGV[1] the repairer's token, as it was replied if there was a reply, ARGV[2] for how many milliseconds it is the
--- repairer's
--- Replies: {"ok", "MILLISECONDS TOKEN"}, since this loss was found, and the token on this server; {"whole", ""};
--- {"taken", ""}; {"gone", ""} where it was begun on another server
+-- ARGV[1] the repairer's token, in the replied form if there was a reply, ARGV[2] milliseconds that the lease lasts
+-- Replies: {"ok", "MILLISECONDS TOKEN"}, the time since this loss was found, and the token on this server; {"whole",
+-- ""} if nothing is lost; {"taken", ""} if another process repairs; {"gone", ""} if the lease was lost or began on
+-- another server
 local p = redis.call('HMGET', KEYS[1], 'halted', 'lost_from', 'lost_to', 'repairer', 'repair_until', 'repair_since')
 if not p[1] or not p[3] then
   return {'whole', ''}
@@ -20,8 +20,8 @@ local now, millis = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(ARGV[2
 local function int(value)
   return string.format('%.0f', value)
 end
--- Both times may be of a clock that is ahead of this one. A loss that has grown is another one: nodes have to say what
--- they have answered of it.
+-- Both times may come from a clock that was ahead of this one. A loss that has grown counts as a new loss: nodes must
+-- offer again what they answered.
 local loss = tostring(p[2]) .. '-' .. p[3]
 local name, since = string.match(p[6] or '', '^(%S+) (%d+)$')
 since = name == loss and math.min(tonumber(since), now) or now

@@ -1,10 +1,9 @@
--- Reads a part of a spread campaign that has lost nothing, so that others can be repaired. For a while no further
--- units leave it: so two reads, one of all such parts after the other, see where all units are.
+-- Reads a shard of a spread campaign that lost nothing, so that other shards can be repaired. For some time no units
+-- leave it. So two reads, each of all such shards in turn, find where all units are.
 -- KEYS[1] campaign, KEYS[2] transfers, KEYS[3] shares
--- ARGV[1] the repairer's token, ARGV[2] for how many milliseconds, 0 to let units leave again, ARGV[3] "1" for the
--- shares, too
--- Replies: {"ok", "1" if the same repairer had it frozen before, fields, transfers, shares}; {"unknown", "", …} where
--- there is no such part
+-- ARGV[1] the repairer's token, ARGV[2] milliseconds, 0 to let units leave again, ARGV[3] "1" to read the shares too
+-- Replies: {"ok", "1" if the same repairer had it frozen before, fields, transfers, shares}; {"unknown", "", …} if
+-- there is no such shard
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return {'unknown', '', {}, {}, {}}
 end

@@ -1,8 +1,8 @@
--- Finds closed campaigns that entries after the ledger's position may be about. One without `touched` was written by a
--- repair, whose entries follow.
+-- Finds closed campaigns that may have entries after the ledger's position. A campaign without `touched` was written by
+-- a repair, which appends its entries later.
 -- KEYS[1..] campaigns
 -- ARGV[1] the ledger's position
--- Replies: the places of these campaigns among KEYS
+-- Replies: the indexes of these campaigns in KEYS
 local position, found = tonumber(ARGV[1]), {}
 for place, key in ipairs(KEYS) do
   local c = redis.pcall('HMGET', key, 'phase', 'touched')

@@ -1,7 +1,7 @@
--- Looks whether the keys of campaigns belong together, behind whole.lua.
+-- Checks whether the keys of campaigns match; runs after whole.lua.
 -- KEYS of each campaign: campaign, shares, sums, users, orders, payments, transfers, keys
 -- ARGV none
--- Replies: for each campaign the name of one that does not; empty where all do
+-- Replies: per campaign the name of a key that does not match, or empty
 -- luacheck: read globals broken_of
 local broken = {}
 for i = 1, #KEYS, 8 do

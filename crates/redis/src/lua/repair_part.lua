@@ -1,11 +1,10 @@
--- Puts a repaired campaign's numbers in place, and the shares that were made ready beside the old ones. Doing it again
--- changes nothing.
--- KEYS[1] partition, KEYS[2] agenda, KEYS[3] campaign, KEYS[4] shares, KEYS[5] sums, KEYS[6] shares made ready,
--- KEYS[7] sums made ready, KEYS[8] closed, KEYS[9] users, KEYS[10] payments, KEYS[11] keys, KEYS[12] transfers of a
--- spread campaign's part: what was moving is among its numbers again
--- ARGV[1] the repairer's token, ARGV[2] the campaign, ARGV[3] when something is due, or empty, ARGV[4] "1" if shares
--- were made ready, ARGV[5] milliseconds, ARGV[6..] fields and values
--- Replies: {"ok", ""}, {"gone", ""} when another one repairs
+-- Writes the counters of a repaired campaign, and replaces its shares by the prepared ones. Idempotent.
+-- KEYS[1] partition, KEYS[2] agenda, KEYS[3] campaign, KEYS[4] shares, KEYS[5] sums, KEYS[6] prepared shares, KEYS[7]
+-- prepared sums, KEYS[8] closed, KEYS[9] users, KEYS[10] payments, KEYS[11] keys, KEYS[12] transfers of a spread
+-- campaign's shard: its counters include the units that were moving
+-- ARGV[1] the repairer's token, ARGV[2] the campaign, ARGV[3] when its next tick is due, or empty, ARGV[4] "1" if
+-- shares were prepared, ARGV[5] milliseconds, ARGV[6..] fields and values
+-- Replies: {"ok", ""}, {"gone", ""} if another process repairs
 local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer')
 local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if not p[1] or p[2] ~= ARGV[1] or string.sub(ARGV[1], -#server) ~= server then
@@ -31,7 +30,7 @@ if redis.call('HGET', KEYS[3], 'kind') == 'sale' then
     'keyed', redis.call('HLEN', KEYS[11]))
 end
 if redis.call('HGET', KEYS[3], 'phase') == 'c' then
-  -- The entries that the repair appends are about it.
+  -- The entries that the repair appends are about this campaign.
   redis.call('HDEL', KEYS[3], 'touched')
   redis.call('ZADD', KEYS[8], ARGV[5], ARGV[2])
 else

@@ -1,8 +1,9 @@
--- Writes some rows of a campaign, or some shares, while the partition is halted. Doing it again changes nothing.
--- KEYS[1] partition, KEYS[2] where they belong
--- ARGV[1] the repairer's token, ARGV[2] set (fields and values of a hash), del (fields of a hash), clear (everything)
--- or push (elements of a list), ARGV[3] push: how many are there before, ARGV[4..] fields and values, or elements
--- Replies: {"ok", ""}, {"gone", ""} when another one repairs, {"gap", length}
+-- Writes some rows or shares of a campaign while the partition is halted. Idempotent.
+-- KEYS[1] partition, KEYS[2] the key to write
+-- ARGV[1] the repairer's token, ARGV[2] set (fields and values of a hash), del (fields of a hash), clear (the whole
+-- key) or push (elements of a list), ARGV[3] for push, the number of elements before these, ARGV[4..] fields and
+-- values, or elements
+-- Replies: {"ok", ""}, {"gone", ""} if another process repairs, {"gap", length}
 local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer')
 local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if not p[1] or p[2] ~= ARGV[1] or string.sub(ARGV[1], -#server) ~= server then

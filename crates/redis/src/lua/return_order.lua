@@ -1,9 +1,9 @@
--- Returns a paid order, or some units of it: they are in the stock again, to be granted while the campaign is open. A
--- return of some units has a key, and acts once per key. Without one, doing it again changes nothing.
+-- Returns a paid order, or some units of it: the units are restocked, and can be granted while the campaign is open. A
+-- return of some units has a key and acts once per key. Without a key, the return is idempotent.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] units; empty: all that are left, ARGV[9] the key
--- Replies: {"ok", order}, {"unknown", ""}, {"refused", state}, {"refused", "key"} where it was used for other units,
--- {"refused", "left " units} where the order has less
+-- Replies: {"ok", order}, {"unknown", ""}, {"refused", state}, {"refused", "key"} if it was used for other units,
+-- {"refused", "left " units} if the order has fewer
 -- luacheck: read globals c int answer order_of text_of put_order move put record finish
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then

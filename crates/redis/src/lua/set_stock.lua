@@ -1,11 +1,11 @@
--- Raises or lowers the stock of a sale. Of a spread one this happens in the first part alone, which knows the stock of
--- all: units that come are there, and units that go are taken from there. The same stock again changes nothing.
+-- Changes the stock of a sale. For a spread sale, only the first shard changes: it has the stock of all shards,
+-- receives added units and gives up removed ones. The same stock changes nothing.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the stock, ARGV[8] the largest stock, ARGV[9] the largest price of all of it,
--- ARGV[10] the stock that the sale must have, or empty
--- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", stock, limit or price: what is broken};
--- {"short", "UNITS STOCK"}, how many units have to be here first, and the present stock;
--- {"changed", ""} where the sale has another stock
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the stock, ARGV[8] the largest stock, ARGV[9] the largest price of the whole
+-- stock, ARGV[10] the stock that the sale must have, or empty
+-- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", stock, limit or price: the broken rule};
+-- {"short", "UNITS STOCK"}, the number of units that must arrive here first, and the present stock;
+-- {"changed", ""} if the sale has another stock
 -- luacheck: read globals c now int answer phase_at put record tally finish
 -- luacheck: globals gate
 if c.kind ~= 'sale' then

@@ -1,13 +1,13 @@
--- Changes window, limit, price or admission of a sale, in its first part. The same terms again change nothing. The
--- other parts of a spread sale follow (follow_terms.lua): while they may not have, `behind` is 1 and a tick has them
--- follow.
+-- Changes window, limit, price or admission of a sale, in its first shard. The same terms change nothing. The other
+-- shards of a spread sale follow (follow_terms.lua). Until all have followed, `behind` is 1, and a tick copies the
+-- terms to them.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7..10] start, end, limit and price, each empty if it stays, ARGV[11] the largest
--- price of the whole stock, ARGV[12] the latest instant, ARGV[13] the revision up to which all parts have followed, or
--- empty, ARGV[14] the admission in percent, empty if it stays, ARGV[15..19] start, end, limit, price and admission that
--- the sale must have, each empty if any is right
--- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", opened, past, window, limit or price: what is
--- broken}, {"changed", ""} where it has other terms
+-- ARGV[1..6] as in prelude.lua, ARGV[7..10] start, end, limit and price, each empty if unchanged, ARGV[11] the largest
+-- price of the whole stock, ARGV[12] the latest instant, ARGV[13] the revision that all shards have followed, or empty,
+-- ARGV[14] the admission in percent, empty if unchanged, ARGV[15..19] start, end, limit, price and admission that the
+-- sale must have, each empty for any value
+-- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", opened, past, window, limit or price: the
+-- broken rule}, {"changed", ""} if it has other terms
 -- luacheck: read globals seq c now int answer phase_at put record reschedule tally finish terms_text
 -- luacheck: globals gate
 if c.kind ~= 'sale' then
@@ -42,7 +42,7 @@ if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price
   elseif price < 0 or price * stock > tonumber(ARGV[11]) then
     return {'rules', 'price'}
   end
-  -- Reconciliation compares the ledger's row with them, while the change is not settled.
+  -- Until the change is settled, reconciliation compares the ledger's row with the previous terms.
   put('before', terms_text())
   put('opens', opens)
   put('ends', ends)

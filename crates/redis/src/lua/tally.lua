@@ -1,4 +1,4 @@
--- A campaign's numbers, or those of a part of it.
+-- Returns the counters of a campaign or one shard of it.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua
 -- Replies: {"ok", tally}, {"unknown", ""}

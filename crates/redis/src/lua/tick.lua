@@ -1,12 +1,12 @@
--- Does what is due for one campaign: first the oldest holds expire, so that their units can be granted again while the
--- campaign is open; then the window ends. `first` steps past orders that are not held any more: each once, and so many
--- a call that no call takes long.
+-- Performs what is due for one campaign. First the oldest holds expire, so that their units can be granted again while
+-- the campaign is open. Then the window ends. `first` advances once past each order that is not held, up to a limit per
+-- call, so that no call takes long.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] how many holds expire at most, ARGV[8] for so many milliseconds behind its hold
--- an order keeps its units, ARGV[9] no report of a payment was taken before then: 0 where neither this nor a downtime
--- that goes on counts, ARGV[10] "1" where one that goes on may count
--- Replies: {"ok", events " " (1 if more is due, else 0; 2 if the other parts have to follow the terms)},
--- {"unknown", ""}, {"busy", ""} while units move elsewhere
+-- ARGV[1..6] as in prelude.lua, ARGV[7] maximum number of holds that expire, ARGV[8] milliseconds that an order keeps
+-- its units after its hold, ARGV[9] time before which no payment report was accepted; 0 if neither this nor a running
+-- downtime counts, ARGV[10] "1" if a running downtime may count
+-- Replies: {"ok", events " " (1 if more is due, else 0; 2 if the other shards must follow the terms)}, {"unknown", ""},
+-- {"busy", ""} while a transfer of units is pending
 -- luacheck: read globals c now answer put events phase_at orders_from order_in is_held put_order move record close
 -- luacheck: read globals finish reschedule expires_at downtimes expect_downtimes
 -- luacheck: globals grace since
@@ -39,7 +39,7 @@ end
 if first ~= c.first then
   put('first', first)
 end
--- The window ends behind the holds that were due before it.
+-- The window ends after the holds that were due before its end.
 local busy = false
 if (waits or first > c.grants) and #events < most and c.phase ~= 'c' and phase_at(now) == 'e' then
   busy = redis.call('HLEN', KEYS[11]) > 0

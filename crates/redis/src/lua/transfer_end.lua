@@ -1,6 +1,7 @@
--- Last step: the units that have arrived leave the journal; or, where the other part has closed, they come back.
+-- Last step of a transfer: removes received units from the journal. If the receiving shard has closed, the units return
+-- to this shard.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] transfer, ARGV[9] arrived or back
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving shard, ARGV[8] transfer, ARGV[9] arrived or back
 -- Replies: {"ok", ""}, {"unknown", ""}
 -- luacheck: read globals seq int take_in record finish
 local standing = redis.call('HGET', KEYS[11], ARGV[7])

@@ -1,6 +1,6 @@
--- Second step: the units arrive, at most once. A part that has closed takes none.
+-- Second step of a transfer: adds the units, at most once. A closed shard accepts none.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the sending part, ARGV[8] transfer, ARGV[9] units, ARGV[10..] shares
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the sending shard, ARGV[8] transfer, ARGV[9] units, ARGV[10..] shares
 -- Replies: {"ok", ""}, {"unknown", ""}, {"closed", ""}
 -- luacheck: read globals c seq int take_in record finish
 local field = 'from:' .. ARGV[7]

@@ -1,9 +1,9 @@
--- First step of moving units from this part of a spread campaign to another: they leave the stock and are in the
--- journal until the last step. While one transfer to a part is there, no other begins. Each step that moves units
--- appends an entry, so that its loss is noticed.
+-- First step of a transfer from this shard of a spread campaign to another: units leave the stock and stay in the
+-- journal until the last step. Each receiver has at most one pending transfer. Each step that moves units appends an
+-- entry, so that its loss is detected.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] units wanted,
--- ARGV[9] units at most, 0 to begin no transfer
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving shard, ARGV[8] units wanted,
+-- ARGV[9] maximum number of units, 0 to start no transfer
 -- Replies: {"ok", transfer "\n" units "\n" share "\n" …}, {"unknown", ""}, {"none", ""}
 -- luacheck: read globals c now seq int put phase_at amount_of record finish
 -- luacheck: globals gate
@@ -13,7 +13,7 @@ if standing then
 end
 local frozen = redis.call('HGET', KEYS[5], 'frozen')
 if frozen then
-  -- Another part is being repaired, and its repairer reads this one: see repair_freeze.lua.
+  -- Another shard is being repaired, and its repairer reads this one: see repair_freeze.lua.
   local time = redis.call('TIME')
   local millis = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
   if millis < tonumber(string.match(frozen, '^%d+')) then
@@ -21,7 +21,7 @@ if frozen then
   end
 end
 local phase = phase_at(now)
--- Half of what is here, so that both parts go on; a last unit goes whole.
+-- At least half of the units here, so that both shards can grant; a last unit moves whole.
 local units = math.min(math.max(tonumber(ARGV[8]), math.ceil(c.remaining / 2)), c.remaining, tonumber(ARGV[9]))
 if units == 0 or phase == 'e' or phase == 'c' then
   return {'none', ''}

@@ -1,7 +1,7 @@
--- The versions of campaigns or their parts. Only reads.
+-- Reads the versions of campaigns or their shards.
 -- KEYS the campaigns
 -- ARGV none
--- Replies: the versions, empty where there is none
+-- Replies: the versions, empty for a campaign that is absent
 local versions = {}
 for n, key in ipairs(KEYS) do
   versions[n] = redis.call('HGET', key, 'version') or ''

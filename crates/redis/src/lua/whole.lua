@@ -1,13 +1,12 @@
--- Checks that the keys of a campaign belong together: each is of its type and has as many rows as the campaign's hash
--- says. A repair that has stopped may have put buyers, payments and keys and not their numbers: there may be more of
--- these. No number is written before the first one.
--- KEYS none of its own
--- ARGV none of its own
--- Replies: none of its own
+-- Checks that the keys of a campaign match: each is of its type and has as many rows as the campaign's hash says.
+-- Buyers, payments and keys may have more rows, because a repair may have stopped before it wrote their counts. A count
+-- is absent until it is first written.
+-- KEYS nothing of its own
+-- ARGV nothing of its own
+-- Replies: nothing of its own
 -- luacheck: ignore 211
 
--- The name of a key that is gone, is of another type or does not belong to the others; nil if there is none, or no
--- campaign.
+-- Name of a key that is gone, is of another type or does not match the others; nil if there is none, or no campaign.
 local function broken_of(campaign, shares, sums, users, orders, payments, transfers, keys)
   local c = redis.pcall('HMGET', campaign, 'kind', 'phase', 'rule', 'remaining', 'granted', 'grants', 'buyers',
     'paid', 'moving', 'keyed')

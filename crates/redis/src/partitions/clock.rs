@@ -1,4 +1,4 @@
-//! The time of a partition's server, as far as this node knows it. Servers have clocks of their own.
+//! Clock of a partition's server, as estimated by this node. Each server has its own clock.
 
 use std::{
     sync::{
@@ -10,20 +10,20 @@ use std::{
 
 use qiang_core::{ports::Clock, time::Timestamp};
 
-/// How far this node's estimate of Redis' time may be off.
+/// Maximum error of this node's estimate of Redis' time.
 const MARGIN_MS: i64 = 200;
 
-/// An estimate that Redis has not confirmed for so long is not relied on: its clock may have been set, and ours may
-/// have stood still.
+/// Time for which an estimate is trusted after Redis has confirmed it. Later, Redis' clock may have been set, or ours
+/// may have paused.
 const TRUSTED_MS: i64 = 2_000;
 
-/// An estimate of Redis' time from what replies have said; exact where a clock is given.
+/// Estimate of Redis' time from its replies; exact if a clock is given.
 pub(crate) struct RedisClock {
     given: Option<Arc<dyn Clock>>,
     started: Instant,
     /// Redis' time less the time since the start, in milliseconds.
     offset_ms: AtomicI64,
-    /// When Redis was last asked what time it is, in milliseconds since the start.
+    /// Last read of Redis' time, in milliseconds since the start.
     asked_ms: AtomicI64,
 }
 
@@ -46,25 +46,25 @@ impl RedisClock {
         }
     }
 
-    /// The time, if Redis was asked for it lately.
+    /// The time, if Redis was asked recently.
     pub(crate) fn trusted_now(&self) -> Option<Timestamp> {
         let age_ms = self.elapsed_ms() - self.asked_ms.load(Ordering::Relaxed);
         (self.given.is_some() || age_ms < TRUSTED_MS).then(|| self.now())
     }
 
-    /// By how many milliseconds the estimate may be off.
+    /// Maximum error of the estimate, in milliseconds.
     pub(crate) fn margin_ms(&self) -> i64 {
         if self.given.is_some() { 0 } else { MARGIN_MS }
     }
 
-    /// A reply says what time it was at Redis. It may have been long under way: it is that late at least.
+    /// Records a time from a reply. The reply may have been in flight for long, so the time is at least this late.
     pub(crate) fn observe(&self, then: Timestamp) {
         let offset_ms = then.as_millis() - self.elapsed_ms();
         self.offset_ms.fetch_max(offset_ms, Ordering::Relaxed);
     }
 
-    /// Redis was asked what time it is: later or earlier than before, if somebody has set its clock. An answer that was
-    /// long under way says nothing.
+    /// Records a read of Redis' time. It may be later or earlier than before, if the clock was set. An answer that was
+    /// in flight for long is ignored.
     pub(crate) fn set(&self, asked: Instant, now: Timestamp) {
         if asked.elapsed().as_millis() as i64 <= MARGIN_MS {
             let elapsed_ms = self.elapsed_ms();

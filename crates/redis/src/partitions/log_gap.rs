@@ -1,8 +1,8 @@
-//! Gaps in a partition's log: unsettled entries that were deleted or trimmed by hand.
+//! Gaps in a partition's log: unsettled entries that an operator deleted or trimmed.
 //!
 //! Settlement finds a gap: the log continues after it, or ends before the partition's last entry. The grants of these
-//! entries are still in Redis' rows. So the partition halts with a loss of nothing. Its repair unites rows, the ledger
-//! and the nodes' answers from the first such entry on.
+//! entries are still in Redis' rows. So the partition halts with an empty loss. Its repair unites rows, the ledger and
+//! the nodes' answers from the first such entry on.
 
 use parking_lot::Mutex;
 use qiang_core::{
@@ -21,23 +21,23 @@ use crate::{
 pub(crate) struct LogGap {
     /// The epoch of the log: an entry of another one has the same number.
     pub(crate) epoch: String,
-    /// The first entry that is missing.
+    /// The first missing entry.
     pub(crate) first: Seq,
-    /// The last one.
+    /// The last missing entry.
     pub(crate) last: Seq,
 }
 
-/// The gap of one partition that settlement has found last.
+/// The last gap of one partition that settlement has found.
 #[derive(Default)]
 pub(crate) struct LogGapNote(Mutex<Option<LogGap>>);
 
 impl LogGapNote {
-    /// Notes a gap, in place of an earlier one.
+    /// Records a gap, and replaces an earlier one.
     pub(crate) fn set(&self, gap: LogGap) {
         *self.0.lock() = Some(gap);
     }
 
-    /// Takes the gap; `None` if none was noted since the last call.
+    /// Removes the gap and returns it; `None` if none was recorded since the last call.
     pub(crate) fn take(&self) -> Option<LogGap> {
         self.0.lock().take()
     }
@@ -45,11 +45,11 @@ impl LogGapNote {
 
 impl Partitions {
     /// Halts a partition because its log has a gap after the ledger's position; returns whether it has halted. It does
-    /// not halt if the log has one of the entries or is of another epoch, or if the ledger had the entries and was set
-    /// back.
+    /// not halt if the log has one of the entries, or is of another epoch. Nor does it halt if the ledger had the
+    /// entries and was set back.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// If Redis does not answer.
     pub(crate) async fn halt_log_gap(
         &self,
         partition: PartitionId,

@@ -1,4 +1,4 @@
-//! What the ticks of a partition remember from one to the next, and when this node has said that it serves it.
+//! State of a partition's ticks, and the records of service by this node.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -10,13 +10,13 @@ use qiang_core::{
     time::{JumpGuard, Timestamp},
 };
 
-/// How often a node says that it serves a partition.
+/// Interval at which a node records that it serves a partition.
 pub(crate) const NOTED_EVERY: Duration = Duration::from_secs(1);
 
-/// When this node has last said so of one partition.
+/// Time of this node's last record for one partition.
 pub(crate) struct Served {
     started: Instant,
-    /// Milliseconds since the start; 0 where it has not.
+    /// Milliseconds since the start; 0 if there is no record.
     noted_ms: AtomicU64,
 }
 
@@ -28,32 +28,32 @@ impl Served {
         }
     }
 
-    /// Whether it has at all.
+    /// Whether there is a record.
     pub(crate) fn is_noted(&self) -> bool {
         self.noted_ms.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it is to say so again.
+    /// Whether the next record is due.
     pub(crate) fn is_due(&self) -> bool {
         let noted = Duration::from_millis(self.noted_ms.load(Ordering::Relaxed));
         !self.is_noted() || self.started.elapsed() >= noted + NOTED_EVERY
     }
 
-    /// It has.
+    /// Notes that a record was made.
     pub(crate) fn note(&self) {
         let now_ms = self.started.elapsed().as_millis() as u64;
         self.noted_ms.store(now_ms.max(1), Ordering::Relaxed);
     }
 }
 
-/// Redis' clock, beside one that nobody can set.
+/// Redis' clock, compared with a steady clock.
 pub(crate) struct Watched {
     started: Instant,
     guard: JumpGuard,
 }
 
 impl Watched {
-    /// The first look believes it.
+    /// Starts the comparison. The first reading is trusted.
     pub(crate) fn begin() -> Self {
         Self {
             started: Instant::now(),
@@ -61,25 +61,25 @@ impl Watched {
         }
     }
 
-    /// Whether it has jumped, and has not stayed there for long.
+    /// Whether the clock has jumped, and has not kept the new time for long.
     pub(crate) fn has_jumped(&mut self, redis: Timestamp) -> bool {
         let steady_ms = self.started.elapsed().as_millis() as i64;
         self.guard.look(redis, steady_ms).jump_ms != 0
     }
 }
 
-/// Since when reports of payments are taken, and whether Redis' clock is believed.
+/// Time since which payment reports are accepted, and trust in Redis' clock.
 pub(crate) struct Ticking {
-    /// As far as this node knows; none means until now.
+    /// As far as this node knows; `None` until the next tick sets it to now.
     pub(crate) since: Option<Timestamp>,
     started: Instant,
     guard: JumpGuard,
-    /// By how much Redis' clock was off at the last tick.
+    /// Difference of Redis' clock at the last tick.
     jump_ms: i64,
 }
 
 impl Ticking {
-    /// The first tick is yet to come, and believes the clock.
+    /// State before the first tick, which trusts the clock.
     pub(crate) fn begin(since: Option<Timestamp>) -> Self {
         Self {
             since,
@@ -89,7 +89,7 @@ impl Ticking {
         }
     }
 
-    /// Whether Redis' clock has jumped and has not stayed there for long: nothing ends and nothing expires by it.
+    /// Whether Redis' clock has jumped, and has not kept the new time for long. Then nothing ends or expires by it.
     pub(crate) fn holds(&mut self, partition: PartitionId, redis: Timestamp) -> bool {
         self.holds_at(partition, redis, self.started.elapsed().as_millis() as i64)
     }
@@ -102,10 +102,10 @@ impl Ticking {
             tracing::error!(
                 partition,
                 jump_ms,
-                "Redis' clock has jumped: nothing ends or expires until it has stayed there"
+                "Redis' clock has jumped; nothing ends or expires until it has kept the new time"
             );
         } else if jump_ms == 0 && before != 0 {
-            tracing::warn!(partition, "Redis' clock is followed again");
+            tracing::warn!(partition, "Redis' clock is trusted again");
         }
         jump_ms != 0
     }
@@ -128,9 +128,12 @@ mod tests {
         assert!(!holds(0, 0));
         assert!(!holds(250, 30_000), "a step");
         assert!(holds(500, hour_ms));
-        assert!(!holds(750, 30_000), "taken back");
+        assert!(!holds(750, 30_000), "reverted");
         assert!(holds(1_000, hour_ms));
         assert!(holds(1_000 + JUMP_CONFIRMED_MS / 2, hour_ms));
-        assert!(!holds(1_000 + JUMP_CONFIRMED_MS, hour_ms), "it has stayed");
+        assert!(
+            !holds(1_000 + JUMP_CONFIRMED_MS, hour_ms),
+            "the new time has lasted"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What nodes cache of a campaign.
+//! Properties of a campaign that nodes cache.
 
 use qiang_core::{
     admission::AdmissionRatio,
@@ -7,31 +7,31 @@ use qiang_core::{
     time::{Timestamp, Window},
 };
 
-/// The fields of a campaign's hash that [`CampaignMeta`] is read from.
+/// Fields of a campaign's hash from which [`CampaignMeta`] is read.
 pub(crate) const FIELDS: [&str; 9] = [
     "kind", "starts", "ends", "limit", "hold", "parts", "ack", "admit", "opens",
 ];
 
-/// What is known of a campaign. Window and limit of a sale are as they were when this was read. Its
-/// admission follows the replies to claims.
+/// Cached properties of a campaign. Window and limit of a sale are from the time of the read. Its admission follows the
+/// replies to claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CampaignMeta {
     pub(crate) id: CampaignId,
     pub(crate) kind: CampaignKind,
-    /// What grants are dated from: the start with which it was opened.
+    /// Origin of grant times: the start with which the campaign was opened.
     pub(crate) origin: Timestamp,
     pub(crate) window: Window,
     pub(crate) limit: u32,
     pub(crate) hold_ms: i64,
-    /// Over how many partitions it is spread.
+    /// Number of its shards.
     pub(crate) parts: u16,
     pub(crate) ack: AckLevel,
-    /// None admits everybody.
+    /// `None` admits all users.
     pub(crate) admission: Option<AdmissionRatio>,
 }
 
 impl CampaignMeta {
-    /// From the values of [`FIELDS`].
+    /// Parses the values of [`FIELDS`].
     pub(crate) fn read(id: CampaignId, values: &[Option<String>]) -> Option<Self> {
         let value = |at: usize| values.get(at)?.as_deref();
         let kind = match value(0)? {
@@ -58,7 +58,7 @@ impl CampaignMeta {
         })
     }
 
-    /// The instant that an offset stands for.
+    /// Time for an offset.
     pub(crate) fn at(&self, offset: &str) -> Option<Timestamp> {
         let offset = offset.parse().ok()?;
         Some(self.origin.plus_millis(offset))

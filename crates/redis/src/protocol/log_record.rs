@@ -1,7 +1,7 @@
 //! Records of a partition's log.
 //!
-//! A record of the stream holds the entries of one step, which share their campaign and their instant: grants of
-//! packets (`g`) or sales (`o`), a user and a row in turn, or other events (`e`), one a line.
+//! A record of the stream contains the entries of one step, which share their campaign and their time. They are grants
+//! of packets (`g`) or sales (`o`), as alternating users and rows, or other events (`e`), one per line.
 
 use qiang_core::{
     campaign::CampaignKind,
@@ -14,17 +14,17 @@ use redis::Value;
 
 use crate::protocol::reply::Row;
 
-/// A record of a log: its id and its fields.
+/// Record of a log: its id and its fields.
 pub(crate) type Record = (String, Vec<(String, Value)>);
 
-/// The error that stands for a record without sense.
+/// Error for an unreadable record.
 pub(crate) fn unreadable(partition: PartitionId, id: &str) -> LedgerError {
     let partition = partition.0;
     let reason = format!("record {id} of the log of partition {partition} cannot be read");
     LedgerError::Damaged { reason }
 }
 
-/// Drops entries behind the first gap: records between two others may have been deleted.
+/// Drops entries after the first gap: records between two others may have been deleted.
 pub(crate) fn cut_at_gap(entries: &mut Vec<Entry>) {
     let next = entries.iter().skip(1);
     let gap = entries

@@ -1,9 +1,9 @@
-//! What the replies of scripts that decide mean.
+//! Replies of the scripts, and their parsers.
 //!
-//! The reply to a batch of claims of one campaign is lines. The first is `now seq left version mode`, of a sale with
-//! the admission in percent after it; `seq` is the end of the log right after the decision: where something was
-//! granted, the batch's last grant. In mode `*` all claims were granted and the log's body follows, a user and a row in
-//! turn; in mode `=` an outcome a claim follows, in order:
+//! The reply to a batch of claims of one campaign consists of lines. The first is `now seq left version mode`, followed
+//! by the admission in percent for a sale. `seq` is the end of the log right after the decision: the batch's last
+//! grant, if there is one. In mode `*` all claims were granted, and the log's body follows, as alternating users and
+//! rows. In mode `=` one outcome per claim follows, in order:
 //!
 //! | line | outcome |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! | `S` and a number | sold out; units left |
 //! | `K` | the idempotency key was used for another request |
 //!
-//! The reply to claims of several packets has a part for each: its length in bytes, a line feed, and such a reply.
-//! Instead of one, `?` says that the packet is not here, `-` and a text why nothing was decided, and `!` and a text why
-//! it is not known what was.
+//! The reply to claims of several packets has one part per packet: its length in bytes, a line feed, and such a reply.
+//! Instead of a reply, `?` means that Redis lacks the packet, and `#` that its keys are damaged. `-` and a text mean
+//! that nothing was decided, and `!` and a text that the result is unknown.
 //!
 //! A packet's row is `NNNNNNamount \t offset [\t key]`, NNNNNN the number in base 36; a sale's is `number \t amount \t
 //! offset \t units \t key`; an order is `number \t state \t refunds \t user \t units \t amount \t offset \t key`. If
@@ -38,7 +38,7 @@ use qiang_core::{
 
 use crate::protocol::campaign_meta::CampaignMeta;
 
-/// The reply to claims of several packets, part by part. None when it does not have so many.
+/// Parts of the reply to claims of several packets. `None` if there are not `count`.
 pub(crate) fn parts(mut text: &[u8], count: usize) -> Option<Vec<&[u8]>> {
     let mut parts = Vec::with_capacity(count);
     while !text.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn parts(mut text: &[u8], count: usize) -> Option<Vec<&[u8]>> {
     (parts.len() == count).then_some(parts)
 }
 
-/// The reply to a batch of claims: its first line, and the lines to come.
+/// Reply to a batch of claims: its first line, and the remaining lines.
 pub(crate) struct Claims<'a> {
     pub(crate) now: Timestamp,
     pub(crate) seq: Seq,
@@ -70,7 +70,7 @@ impl<'a> Claims<'a> {
             now: Timestamp::from_millis(words.next()?.parse().ok()?),
             seq: words.next()?.parse().ok()?,
             left: words.next()?.parse().ok()?,
-            // The version is for nobody here.
+            // The version has no use here.
             all_granted: words.nth(1)? == "*",
             admission: match words.next() {
                 Some(percent) => Some(AdmissionBound::from_percent(percent.parse().ok()?).ok()?),
@@ -80,7 +80,7 @@ impl<'a> Claims<'a> {
         })
     }
 
-    /// The next claim's outcome. None when the reply cannot be read.
+    /// Outcome of the next claim. `None` if the reply cannot be read.
     pub(crate) fn next(&mut self, meta: &CampaignMeta) -> Option<Result<Outcome, EngineError>> {
         if self.all_granted {
             self.lines.next()?;
@@ -93,7 +93,7 @@ impl<'a> Claims<'a> {
             }
             b'A' => Outcome::AlreadyGranted(grant(meta, rest)?),
             b'P' => Outcome::Paused,
-            // Of a sale, whose start and limit may be changed, the line says them.
+            // The line of a sale has its start and its limit, because they may change.
             b'N' => Outcome::NotStarted {
                 starts_at: match rest {
                     "" => meta.window.starts_at(),
@@ -118,14 +118,14 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// What the row of a grant says.
+/// Row of a grant.
 pub(crate) struct Row<'a> {
     pub(crate) number: u32,
     pub(crate) amount_minor: i64,
     /// Milliseconds after the start.
     pub(crate) offset: &'a str,
     pub(crate) quantity: u32,
-    /// Empty where the claim had none.
+    /// Empty if the claim had none.
     pub(crate) key: &'a str,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// The event that the grant was.
+    /// The event of the grant.
     pub(crate) fn event(&self, user: &str) -> Option<Event> {
         Some(Event::Granted {
             number: self.number,
@@ -165,7 +165,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// The claim's key, if it had one. None when it cannot be read.
+    /// The claim's key, if it had one. `None` if it cannot be read.
     pub(crate) fn key(&self) -> Option<Option<IdempotencyKey>> {
         match self.key {
             "" => Some(None),
@@ -184,7 +184,7 @@ impl<'a> Row<'a> {
             state,
             hold_until: granted_at.plus_millis(meta.hold_ms),
             refunds_due: {
-                // No price is owed for an order that costs nothing.
+                // No refund is due for an order that costs nothing.
                 let is_price_due = returned_quantity > 0 && self.amount_minor != 0;
                 refunds_due + u32::from(is_price_due)
             },
@@ -201,7 +201,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A grant as it was made.
+/// A new grant.
 fn grant(meta: &CampaignMeta, row: &str) -> Option<Grant> {
     let row = Row::parse(meta.kind, row)?;
     let state = match row.amount_minor {
@@ -217,7 +217,7 @@ pub(crate) fn share(text: &str) -> Option<(u32, i64)> {
     Some((number, text.get(6..)?.parse().ok()?))
 }
 
-/// A share as scripts have it.
+/// Text of a share in the scripts.
 pub(crate) fn share_text(number: u32, amount_minor: i64) -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     let mut text = String::with_capacity(16);
@@ -229,7 +229,7 @@ pub(crate) fn share_text(number: u32, amount_minor: i64) -> String {
     text
 }
 
-/// The reply to a payment: its state, none if nothing was recorded, and the text of the order.
+/// Reply to a payment: its state, `None` if nothing was recorded, and the text of the order.
 pub(crate) fn payment(text: &str) -> Option<(Option<PaymentState>, &str)> {
     let (before, _) = text.split_once('\t')?;
     let (state, _) = before.rsplit_once(' ')?;
@@ -240,7 +240,7 @@ pub(crate) fn payment(text: &str) -> Option<(Option<PaymentState>, &str)> {
     }
 }
 
-/// The text under which Redis keeps the outcome of a payment, and its money where that is not the price.
+/// Text of a payment's outcome in Redis, with its money unless that is the price.
 pub(crate) fn payment_text(state: PaymentState) -> String {
     let word = match state.outcome {
         PaymentOutcome::Paid => "p",
@@ -263,7 +263,7 @@ pub(crate) fn read_payment_state(text: &str) -> Option<PaymentState> {
     Some(PaymentState::new(outcome, received))
 }
 
-/// An order and whose it is.
+/// An order and its user.
 pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
     let (number, text) = text.split_once('\t')?;
     let order = OrderText::parse(number.parse().ok()?, text)?;
@@ -273,7 +273,7 @@ pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
     Some(OrderView { user, grant })
 }
 
-/// The state that a letter stands for.
+/// State for a letter.
 pub(crate) fn order_state(letter: &str) -> Option<OrderState> {
     Some(match letter {
         "h" => OrderState::Held,
@@ -285,11 +285,11 @@ pub(crate) fn order_state(letter: &str) -> Option<OrderState> {
     })
 }
 
-/// What the text of an order says, as Redis keeps it under the order's number.
+/// Text of an order in Redis, stored under the order's number.
 pub(crate) struct OrderText<'a> {
     pub(crate) state: OrderState,
     pub(crate) refunds_due: u32,
-    /// Units that were returned; all of an order that is returned.
+    /// Returned units; all units of a returned order.
     pub(crate) returned: u32,
     pub(crate) user: &'a str,
     pub(crate) row: Row<'a>,

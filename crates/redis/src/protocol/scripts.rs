@@ -1,10 +1,10 @@
-//! The Lua scripts, put together from their parts behind the fence.
+//! Lua scripts, each composed of the fence and its parts.
 //!
-//! At its `maxmemory` Redis refuses a script at its first write that may take memory, unless the script says that it
-//! wants none of that. Those that grant or open something are refused; [`AT_MAXMEMORY`] is for those that end what has
-//! begun: they free memory, or take little, and nothing could be settled or given back without them. A campaign that is
-//! brought back may take more, for ten minutes: a payment that came late has to find its order. Only what is owed
-//! brings one back then, within a budget (`reload_room`).
+//! At `maxmemory` Redis refuses a script at its first write that may take memory, unless the script has a flag. Scripts
+//! that grant or open something have no flag. [`AT_MAXMEMORY`] is for scripts that finish what has begun: they free
+//! memory or take little, and settlement and returns depend on them. A reloaded campaign may take more, for ten
+//! minutes, because a late payment must find its order. At `maxmemory` only such owed steps reload one, within a budget
+//! (`reload_room`).
 
 #[cfg(test)]
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ macro_rules! scripts {
             vec![$(&$name),+]
         }
 
-        /// Every file by its name.
+        /// Each file by its name.
         #[cfg(test)]
         fn files() -> BTreeMap<&'static str, &'static str> {
             let of_others = [("fence", FENCE), ("head", crate::connection::HEAD)];
@@ -76,7 +76,7 @@ scripts! {
 mod tests {
     use super::*;
 
-    /// What a script reads must be among the keys that it is given.
+    /// A script must read only keys that it receives.
     #[test]
     fn scripts_touch_only_the_keys_they_are_given() {
         for script in all() {
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// A script's header names every status that it replies with, and no other.
+    /// The header of a script names all its reply statuses, and no others.
     #[test]
     fn headers_name_the_replies() {
         let quoted = |text: &str, before: &str, quote: char| -> BTreeSet<String> {
@@ -112,7 +112,7 @@ mod tests {
             let replies = header
                 .split("-- Replies:")
                 .nth(1)
-                .expect("a header tells the replies");
+                .expect("a header with the replies");
             let mut replied = quoted(&body, "return {'", '\'');
             if body.contains("return answer(") && !body.contains("function answer(") {
                 replied.insert("ok".to_owned());

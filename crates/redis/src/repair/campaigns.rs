@@ -1,4 +1,4 @@
-//! The campaigns that the log is about: whether the ledger has them, and what becomes of their entries behind a gap.
+//! Campaigns of log entries: whether the ledger has them, and how their entries after a gap are settled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use super::{of_ledger, settle_singly};
 use crate::{engine::RedisEngine, repair::rebuild::Rebuild};
 
 impl RedisEngine {
-    /// Refuses a log with entries behind the ledger's position about a campaign that the ledger does not have. Rows of
-    /// such a campaign cannot be settled, so moving the position past its entries would lose them.
+    /// Refuses a log with unsettled entries about a campaign that the ledger lacks. Rows of such a campaign cannot be
+    /// settled, so moving the position past its entries would lose them.
     pub(super) async fn check_campaigns(
         &self,
         partition: PartitionId,
@@ -34,13 +34,13 @@ impl RedisEngine {
                     continue;
                 }
                 let is_known = match ledger.campaign(entry.campaign).await {
-                    // It is quarantined.
+                    // The campaign is quarantined.
                     Err(LedgerError::Damaged { .. }) => true,
                     campaign => campaign.map_err(of_ledger)?.is_some(),
                 };
                 if !is_known {
                     return Err(unavailable(format!(
-                        "entry {} of partition {} is not settled, and the ledger does not have its campaign {}: give \
+                        "entry {} of partition {} is not settled, and the ledger does not have its campaign {}: add \
                          it to the ledger first",
                         entry.seq, partition.0, entry.campaign
                     )));
@@ -49,10 +49,10 @@ impl RedisEngine {
         }
     }
 
-    /// Settles entries of the log after a gap behind the ledger's position, and quarantines those that the ledger
-    /// refuses, as all of a campaign that it does not have. A repairer settles only those of which rows say nothing
-    /// better: Redis or the ledger does not have the campaign, so their rows are not united. It does so only while the
-    /// repair is its own: no rows stand in for entries that another process appends.
+    /// Settles entries of the log after a gap that follows the ledger's position. Entries that the ledger refuses go to
+    /// quarantine, as do all of a campaign that it lacks. A repairer settles only entries without better evidence in
+    /// rows: Redis or the ledger lacks the campaign, so their rows are not united. It does so only while the repair is
+    /// its own, because rows do not replace entries that another process appends.
     pub(super) async fn settle_after_gap(
         &self,
         ledger: &dyn Ledger,
@@ -87,7 +87,7 @@ impl RedisEngine {
         }
     }
 
-    /// Whether a repair unites the rows of a campaign's part.
+    /// Whether a repair unites the rows of a shard.
     async fn is_united(
         &self,
         partition: PartitionId,
@@ -99,7 +99,7 @@ impl RedisEngine {
     }
 }
 
-/// Settles entries with others between them that are gone.
+/// Settles entries that have gaps between them.
 async fn settle_scattered(
     ledger: &dyn Ledger,
     attempt: &RepairAttempt,

@@ -1,7 +1,7 @@
-//! Campaigns whose keys do not belong together: a key was deleted, has expired, was evicted or overwritten.
+//! Campaigns whose keys do not match: a key was deleted, has expired, was evicted or overwritten.
 //!
-//! Such a campaign is rebuilt like one that Redis has lost. Its keys go once the ledger has every entry of the log, so
-//! that the ledger's rows are all there is; until the halt ends, a repair that breaks off does the same again.
+//! Such a campaign is rebuilt like one that Redis has lost. Its keys are removed once the ledger has each entry of the
+//! log, so the ledger's rows are complete. Until the halt ends, a repair that stops and starts again does the same.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -16,7 +16,7 @@ use qiang_core::{
 use super::of_ledger;
 use crate::{campaigns::damaged_keys::quarantined, engine::RedisEngine, repair::rebuild::Rebuild};
 
-/// Names the key of each campaign that does not belong to the others.
+/// Script that names the mismatched key of each campaign.
 static LOOK: LazyLock<String> = LazyLock::new(|| {
     let parts = [
         include_str!("../lua/whole.lua"),
@@ -24,11 +24,11 @@ static LOOK: LazyLock<String> = LazyLock::new(|| {
     ];
     parts.concat()
 });
-/// Fields of a partition that name damaged campaigns begin so.
+/// Prefix of a partition's fields that name damaged campaigns.
 const NOTED: &str = "damaged:";
-/// Campaigns that one call looks at.
+/// Campaigns that one call checks.
 const LOOK_AT: usize = 100;
-/// A campaign's keys that a repair writes, in the order of `repair_look.lua`.
+/// Keys of a campaign that a repair writes, in the order of `repair_look.lua`.
 const KEYS: [&str; 8] = [
     "",
     ":shares",
@@ -46,9 +46,9 @@ fn keys_of(keys: &KeySpace, partition: PartitionId, campaign: CampaignId) -> Vec
 }
 
 impl RedisEngine {
-    /// Removes the keys of campaigns that are damaged, so that they are rebuilt as the ledger has them; returns these
-    /// campaigns. Where the ledger lacks entries of one, or has some in quarantine, rows that Redis can still read stay
-    /// and are united with the ledger's. `late` are closed campaigns that the repair unites, too.
+    /// Removes the keys of damaged campaigns, so that they are rebuilt from the ledger, and returns these campaigns. If
+    /// the ledger lacks entries of one, or has some in quarantine, rows that Redis can still read stay and are united
+    /// with the ledger's. `late` are closed campaigns that the repair also unites.
     pub(super) async fn drop_damaged(
         &self,
         rebuild: &Rebuild<'_>,
@@ -90,7 +90,7 @@ impl RedisEngine {
                 partition = partition.0,
                 %campaign,
                 is_complete,
-                "the keys of a campaign in Redis do not belong together; it is rebuilt"
+                "campaign keys in Redis do not match; the repair rebuilds the campaign"
             );
             for (key, rest) in keys_of(partitions.keys(), partition, *campaign)
                 .iter()

@@ -1,9 +1,9 @@
-//! Facts of campaigns: phase, supply and terms of a part, compared with the ledger's row.
+//! Facts of campaigns: phase, supply and terms of a shard, compared with the ledger's row.
 //!
 //! The row is read between two equal reads of the ledger's position, so it is the row at that position. Entries of the
 //! log from there to its end are applied to it. The engine's facts are read before and after the log, and the
-//! partition's term is checked last, so that an engine that has lost entries is not compared. The phases of all parts
-//! of a spread campaign are settled at other positions: they are read before and after the row of the campaign.
+//! partition's term is checked last. So an engine that has lost entries is not compared. The phases of all shards of a
+//! spread campaign are settled at other positions. So they are read before and after the row of the campaign.
 
 use qiang_core::{
     campaign::{CampaignKind, Phase},
@@ -16,19 +16,19 @@ use qiang_core::{
 use super::of_ledger;
 use crate::{partitions::Partitions, shards::snapshot::Head};
 
-/// With more entries to settle nothing is compared: reading them would take too long.
+/// With more unsettled entries nothing is compared, because reading them would take too long.
 const IN_FLIGHT_MAX: Seq = 10_000;
-/// Entries in quarantine that are read at a time.
+/// Quarantined entries per read.
 const QUARANTINE_PAGE: u32 = 1_000;
 
-/// A part of a campaign in the ledger.
+/// A shard of a campaign in the ledger.
 struct Settled {
     part: SettledPart,
     /// The partition's position at which it was read.
     position: Seq,
 }
 
-/// Compares the facts of a partition's part of a campaign, once.
+/// Compares the facts of one shard, once.
 pub(super) async fn compare(
     partitions: &Partitions,
     ledger: &dyn Ledger,
@@ -111,7 +111,7 @@ pub(super) async fn compare(
     let again = read_head(partitions, partition, campaign).await?;
     let again = again.ok().flatten().and_then(|head| facts_of(&head));
     let position = ledger.settled(partition).await.map_err(of_ledger)?;
-    // A server that is not in this node's term does not answer this.
+    // A server outside this node's term does not answer this.
     let mut end = redis::cmd("HGET");
     end.arg(partitions.keys().partition(partition)).arg("seq");
     let fenced: Result<Option<Seq>, EngineError> = partitions.query(partition, &end).await;
@@ -131,7 +131,7 @@ pub(super) async fn compare(
 }
 
 enum RowError {
-    /// The partition was settled meanwhile.
+    /// The partition was settled during the read.
     Moved,
     Unreadable(String),
     Ledger(LedgerError),
@@ -168,7 +168,7 @@ async fn read_head(
 ) -> Result<Result<Option<Head>, ()>, EngineError> {
     match partitions.head_of(partition, campaign).await {
         Ok(head) => Ok(Ok(head)),
-        // It is there, and Redis answers the same a second time: so it makes no sense.
+        // The hash exists, and a second read fails in the same way, so its content is invalid.
         Err(error) => match partitions.has_part(campaign, partition).await {
             Ok(true) => match partitions.head_of(partition, campaign).await {
                 Ok(head) => Ok(Ok(head)),
@@ -180,7 +180,7 @@ async fn read_head(
     }
 }
 
-/// Whether the ledger has a part as open that the engine does not have.
+/// Whether the ledger has a shard as open that the engine lacks.
 fn is_lacking(
     partitions: &Partitions,
     settled: &Settled,
@@ -194,7 +194,7 @@ fn is_lacking(
     is_here && !matches!(part.phase, Phase::Draft | Phase::Closed)
 }
 
-/// The entries after a position, without a gap up to the end of the log.
+/// Entries after a position, without a gap up to the end of the log.
 async fn read_log(
     partitions: &Partitions,
     partition: PartitionId,
@@ -217,8 +217,8 @@ async fn read_log(
     })
 }
 
-/// The phase of a spread campaign by the settled phases of its parts, if the campaign's row was in `row_phase` at the
-/// same moment. `None` if one of them changed in between: settlement changes a part and the row in one transaction.
+/// Phase of a spread campaign by the settled phases of its shards, if the campaign's row was in `row_phase` at the same
+/// moment. `None` if one of them changed in between: settlement changes a shard and the row in one transaction.
 async fn parts_phase(
     partitions: &Partitions,
     ledger: &dyn Ledger,
@@ -263,7 +263,7 @@ async fn is_quarantined(
     }
 }
 
-/// A campaign's facts as its hash has them.
+/// Facts of a campaign from its hash.
 fn facts_of(head: &Head) -> Option<CampaignFacts> {
     let meta = &head.meta;
     let is_sale = meta.kind == CampaignKind::Sale;

@@ -1,5 +1,4 @@
-//! Partitions that are repaired together, because campaigns are spread over them, and the repair of such a group by
-//! one process.
+//! Groups of partitions that share spread campaigns, and their repair by one process.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,27 +21,27 @@ use crate::{
     repair_offer::Loss,
 };
 
-/// How often a repairer says that it is still at it.
+/// Interval at which a repairer renews its leases.
 const RENEW_EVERY: Duration = Duration::from_millis(REPAIRER_MS / 5);
-/// Campaigns that are repaired at a time: most of a repair is waiting for answers. All their rows are in memory.
+/// Campaigns that are repaired at a time, because a repair mostly waits for answers. All their rows are in memory.
 const CAMPAIGNS_AT_A_TIME: usize = 8;
 
-/// Attempts of one repair, each of which may find campaigns that the ledger cannot read.
+/// Maximum attempts of one repair, each of which may find campaigns that the ledger cannot read.
 const ATTEMPTS_MAX: usize = 3;
 
 /// A partition that this process repairs.
 pub(super) struct Held<'a> {
     pub(super) rebuild: Rebuild<'a>,
-    /// Attempt that the ledger accepts writes of.
+    /// Attempt whose writes the ledger accepts.
     pub(super) attempt: RepairAttempt,
     pub(super) loss: Loss,
-    /// Whether all nodes have put there what they have answered.
+    /// Whether all nodes have offered their answers.
     pub(super) all: bool,
 }
 
 impl RedisEngine {
-    /// A partition, and those that have lost something too and have parts of the same campaigns: what one of them has
-    /// follows from what the others have.
+    /// Returns a partition with its loss, and the partitions that also lost something and have shards of the same
+    /// campaigns. The content of one shard follows from the others.
     pub(super) async fn group(
         &self,
         partition: PartitionId,
@@ -88,7 +87,7 @@ impl RedisEngine {
         Ok(group)
     }
 
-    /// Over how many partitions a campaign is spread, whether or not the ledger can read it.
+    /// Number of shards of a campaign, even if the ledger cannot read it.
     async fn parts_or_outline(
         &self,
         ledger: &dyn Ledger,
@@ -112,8 +111,8 @@ impl RedisEngine {
         }
     }
 
-    /// Takes partitions for this process; none if another one has one of them, or if nodes are still to say what they
-    /// have answered.
+    /// Acquires the repair of partitions for this process. `None` if another process has one of them, or if nodes may
+    /// still offer answers.
     pub(super) async fn hold(
         &self,
         group: BTreeMap<PartitionId, Loss>,
@@ -122,10 +121,11 @@ impl RedisEngine {
     ) -> Result<Option<Vec<Held<'_>>>, EngineError> {
         let partitions = &self.node.partitions;
         let (mut held, mut is_early) = (Vec::new(), false);
-        // All processes take them in the same order.
+        // All processes acquire them in the same order.
         for (partition, loss) in group {
             let rebuild = Rebuild::new(partitions, partition);
-            // Before this process takes the repair: if another one takes it over, this one cannot claim the attempt.
+            // Read before this process acquires the repair: if another process takes it over, this one cannot claim the
+            // attempt.
             let last = ledger.last_attempt(partition).await.map_err(of_ledger);
             let begun = match last {
                 Ok(_) => rebuild.begin().await,
@@ -144,7 +144,7 @@ impl RedisEngine {
                 number: last + 1,
                 repairer: rebuild.name().to_owned(),
             };
-            // Where the state is gone, so is the list of nodes: the others are given the time to come.
+            // If the state is gone, so is the list of nodes. So nodes get time to appear.
             let all = all && !loss.epoch.is_empty();
             is_early |= !all && !at_once && waited < partitions.options().term_grace;
             held.push(Held {
@@ -158,7 +158,7 @@ impl RedisEngine {
             self.give_up(&held).await;
             return Ok(None);
         }
-        // Before anything is read: a later attempt reads what this one has written.
+        // Claimed before anything is read: a later attempt reads what this one has written.
         for own in &held {
             let claimed = ledger.claim_repair(&own.attempt).await;
             if let Err(error) = claimed {
@@ -172,14 +172,14 @@ impl RedisEngine {
         Ok(Some(held))
     }
 
-    /// Leaves partitions to whoever comes next. Where that fails, they are his after a while.
+    /// Releases partitions for the next process. If that fails, their leases expire.
     pub(super) async fn give_up(&self, held: &[Held<'_>]) {
         for held in held {
             let _: Result<(), EngineError> = held.rebuild.give_up().await;
         }
     }
 
-    /// Repairs partitions that this process holds, and goes on holding them for as long as that takes.
+    /// Repairs partitions that this process holds, and renews their leases until the repair ends.
     pub(super) async fn repair_held(
         &self,
         held: &[Held<'_>],
@@ -190,7 +190,7 @@ impl RedisEngine {
             loop {
                 tokio::time::sleep(RENEW_EVERY).await;
                 for held in held {
-                    // One that is repaired by now is nobody's any more.
+                    // A partition that is repaired by now has no repairer.
                     held.rebuild.begin().await?;
                 }
             }
@@ -201,7 +201,7 @@ impl RedisEngine {
         }
     }
 
-    /// Repairs partitions, again where campaigns were found that must be taken out of service.
+    /// Repairs partitions. Starts again after campaigns were found that must be taken out of service.
     async fn repair_all(
         &self,
         held: &[Held<'_>],
@@ -214,11 +214,11 @@ impl RedisEngine {
             }
         }
         Err(unavailable(
-            "the ledger cannot read further campaigns: the repair begins again",
+            "the ledger cannot read further campaigns: the repair starts again",
         ))
     }
 
-    /// One attempt; `None` if it has noted campaigns that must be taken out of service.
+    /// One attempt; `None` if it has recorded campaigns that must be taken out of service.
     async fn repair_once(
         &self,
         held: &[Held<'_>],
@@ -227,7 +227,7 @@ impl RedisEngine {
     ) -> Result<Option<BTreeMap<PartitionId, RepairReport>>, EngineError> {
         let began = tokio::time::Instant::now();
         if !at_once {
-            // Before the ledger's position moves past it.
+            // Checked before the ledger's position moves past the loss.
             for held in held {
                 self.check_ledger(held.rebuild.partition, ledger).await?;
             }
@@ -285,13 +285,13 @@ impl RedisEngine {
         tracing::info!(
             partitions = held.len(),
             millis = began.elapsed().as_millis() as u64,
-            "partitions were repaired together"
+            "partitions repaired"
         );
         let ids = held.iter().map(|held| held.rebuild.partition);
         Ok(Some(ids.zip(reports).collect()))
     }
 
-    /// Repairs one campaign, or takes it out of service; `None` if it is noted that the next attempt must do that.
+    /// Repairs one campaign, or takes it out of service; `None` if the next attempt must do that.
     async fn repair_or_note(
         &self,
         held: &[Held<'_>],

@@ -1,5 +1,5 @@
-//! What the ledger keeps of repairs: written down before it takes effect, and read where Redis has lost what an earlier
-//! repair had withheld.
+//! Journal of repairs in the ledger. It is written before a repair takes effect. It is read if Redis has lost what an
+//! earlier repair withheld.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use qiang_core::{
 use super::{group::Held, missing, of_ledger, sides::BothSides};
 use crate::{protocol::reply::share_text, repair::rebuild::Noted};
 
-/// What repairs of a partition have withheld, by campaign.
+/// Withheld units of a partition, by campaign.
 pub(super) struct Journal {
     partition: PartitionId,
-    /// The repair that is going on.
+    /// Epoch of the running repair.
     epoch: String,
     withheld: BTreeMap<CampaignId, Vec<WithheldRecord>>,
 }
@@ -45,18 +45,18 @@ impl Journal {
         records.filter(|record| record.epoch != self.epoch)
     }
 
-    /// What earlier repairs have withheld, and nobody has given back.
+    /// Records of earlier repairs whose units are still withheld.
     fn held(&self, campaign: CampaignId) -> impl Iterator<Item = &WithheldRecord> {
         let records = self.of_others(campaign);
         records.filter(|record| record.released_at.is_none())
     }
 
-    /// Numbers that nobody could name in earlier repairs.
+    /// Numbers that earlier repairs could not name.
     pub(super) fn numbers(&self, campaign: CampaignId) -> BTreeSet<u32> {
         numbers_of(self.of_others(campaign))
     }
 
-    /// Takes out of a part what earlier repairs have withheld, nobody has given back, and Redis has lost.
+    /// Withholds again what earlier repairs withheld of a shard, is not released, and Redis has lost.
     pub(super) fn withhold_again(&self, part: &mut BothSides) {
         self.number_on(part);
         let before = part.snapshot.as_ref();
@@ -85,7 +85,7 @@ impl Journal {
                 again.amount_minor = all - minor;
             }
             if facts.kind == CampaignKind::RedPacket {
-                // Given back or not: a unit without a number of its own stays withheld.
+                // Even after a release, a unit without a number of its own stays withheld.
                 let last = part.ledger.grants.last_key_value().map_or(0, |(n, _)| *n);
                 let numbers = part
                     .campaign
@@ -111,8 +111,8 @@ impl Journal {
         ]);
     }
 
-    /// The same for a part of a spread campaign, whose units are all divided anew: it withholds as many as before, and
-    /// the same shares. The part's `withheld_shares` must be those that Redis withholds.
+    /// As `withhold_again`, for a shard of a spread campaign, whose units are all redistributed. It withholds as many
+    /// units as before, and the same shares. The shard's `withheld_shares` must be the shares withheld in Redis.
     pub(super) fn withhold_as_before(&self, part: &mut BothSides) {
         self.number_on(part);
         let before = part.snapshot.as_ref();
@@ -130,7 +130,7 @@ impl Journal {
         part.withheld = part.withheld.max(units);
     }
 
-    /// Numbers that nobody could name are never given again, whatever became of the units.
+    /// Numbers that no repair could name are never issued again, even if their units were released.
     fn number_on(&self, part: &mut BothSides) {
         let numbers = self.numbers(part.facts.campaign);
         if !part.facts.fixed_shares
@@ -141,8 +141,8 @@ impl Journal {
         }
     }
 
-    /// What a repair withholds of a campaign beside so many units as before, if it is anything, or was when this repair
-    /// was tried before.
+    /// Record of what a repair withholds of a campaign in addition to the `before` units. `None` if it withholds
+    /// nothing new, and no earlier attempt of this repair did.
     pub(super) fn of(
         &self,
         facts: &PartFacts,
@@ -191,7 +191,7 @@ fn numbers_of<'r>(records: impl Iterator<Item = &'r WithheldRecord>) -> BTreeSet
     ranges.flat_map(|range| range.iter()).collect()
 }
 
-/// Writes the beginning of a repair down.
+/// Records the beginning of a repair.
 pub(super) async fn begin(
     ledger: &dyn Ledger,
     Held { attempt, loss, .. }: &Held<'_>,

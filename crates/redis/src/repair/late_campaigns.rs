@@ -1,5 +1,5 @@
-//! Closed campaigns with unsettled entries: payments that arrived late, holds that ended after the close, returns. The
-//! ledger does not list them as live, and nothing of them may be due.
+//! Closed campaigns with unsettled entries: late payments, holds that ended after the close, returns. The ledger does
+//! not list them as live, and they may have nothing due.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use super::of_ledger;
 use crate::{engine::RedisEngine, repair::rebuild::Rebuild, repair_offer::Loss};
 
 const LATE: &str = include_str!("../lua/repair_late.lua");
-/// Campaigns that one call looks at.
+/// Campaigns that one call checks.
 const LOOK_AT: usize = 100;
 
 impl RedisEngine {
-    /// Campaigns of a halted partition that are closed, and that entries after `settled` may be about. None if the
-    /// ledger has the log up to its end.
+    /// Closed campaigns of a halted partition that may have entries after `settled`. Empty if the ledger has the log up
+    /// to its end.
     pub(super) async fn late_campaigns(
         &self,
         partition: PartitionId,

@@ -13,15 +13,15 @@ use crate::{repair::rebuild::Noted, repair_offer::Loss};
 /// Repairs of a partition that are read, newest first. They include repairs stopped since the last finished one.
 const REPAIRS_MAX: u32 = 100;
 
-/// Entries that are missing, and what an earlier repair says of them.
+/// Missing entries, and the count recorded by earlier repairs.
 pub(super) struct Missing {
     ranges: Vec<RangeInclusive<Seq>>,
-    /// Entries that unfinished repairs could not name: this one answers for them.
+    /// Entries that unfinished repairs could not name. This repair must account for them.
     left_unnamed: u64,
 }
 
-/// The entries that are missing, where the log ended and the ledger was at these places before any repair moved them.
-/// `before` is what an earlier attempt at the end of the same halt has noted.
+/// Missing entries of a loss. `head` and `settled` are the end of the log and the ledger's position before any repair
+/// moved them. `before` is the record of an earlier attempt to end the same halt.
 pub(super) async fn of(
     ledger: &dyn Ledger,
     partition: PartitionId,
@@ -42,17 +42,17 @@ fn beside(
 ) -> Missing {
     let (mut ranges, mut left_unnamed) = (vec![in_neither(loss, (head, settled))], 0);
     for repair in repairs {
-        // The ledger has an attempt as finished before the halt ends. If a node has then told of a further loss, the
-        // halt goes on, and all that the attempt has appended is still there.
+        // The ledger has an attempt as finished before the halt ends. If a node then reported a further loss, the halt
+        // continues, and all entries that the attempt appended are still there.
         let ended = repair
             .upto
             .filter(|_| !before.is_some_and(|it| it.has_begun(&repair.epoch)));
         match ended {
-            // What it has appended is lost as well, unless it is settled.
+            // The entries that it appended are lost as well, unless they are settled.
             Some(upto) => ranges.push(head.max(settled) + 1..=upto),
             None => {
                 ranges.push(repair.lost_from..=repair.lost_to);
-                // A later one counts those of the earlier ones, too.
+                // A later repair also counts those of the earlier ones.
                 left_unnamed = left_unnamed.max(repair.unnamed);
             }
         }
@@ -77,7 +77,7 @@ impl Missing {
         self.ranges.iter().any(|range| range.contains(&seq))
     }
 
-    /// Number of the entries that no node can name; `named` are places of kept entries, and `all` says that every node
+    /// Number of the entries that no node can name. `named` are positions of kept entries. `all` means that each node
     /// has offered its answers.
     pub(super) fn unnamed(&self, named: &BTreeSet<Seq>, all: bool) -> u64 {
         if all {
@@ -141,9 +141,9 @@ mod tests {
         }
     }
 
-    /// The first attempt has moved the log's end and the ledger's position by 2^20, and the ledger has it as finished.
-    /// Before the halt ended, a node came back that had observed two more entries; before the second one ended, another
-    /// node that had observed a third.
+    /// The first attempt moved the log's end and the ledger's position by 2^20, and the ledger has it as finished.
+    /// Before the halt ended, a node returned that had observed two more entries. Before the second attempt ended it,
+    /// another node returned that had observed a third.
     #[test]
     fn attempt_at_a_halt_that_goes_on_has_lost_nothing() {
         const GAP: Seq = 1 << 20;
@@ -173,14 +173,14 @@ mod tests {
         let all = [second, first];
         assert_eq!(check(&all[1..], 17, Some(&noted(&[], "one"))), 2);
         assert_eq!(check(&all, 18, Some(&noted(&["one"], "two"))), 3);
-        // What a repair has appended that has ended its halt is lost.
+        // Entries that a repair appended before it ended its halt are lost.
         assert_eq!(check(&all[1..], 17, None), 2 + GAP + 3);
     }
 
     #[test]
     fn every_unfinished_repair_says_what_is_missing() {
-        // The first repair has moved the ledger's position past 15, and the second one was begun after another loss:
-        // neither is finished. A node that answered 11 to 13 has died since.
+        // The first repair moved the ledger's position past 15, and the second one began after another loss. Neither is
+        // finished. A node that answered 11 to 13 has died since.
         let settled = 1_048_591;
         let unfinished = [
             repair(settled + 1, settled, 0, None),
@@ -189,7 +189,7 @@ mod tests {
         let named = [14, 15].into_iter().collect();
         let missing = beside(&unfinished, &loss(1, settled), (0, settled), None);
         assert_eq!(missing.unnamed(&named, false), 3);
-        // What several could not name is not added up.
+        // Counts of several repairs are not added up.
         let unfinished = [repair(16, 17, 4, None), repair(11, 15, 3, None)];
         let all = (11..=17).collect();
         let missing = beside(&unfinished, &loss(1, settled), (0, settled), None);

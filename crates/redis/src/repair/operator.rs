@@ -1,4 +1,4 @@
-//! What operators ask for: a partition is united with the ledger, looked at, or resumed as it is.
+//! Operations that operators request: unite a partition with the ledger, inspect it, or resume it as it is.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,16 +19,16 @@ use tokio::time::Instant;
 use super::{Inspection, of_ledger, skip_to};
 use crate::{engine::RedisEngine, protocol::scripts::RELEASE_WITHHELD};
 
-/// The pause before a repair is tried again.
+/// Pause before a repair is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl RedisEngine {
-    /// Halts a partition by hand and has it united with the ledger, as after a loss of nothing: what is in the one and
-    /// not in the other is added there. It grants again as soon as that is done.
+    /// Halts a partition for an operator and unites it with the ledger, like a repair after an empty loss. Each side
+    /// receives what only the other has. The partition then grants again.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer: a partition that has halted is repaired by whoever comes next. When
-    /// the log has entries that are not settled of a campaign that the ledger does not have: nothing is done then.
+    /// If Redis or the ledger does not answer. The next process repairs the halted partition. If the log has unsettled
+    /// entries of a campaign that the ledger lacks: then nothing is changed.
     pub async fn unite(
         &self,
         partition: PartitionId,
@@ -42,7 +42,7 @@ impl RedisEngine {
         let until = Instant::now() + partitions.options().try_for;
         loop {
             match self.repair(partition, ledger, true).await {
-                // The repair has found a damaged part of a campaign elsewhere, and both are repaired together.
+                // The repair has found a damaged shard in another partition, and both are repaired together.
                 Err(_) if Instant::now() < until && self.has_halted_beside(partition).await => {
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -63,10 +63,10 @@ impl RedisEngine {
         false
     }
 
-    /// What is known of a partition in Redis: fields of its state, then each node with its last sighting.
+    /// State of a partition in Redis: fields of its hash, and each node with its last sighting.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// If Redis does not answer.
     pub async fn inspect(&self, partition: PartitionId) -> Result<Inspection, EngineError> {
         let (partitions, keys) = (&self.node.partitions, self.node.partitions.keys());
         let read = async |key: String| {
@@ -85,7 +85,7 @@ impl RedisEngine {
             withheld.extend(units.map(|units| (campaign, units)));
         }
         let mut state: BTreeMap<String, String> = read(keys.partition(partition)).await?;
-        // One for each connection of each node: they say nothing to people.
+        // One field per connection of each node; they mean nothing to operators.
         state.retain(|field, _| !field.starts_with("call:"));
         Ok(Inspection {
             state,
@@ -95,18 +95,18 @@ impl RedisEngine {
         })
     }
 
-    /// The time by which a partition's scripts judge.
+    /// Time by which a partition's scripts judge.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// If Redis does not answer.
     pub async fn server_time(&self, partition: PartitionId) -> Result<Timestamp, EngineError> {
         self.node.partitions.time(partition).await
     }
 
-    /// Whether a partition has a campaign, or a part of it.
+    /// Whether a partition has a campaign or one of its shards.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// If Redis does not answer.
     pub async fn has_part(
         &self,
         campaign: CampaignId,
@@ -115,11 +115,11 @@ impl RedisEngine {
         self.node.partitions.has_part(campaign, partition).await
     }
 
-    /// Ends the halt of a partition that was halted by hand, or whose loss somebody takes as it is: nothing is
-    /// repaired. What the log still has is settled, or quarantined. False where it is not halted.
+    /// Ends the halt of a partition that an operator halted, or whose loss an operator accepts, without a repair. The
+    /// rest of the log is settled or quarantined. False if the partition is not halted.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// If Redis does not answer.
     pub async fn resume_as_it_is(
         &self,
         partition: PartitionId,
@@ -134,7 +134,7 @@ impl RedisEngine {
             .get("lost_to")
             .and_then(|to| to.parse().ok())
             .unwrap_or(0);
-        // A repair that has begun writes nothing more into the ledger.
+        // The claim stops a running repair from writing to the ledger.
         let last = ledger.last_attempt(partition).await.map_err(of_ledger)?;
         let attempt = RepairAttempt {
             partition,
@@ -150,11 +150,11 @@ impl RedisEngine {
         partitions.resume(partition, epoch, end).await
     }
 
-    /// Gives back what repairs have withheld of a partition's campaigns; returns how many units that was. The ledger
-    /// writes it down first.
+    /// Releases what repairs have withheld of a partition's campaigns, and returns the number of units. The ledger
+    /// records the release first.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer, or the partition is not open.
+    /// If Redis or the ledger does not answer, or the partition is not open.
     pub async fn release_withheld(
         &self,
         partition: PartitionId,
@@ -217,7 +217,7 @@ impl OperatorEngine for RedisEngine {
     }
 }
 
-/// What `presence.lua` writes down of a node; none for what it did not write.
+/// Parses what `presence.lua` records of a node; `None` for other text.
 fn sighting(node: &str, seen: &str) -> Option<NodeSighting> {
     let mut parts = seen.split(' ');
     Some(NodeSighting {

@@ -1,5 +1,5 @@
-//! Rows of orders that were deleted from the ledger by hand: put back before a repair unites a campaign, so that they
-//! are not entries again.
+//! Restoration of orders whose rows were deleted from the ledger. It runs before a repair unites a campaign, so that
+//! these orders do not become new entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,20 +17,21 @@ use crate::{
     repair_offer::Loss,
 };
 
-/// Orders that are put back in one transaction.
+/// Orders restored in one transaction.
 const ORDERS_AT_ONCE: usize = 500;
 
-/// What a repair knows about rows that the ledger should have.
+/// Knowledge of a repair about rows that the ledger should have.
 pub(super) struct OrderRestoration {
     /// Whether the ledger had settled everything that the engine has when the repair began.
     is_settled: bool,
-    /// Places in the log for postings that are missing: after all entries of the epoch before, and before all of the
-    /// next one. The next free one, and the last one.
+    /// Log positions for missing postings, after all entries of the previous epoch and before all of the next one: the
+    /// next free position, and the last one.
     places: Mutex<(Seq, Seq)>,
 }
 
 impl OrderRestoration {
-    /// What was noted when the repair of a loss began; `end` is up to where it has moved the ledger's position.
+    /// Restoration for the state that was recorded when the repair began. `end` is the position to which it has moved
+    /// the ledger.
     pub(super) fn of(loss: &Loss, noted: &Noted, end: Seq) -> Self {
         let is_whole = loss.to < loss.from && loss.answers_from == loss.from;
         Self {
@@ -39,7 +40,7 @@ impl OrderRestoration {
         }
     }
 
-    /// Takes so many places; none where there are not as many.
+    /// Takes `count` positions, and returns the first one; `None` if fewer are left.
     async fn take(&self, count: u64) -> Option<Seq> {
         let mut places = self.places.lock().await;
         let (next, last) = *places;
@@ -48,8 +49,8 @@ impl OrderRestoration {
     }
 }
 
-/// Puts back what the ledger lacks of settled orders, and notes it among the ledger's rows of each part. Rows that
-/// cannot be put back stop no repair: the orders are entered again, as if they had not been settled.
+/// Restores the rows of settled orders that the ledger lacks, and adds them to the ledger's rows of each shard. Rows
+/// that cannot be restored do not stop the repair. Their orders are entered again, as if they had not been settled.
 pub(super) async fn restore(
     held: &[Held<'_>],
     ledger: &dyn Ledger,
@@ -103,7 +104,7 @@ pub(super) async fn restore(
             rebuild.check().await?;
             match ledger.restore_orders(&deleted, attempt).await {
                 Err(error @ (LedgerError::Damaged { .. } | LedgerError::Overflow)) => {
-                    tracing::warn!(%campaign, %error, "orders that were deleted from the ledger cannot be put back");
+                    tracing::warn!(%campaign, %error, "cannot restore orders that were deleted from the ledger");
                     continue;
                 }
                 restored => restored.map_err(of_ledger)?,
@@ -112,7 +113,7 @@ pub(super) async fn restore(
                 partition = partition.0,
                 %campaign,
                 orders = orders.len(),
-                "orders that were deleted from the ledger are put back"
+                "orders that were deleted from the ledger are restored"
             );
             for order in orders {
                 let payments = order.payments.iter();
@@ -126,7 +127,7 @@ pub(super) async fn restore(
     Ok(())
 }
 
-/// Numbers of the orders about which entries are in quarantine: their rows come from there.
+/// Numbers of the orders with entries in quarantine: their rows come from there.
 async fn in_quarantine(
     ledger: &dyn Ledger,
     partition: PartitionId,

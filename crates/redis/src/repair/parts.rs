@@ -1,4 +1,4 @@
-//! Parts of spread campaigns: which one a partition has, and what the parts that have lost nothing have.
+//! Shards of spread campaigns: the shard of a partition, and the content of the shards that lost nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,38 +25,39 @@ use crate::{
     shards::snapshot::{Revised, terms_in},
 };
 
-/// For how long units of a part that is read stay where they are, unless its repair is over before.
+/// Milliseconds for which no units leave a shard that is read, unless its repair ends earlier.
 const FREEZE_MS: u64 = 5_000;
-/// In how much of this time all parts must be read twice.
+/// Time within which all shards must be read twice.
 const READ_MAX: Duration = Duration::from_millis(FREEZE_MS / 2);
-/// Users whose shares are read by one call.
+/// Users whose shares one call reads.
 const USERS_PAGE: usize = 2_000;
 
-/// Reads and freezes one part. It is read in the term of its partition, as everything that something is decided by.
+/// Script that reads and freezes one shard. The read is fenced by the term of its partition, because decisions depend
+/// on it.
 const FREEZE: &str = include_str!("../lua/repair_freeze.lua");
 
-/// A part that is repaired: its partition, and the last transfer that it may have begun before.
+/// A shard that is repaired: its partition, and the last transfer that it may have begun before.
 pub(super) type Lost = (PartitionId, Seq);
 
-/// What the parts of a spread campaign have that have lost nothing.
+/// Content of the shards of a spread campaign that lost nothing.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
-    /// Units that they have handed out, returned, can hand out, withhold, or are sending to each other.
+    /// Units that they have granted, returned, still offer, withhold, or are sending to each other.
     pub(super) units: u64,
-    /// The stock of a sale, if its first part is among them and says it.
+    /// The stock of a sale, if its first shard is among them and has it.
     pub(super) stock: Option<u64>,
-    /// The latest terms of a sale that any of them has.
+    /// The latest terms of a sale in any of them.
     pub(super) terms: Option<Revised>,
-    /// Numbers of the shares among them.
+    /// Numbers of their shares.
     pub(super) shares: BTreeSet<u32>,
     /// The last transfer that each of them has begun.
     pub(super) sent: BTreeMap<PartitionId, u64>,
-    /// How many there are, and how many that were not opened yet.
+    /// Number of open ones, and of unopened ones.
     pub(super) there: u16,
     pub(super) unopened: u16,
 }
 
-/// A part as `repair_freeze.lua` replies it.
+/// A shard as `repair_freeze.lua` replies it.
 type Reply = (
     String,
     String,
@@ -74,7 +75,7 @@ struct Standing {
 }
 
 impl Partitions {
-    /// Over how many partitions a campaign is spread, and what it is; none if the ledger does not know it.
+    /// Number of shards of a campaign, and its kind; `None` if the ledger does not have it.
     pub(super) async fn parts_of(
         &self,
         ledger: &dyn Ledger,
@@ -87,7 +88,7 @@ impl Partitions {
         }
     }
 
-    /// The same of a campaign whose first part was read.
+    /// As `parts_of`, for a campaign whose first shard was read.
     pub(super) async fn parts_in(
         &self,
         campaign: CampaignId,
@@ -102,15 +103,15 @@ impl Partitions {
         Ok((parts, kind))
     }
 
-    /// Over how many partitions a campaign is to be spread, as its home has it; `None` if it was never opened there.
+    /// Planned number of shards of a campaign, as recorded at its home; `None` if no plan is there.
     async fn plan_of(&self, campaign: CampaignId) -> Result<Option<u16>, EngineError> {
         let home = self.home(campaign);
         let key = self.keys().plan(home, campaign);
         self.query_unfenced(home, redis::cmd("GET").arg(key)).await
     }
 
-    /// Over how many partitions a campaign is spread whose row the ledger cannot read; `None` if the ledger does not
-    /// have it. Also whether it is a draft there.
+    /// Number of shards of a campaign whose row the ledger cannot read, and whether it is a draft there. `None` if the
+    /// ledger does not have it.
     pub(super) async fn parts_of_unreadable(
         &self,
         ledger: &dyn Ledger,
@@ -128,7 +129,7 @@ impl Partitions {
         Ok(Some((parts, outline.is_draft)))
     }
 
-    /// The part of a campaign that a partition has, as number of parts and place among them; none where it has no part.
+    /// Number of shards of a campaign, and the index of this partition's shard; `None` if it has no shard.
     pub(super) async fn place(
         &self,
         ledger: &dyn Ledger,
@@ -139,8 +140,8 @@ impl Partitions {
         Ok(parts.and_then(|(parts, _)| self.index_of(partition, campaign, parts)))
     }
 
-    /// Reads all parts of a spread campaign but those that are repaired, so that no unit is missed: nothing leaves any
-    /// of them while they are read, and they have rejected the transfers from and to parts that are repaired.
+    /// Reads all shards of a spread campaign that are not repaired, without missing a unit. No unit leaves them during
+    /// the reads, and they have rejected the transfers from and to shards that are repaired.
     pub(super) async fn elsewhere(
         &self,
         token: &str,
@@ -170,7 +171,7 @@ impl Partitions {
             let reply = self.freeze(*partition, id, token, true).await?;
             let (status, held, fields, _, shares) = reply;
             if status != "ok" {
-                // It is opened later, with what it was to have at first.
+                // It is opened later, with its initial units.
                 found.unopened += 1;
                 let first = first_of(campaign.supply(), parts, *index);
                 found.units += first;
@@ -215,7 +216,7 @@ impl Partitions {
             }
         }
         for transfer in standing {
-            // Whatever has become of it since: it has not come to a part that is repaired.
+            // In any state, it has not reached a shard that is repaired.
             found.shares.extend(transfer.shares);
             let last = arrived.get(&(transfer.giver, transfer.taker));
             if last.is_none_or(|last| *last < transfer.number) {
@@ -225,18 +226,18 @@ impl Partitions {
         Ok(found)
     }
 
-    /// Lets units leave the parts again that were read.
+    /// Lets units leave the shards again that were read.
     pub(super) async fn thaw(&self, token: &str, campaign: CampaignId, read: &Elsewhere) {
         for partition in read.sent.keys() {
             let command = self.freeze_command(*partition, campaign, token, 0, false);
-            // Otherwise they do after a while.
+            // If this fails, the freeze expires.
             let _: Result<Reply, EngineError> = self.query(*partition, &command).await;
         }
     }
 
-    /// Makes the surviving parts reject transfers that the lost ones had sent, and forget those to them: no units are
-    /// in flight between both from then on. If a surviving part knows a later transfer of a lost one, it refuses the
-    /// step: returns that lost part and the transfer.
+    /// Makes the surviving shards reject transfers that the lost ones sent, and delete those to them. From then on no
+    /// units move between both. If a surviving shard knows a later transfer of a lost one, it refuses the step: then
+    /// the result is that lost shard and the transfer.
     pub(super) async fn reject_transfers(
         &self,
         token: &str,
@@ -248,7 +249,7 @@ impl Partitions {
             if lost.iter().any(|(lost, _)| *lost == partition) {
                 continue;
             }
-            // No units may leave it for a lost part afterwards.
+            // No units may leave it for a lost shard afterwards.
             self.freeze(partition, campaign, token, false).await?;
             for (lost, last) in lost {
                 let asks = Some(AckLevel::Memory);
@@ -295,7 +296,7 @@ impl Partitions {
         command
     }
 
-    /// Adds the shares that users of a part have. A share that could still be had before was read before.
+    /// Adds the shares that users of a shard have. Shares that were free earlier were read earlier.
     async fn granted_shares(
         &self,
         partition: PartitionId,
@@ -321,7 +322,7 @@ impl Partitions {
     }
 }
 
-/// What a journal has for one part.
+/// Parses a journal's transfer to one shard.
 fn read_standing(giver: PartitionId, taker: &str, transfer: &str) -> Option<Standing> {
     let mut lines = transfer.split('\n');
     Some(Standing {
@@ -337,13 +338,13 @@ fn read_standing(giver: PartitionId, taker: &str, transfer: &str) -> Option<Stan
 
 fn may_have_moved(id: CampaignId) -> EngineError {
     unavailable(format!(
-        "units of campaign {id} may have moved while its parts were read"
+        "units of campaign {id} may have moved while its shards were read"
     ))
 }
 
 fn unreadable_part(campaign: CampaignId, partition: PartitionId) -> EngineError {
     unavailable(format!(
-        "the part of campaign {campaign} in partition {} cannot be read",
+        "the shard of campaign {campaign} in partition {} cannot be read",
         partition.0
     ))
 }

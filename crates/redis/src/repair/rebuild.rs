@@ -1,4 +1,4 @@
-//! The writes of a repair: rows, numbers and entries, each in one script that is refused once somebody else repairs.
+//! Writes of a repair: rows, counters and entries. Each script refuses them once another process repairs.
 
 mod lines;
 mod numbers;
@@ -42,7 +42,7 @@ const PUT: &str = include_str!("../lua/repair_put.lua");
 const PART: &str = include_str!("../lua/repair_part.lua");
 const SUSPEND: &str = include_str!("../lua/repair_suspend.lua");
 const APPEND: &str = include_str!("../lua/repair_append.lua");
-/// The repairer's part of it, and the end of the halt itself.
+/// The repairer's part of the end, and then the end of the halt.
 static END: LazyLock<String> = LazyLock::new(|| {
     [
         include_str!("../lua/repair_end.lua"),
@@ -51,14 +51,14 @@ static END: LazyLock<String> = LazyLock::new(|| {
     .concat()
 });
 
-/// For how long a repair belongs to a process that was not heard of.
+/// Time after which a silent repairer loses its repair.
 pub(crate) const REPAIRER_MS: u64 = 5_000;
 /// Fields, or shares, that one call writes.
 const CHUNK: usize = 1_000;
-/// A buyer's row of so many bytes of keys takes no more; further ones are in a hash. As in `claim_sale.lua`.
+/// Maximum bytes of keys in a buyer's row; further keys are in a hash. As in `claim_sale.lua`.
 const KEYS_BYTES_MAX: usize = 1_024;
 
-/// Keys of a campaign besides its hash that go when it is taken out of service.
+/// Keys of a campaign, besides its hash, that are removed when it is taken out of service.
 const SUSPENDED_KEYS: [&str; 10] = [
     "shares",
     "sums",
@@ -72,33 +72,33 @@ const SUSPENDED_KEYS: [&str; 10] = [
     "sums:repair",
 ];
 
-/// A record of the log: how many entries, milliseconds, kind, what it holds.
+/// Record of the log: number of entries, milliseconds, kind, body.
 pub(crate) type NewRecord = (usize, i64, &'static str, String);
 
-/// What a repair finds when it begins.
+/// State of a repair, recorded when it begins.
 pub(crate) struct Noted {
-    /// Entries that nobody can name.
+    /// Number of entries that no node and no row can name.
     pub(crate) unnamed: u64,
     /// The epoch that the repair begins.
     pub(crate) epoch: String,
-    /// Whether the ledger has entries that the log does not reach to.
+    /// Whether the ledger has entries after the end of the log.
     pub(crate) ledger_is_ahead: bool,
-    /// Nobody misses an entry of the epoch before up to this one.
+    /// No node lacks an entry of the previous epoch up to this one.
     pub(crate) accounted: Seq,
-    /// Where the log ended, and up to where the ledger was, before the repair has moved either.
+    /// End of the log and position of the ledger, before the repair moved either.
     pub(crate) head: Seq,
     pub(crate) settled: Seq,
-    /// The epochs of earlier attempts at the end of the same halt.
+    /// Epochs of earlier attempts to end the same halt.
     pub(crate) tried: Vec<String>,
 }
 
 impl Noted {
-    /// Whether an attempt at the end of this halt was to begin the epoch.
+    /// Whether an attempt to end this halt would begin this epoch.
     pub(crate) fn has_begun(&self, epoch: &str) -> bool {
         self.epoch == epoch || self.tried.iter().any(|tried| tried == epoch)
     }
 
-    /// What was noted, and of which loss.
+    /// Reads the recorded state, and the name of its loss.
     fn read(text: &str) -> Option<(&str, Self)> {
         let mut words = text.split(' ');
         let loss = words.next()?;
@@ -139,7 +139,7 @@ pub(crate) struct Rebuild<'a> {
     partitions: &'a Partitions,
     pub(crate) partition: PartitionId,
     token: String,
-    /// The token with the server on which it holds: a step on another one is refused.
+    /// The token with the server on which it is valid: another server refuses the step.
     held: OnceLock<String>,
 }
 
@@ -159,12 +159,13 @@ impl<'a> Rebuild<'a> {
         &self.token
     }
 
-    /// The repairer's token, on the server on which the repair was begun.
+    /// The repairer's token, with the server on which the repair began.
     pub(crate) fn token(&self) -> &str {
         self.held.get().unwrap_or(&self.token)
     }
 
-    /// Takes the repair; returns how long ago the loss was found. None where another one has it, or nothing is lost.
+    /// Starts or extends the repair. Returns the time since the loss was found. `None` if another process repairs, or
+    /// nothing is lost.
     pub(crate) async fn begin(&self) -> Result<Option<Duration>, EngineError> {
         let key = self.partitions.keys().partition(self.partition);
         let args = (self.token(), REPAIRER_MS);
@@ -176,7 +177,7 @@ impl<'a> Rebuild<'a> {
         Ok(Some(Duration::from_millis(waited.parse().unwrap_or(0))))
     }
 
-    /// What an earlier attempt has written down, and whether that was about this loss: it may have grown since.
+    /// State that an earlier attempt recorded, and whether it is about this loss, which may have grown since.
     pub(crate) async fn noted(&self, loss: &Loss) -> Result<Option<(Noted, bool)>, EngineError> {
         let mut get = redis::cmd("HGET");
         get.arg(self.partitions.keys().partition(self.partition));
@@ -186,7 +187,7 @@ impl<'a> Rebuild<'a> {
         Ok(noted.map(|(name, noted)| (noted, name == loss.name())))
     }
 
-    /// Writes down what an attempt that begins again does not see any more.
+    /// Records what a later attempt can no longer see.
     pub(crate) async fn note(&self, loss: &Loss, found: &Noted) -> Result<(), EngineError> {
         let key = self.partitions.keys().partition(self.partition);
         let fields = ["repair_unnamed".to_owned(), found.text(loss)];
@@ -210,7 +211,7 @@ impl<'a> Rebuild<'a> {
         self.put(key, "clear", 0, &none).await
     }
 
-    /// Has the log continue after this entry, which is the ledger's position.
+    /// Makes the log continue after this entry, which is the ledger's position.
     pub(crate) async fn move_end(&self, end: Seq) -> Result<(), EngineError> {
         let key = self.partitions.keys().partition(self.partition);
         let fields = ["seq", "ledger_position"].map(|field| [field.to_owned(), end.to_string()]);
@@ -227,7 +228,7 @@ impl<'a> Rebuild<'a> {
         self.put(&key, what, 0, fields).await
     }
 
-    /// Takes a campaign out of service: its keys go, and no entry after `end` is about it.
+    /// Takes a campaign out of service: removes its keys. No entry after `end` is about it.
     pub(crate) async fn suspend(
         &self,
         campaign: CampaignId,
@@ -243,14 +244,14 @@ impl<'a> Rebuild<'a> {
         self.expect_ok(SUSPEND, &script_keys, &args).await
     }
 
-    /// Leaves the repair to whoever comes next.
+    /// Releases the repair, so that another process can take it at once.
     pub(crate) async fn give_up(&self) -> Result<(), EngineError> {
         let key = self.partitions.keys().partition(self.partition);
         self.put(&key, "del", 0, &["repairer", "repair_until"])
             .await
     }
 
-    /// Writes what a repair says of a campaign. `fields` are those of its hash, where Redis has lost it.
+    /// Writes the repaired state of a shard. `fields` are those of its hash, if Redis has lost it.
     pub(crate) async fn part(
         &self,
         meta: &CampaignMeta,
@@ -282,7 +283,7 @@ impl<'a> Rebuild<'a> {
             .await
     }
 
-    /// The orders and buyers of a sale.
+    /// Writes the orders and buyers of a sale.
     async fn sale(
         &self,
         meta: &CampaignMeta,
@@ -301,7 +302,7 @@ impl<'a> Rebuild<'a> {
         self.put_all(&of("users"), "del", &rows.gone).await
     }
 
-    /// Makes the shares ready beside the old ones, and the sums of the last 1000, 2000, … of them.
+    /// Writes the shares, and the sums of the last 1000, 2000, … of them, beside the present ones.
     async fn shares(&self, meta: &CampaignMeta, repair: &Repair) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
         let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
@@ -364,7 +365,7 @@ impl<'a> Rebuild<'a> {
         self.expect_ok(PART, &script_keys, &args).await
     }
 
-    /// Appends records behind this entry.
+    /// Appends records after this entry.
     pub(crate) async fn append(
         &self,
         campaign: &str,
@@ -396,7 +397,7 @@ impl<'a> Rebuild<'a> {
 
     /// Ends the halt, under a new epoch.
     ///
-    /// Nobody misses an entry of the present one up to `accounted`.
+    /// No node lacks an entry of the present epoch up to `accounted`.
     pub(crate) async fn end(
         &self,
         loss: &Loss,
@@ -468,7 +469,7 @@ impl<'a> Rebuild<'a> {
         match status.as_str() {
             "ok" => Ok(()),
             _ => Err(unavailable(format!(
-                "a step of the repair was answered {status} {text}"
+                "a step of the repair failed: Redis replied {status} {text}"
             ))),
         }
     }
@@ -479,7 +480,7 @@ impl<'a> Rebuild<'a> {
         keys: &[String],
         args: &(impl ToRedisArgs + Sync),
     ) -> Result<(String, String), EngineError> {
-        // A halted partition frees no memory: its repair must not wait for memory either.
+        // A halted partition frees no memory, so its repair must not wait for memory.
         let mut command = eval_at_maxmemory(script, keys);
         command.arg(args);
         self.partitions

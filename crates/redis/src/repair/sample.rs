@@ -1,8 +1,8 @@
-//! Some rows of a part at a time, held against the ledger while everything goes on.
+//! Comparison of some rows of a shard at a time with the ledger, during normal operation.
 //!
-//! The ledger's rows come by number, and with them the engine's orders, so that for orders one walk covers both
-//! directions. Shares are kept by user, and payments by reference: a second walk, over those hashes, finds what the
-//! engine has and the ledger does not.
+//! The ledger's rows are read by number, together with the engine's orders, so for orders one walk covers both
+//! directions. Shares are stored by user, and payments by reference. A second walk over those hashes finds what the
+//! engine has and the ledger lacks.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -26,10 +26,10 @@ use crate::{
     shards::snapshot::{Head, read_order, read_payment, read_share},
 };
 
-/// With more entries in flight nothing is compared: most differences would be among them.
+/// With more entries in flight nothing is compared, because most differences would be in flight.
 const IN_FLIGHT_MAX: u64 = 10_000;
 
-/// Rows of both sides: whatever number is in one was looked for in the other.
+/// Rows of both sides: each number on one side was looked up on the other.
 struct Page {
     engine: PartRows,
     ledger: PartRows,
@@ -46,18 +46,18 @@ impl Page {
     }
 }
 
-/// A part, and who reads it.
+/// Reader of one shard.
 struct Reader<'a> {
     partitions: &'a Partitions,
     ledger: &'a dyn Ledger,
     partition: PartitionId,
     campaign: CampaignId,
     kind: CampaignKind,
-    /// Whether the ledger has the campaign: where it does not, it will not get its rows from the log.
+    /// Whether the ledger has the campaign. If not, it will not get its rows from the log.
     is_known: bool,
     parts: u16,
     index: u16,
-    /// None where Redis has nothing of the part.
+    /// `None` if Redis has nothing of the shard.
     head: Option<Head>,
 }
 
@@ -137,7 +137,7 @@ impl SampleEngine for RedisEngine {
 }
 
 impl<'a> Reader<'a> {
-    /// None where there is nothing to compare: the partition has no part of the campaign.
+    /// `None` if there is nothing to compare, because the partition has no shard of the campaign.
     async fn new(
         partitions: &'a Partitions,
         ledger: &'a dyn Ledger,
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         let settled = ledger.settled_part(campaign, partition).await;
         let settled = settled.map_err(of_ledger)?;
         if head.is_none() && settled.as_ref().is_some_and(|it| it.phase == Phase::Closed) {
-            return Ok(None); // It has left.
+            return Ok(None); // It was evicted.
         }
         let known = settled.as_ref().map(|it| it.record.campaign.kind());
         let kind = known.or(head.as_ref().map(|head| head.facts.kind));
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// Rows behind a number.
+    /// Rows after a number.
     async fn rows(
         &self,
         after: u32,
@@ -200,14 +200,14 @@ impl<'a> Reader<'a> {
             self.find_shares(&mut page).await?;
             return Ok(page);
         }
-        // Orders are numbered without gaps, but for a few, so that this many numbers are about this many rows.
+        // Orders are numbered almost without gaps, so this many numbers cover about as many rows.
         let numbered = self.head.as_ref().filter(|head| head.numbered > 0);
         let newest = numbered.map_or(0, |head| head.facts.number_of(head.numbered));
         let end = if is_full { last } else { last.max(newest) };
         let upto = end.min(after.saturating_add(rows_max.saturating_mul(u32::from(self.parts))));
         let until = match until {
             Some(until) => until,
-            // Behind the engine's newest order the ledger alone may have some.
+            // Only the ledger may have orders after the engine's newest one.
             None => {
                 let last = self.ledger.last_order(self.campaign).await;
                 newest.max(last.map_err(of_ledger)?)
@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
         Ok(page)
     }
 
-    /// What the engine has that no number leads to: a packet's shares, a sale's payments.
+    /// Engine rows that no number leads to: a packet's shares, a sale's payments.
     async fn scan(&self, cursor: &str, rows_max: u32) -> Result<Page, EngineError> {
         let Some(head) = &self.head else {
             return Ok(Page::new(None));
@@ -279,7 +279,7 @@ impl<'a> Reader<'a> {
         Ok(page)
     }
 
-    /// The engine's shares of the users whom the ledger names, and what the ledger has under other numbers of theirs.
+    /// The engine's shares of the users in the ledger's rows, and the ledger's rows for other numbers of these users.
     async fn find_shares(&self, page: &mut Page) -> Result<(), EngineError> {
         let users: Vec<&str> = page
             .ledger
@@ -327,7 +327,7 @@ impl<'a> Reader<'a> {
         settled.await.map_err(of_ledger)
     }
 
-    /// Payments of the ledger, as far as they are of this part, and the same payments of the engine.
+    /// Payments of this shard in the ledger, and the same payments in the engine.
     async fn find_payments(
         &self,
         page: &mut Page,
@@ -355,7 +355,7 @@ impl<'a> Reader<'a> {
         settled.await.map_err(of_ledger)
     }
 
-    /// Returns of parts that the ledger has, as far as they are of this part, and the same returns of the engine.
+    /// Partial returns of this shard in the ledger, and the same returns in the engine.
     async fn find_returns(
         &self,
         page: &mut Page,
@@ -421,7 +421,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A row of the ledger that somebody has.
+/// A row of the ledger that a user has.
 fn grant_of(row: SettledRow) -> Option<GrantRow> {
     let (user, granted_at) = row.granted?;
     Some(GrantRow {

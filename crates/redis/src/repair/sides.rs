@@ -1,4 +1,4 @@
-//! A partition, and a campaign of it, as both sides have them.
+//! A partition, and a shard in it, as both sides have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,37 +20,37 @@ use crate::{
     shards::snapshot::{PartSnapshot, SettledRows, SettledSnapshot, facts_of, settled},
 };
 
-/// What Redis has of a partition.
+/// State of a partition in Redis.
 #[derive(Debug, Clone)]
 pub struct Inspection {
     /// Fields of its state, see `keys.rs`.
     pub state: BTreeMap<String, String>,
     /// Nodes, each with the milliseconds of its last sighting, its term, and the last entry that it has observed.
     pub nodes: BTreeMap<String, String>,
-    /// What repairs have done, oldest first.
+    /// Descriptions of past repairs, oldest first.
     pub repairs: Vec<String>,
-    /// Units that are withheld, by campaign.
+    /// Withheld units by campaign.
     pub withheld: BTreeMap<CampaignId, u64>,
 }
 
-/// A part of a campaign from both sides.
+/// A shard from both sides.
 pub(crate) struct BothSides {
     pub(crate) campaign: Campaign,
     pub(crate) facts: PartFacts,
     pub(crate) meta: CampaignMeta,
-    /// What Redis has; or, where it has nothing, what the part had when it was opened.
+    /// State in Redis; if Redis has nothing, the state at the opening of the shard.
     pub(crate) engine: EnginePart,
     pub(crate) ledger: PartRows,
-    /// What has gone back to the owner, where the ledger has closed it.
+    /// Amounts returned to the owner, if the ledger has closed it.
     pub(crate) closed: Option<GoneBack>,
-    /// Number and amount of the shares, of all parts, that nobody has in the ledger.
+    /// Numbers and amounts of the shares, of all shards, that no user has in the ledger.
     pub(crate) free: Vec<(u32, i64)>,
-    /// Fields of the campaign's hash for one that Redis has lost.
+    /// Fields of the campaign's hash for a shard that Redis has lost.
     pub(crate) fields: Vec<(&'static str, String)>,
     pub(crate) snapshot: Option<PartSnapshot>,
     /// The last change of a sale's terms that the ledger has settled: `campaign` has these terms.
     pub(crate) settled_revision: Seq,
-    /// Units of a spread campaign's part that are withheld as before, and the numbers of shares among them.
+    /// Units of a spread campaign's shard that are withheld as before, and the numbers of shares among them.
     pub(crate) withheld: u64,
     pub(crate) withheld_shares: BTreeSet<u32>,
     pub(crate) now: Timestamp,
@@ -58,7 +58,7 @@ pub(crate) struct BothSides {
 
 /// Result of reading a campaign.
 pub(super) enum CampaignRead {
-    /// Its parts in the partitions that are repaired, each with the partition's place in the group.
+    /// Its shards in the partitions that are repaired, each with the partition's index in the group.
     Members(Vec<(usize, BothSides)>),
     /// The ledger cannot read it, for this reason.
     Unreadable(String),
@@ -72,8 +72,8 @@ impl BothSides {
 }
 
 impl RedisEngine {
-    /// Reads a campaign's part of this place on both sides, with the campaign's rows of the ledger; none where the
-    /// ledger does not know the campaign.
+    /// Reads a campaign's shard on both sides, with the campaign's rows of the ledger. `None` if the ledger does not
+    /// have the campaign.
     pub(super) async fn read_part(
         &self,
         ledger: &dyn Ledger,
@@ -97,7 +97,7 @@ impl RedisEngine {
             (snapshot.facts.parts, snapshot.facts.index)
         });
         let Some(known) = known else {
-            // Redis has what the ledger does not know: nothing can be held against it.
+            // Only Redis has the campaign, so there is nothing to compare it with.
             return Ok(None);
         };
         let known = SettledSnapshot::of(known, rows, place);
@@ -121,9 +121,8 @@ impl RedisEngine {
         }))
     }
 
-    /// The rows of a campaign's part, of the engine and of the ledger, and whether the ledger knows the campaign at
-    /// all: where it does not, it has no rows, and will not get them from the log. None where the partition has no part
-    /// of it.
+    /// Rows of a shard in the engine and in the ledger, and whether the ledger has the campaign. If not, it has no
+    /// rows, and will not get them from the log. `None` if the partition has no shard of the campaign.
     pub(super) async fn both_sides(
         &self,
         ledger: &dyn Ledger,
@@ -131,7 +130,7 @@ impl RedisEngine {
         campaign: CampaignId,
     ) -> Result<Option<(PartRows, PartRows, bool)>, EngineError> {
         let partitions = &self.node.partitions;
-        // In this order: a campaign is in the ledger before it is in Redis.
+        // In this order, because a campaign is in the ledger before it is in Redis.
         let snapshot = partitions.snapshot(partition, campaign).await?;
         let place = match &snapshot {
             Some(snapshot) => Some((snapshot.facts.parts, snapshot.facts.index)),
@@ -148,7 +147,7 @@ impl RedisEngine {
                 .as_ref()
                 .is_some_and(|known| known.rows.phase == Phase::Closed)
         {
-            return Ok(None); // It has left.
+            return Ok(None); // It was evicted.
         }
         let engine = snapshot.map_or_else(
             || PartRows::new(Phase::Draft),
@@ -160,7 +159,7 @@ impl RedisEngine {
     }
 }
 
-/// A part of which Redis has nothing, as it was before anything was granted.
+/// A shard that Redis has lost, in its state before the first grant.
 pub(crate) fn lost_part(
     (parts, index): (u16, u16),
     known: SettledSnapshot,

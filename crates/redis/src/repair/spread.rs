@@ -1,4 +1,4 @@
-//! One campaign of the partitions that are repaired: its only part, or all parts that have lost something.
+//! Repair of one campaign in the repaired partitions: its only shard, or all shards that lost something.
 
 use std::collections::BTreeSet;
 
@@ -26,12 +26,12 @@ use crate::{
     repair::rebuild::records, shards::snapshot::settled_rows,
 };
 
-/// A part that is repaired: its partition's place in the group, and what is known of it.
+/// A shard that is repaired: its partition's index in the group, and the shard on both sides.
 pub(super) type Member = (usize, BothSides);
 
 impl RedisEngine {
-    /// Reads what the held partitions have of a campaign, in the order of its parts. Nothing of it changes but by the
-    /// repair of this campaign itself, so it may be read ahead.
+    /// Reads the shards of a campaign in the held partitions, in the order of shards. Only the repair of this campaign
+    /// itself changes them, so they may be read ahead.
     pub(super) async fn read_campaign(
         &self,
         held: &[Held<'_>],
@@ -45,7 +45,7 @@ impl RedisEngine {
             settled => settled.map_err(of_ledger)?,
         };
         let Some(settled) = settled else {
-            // Redis has what the ledger does not know: nothing can be held against it.
+            // Only Redis has the campaign, so there is nothing to compare it with.
             return Ok(CampaignRead::Members(Vec::new()));
         };
         let (parts, kind) = partitions.parts_in(campaign, &settled).await?;
@@ -53,7 +53,7 @@ impl RedisEngine {
             Err(LedgerError::Damaged { reason }) => return Ok(CampaignRead::Unreadable(reason)),
             rows => rows.map_err(of_ledger)?,
         };
-        // Each partition has a connection of its own.
+        // Each partition has its own connection, so the reads run in parallel.
         let (mut places, mut reads) = (Vec::new(), Vec::new());
         for (place, held) in held.iter().enumerate() {
             let partition = held.rebuild.partition;
@@ -70,7 +70,7 @@ impl RedisEngine {
         Ok(CampaignRead::Members(members))
     }
 
-    /// Repairs what was read of a campaign; each repair with the partition's place among those that are held.
+    /// Repairs the shards of a campaign; returns each repair with its partition's index in the group.
     pub(super) async fn repair_campaign(
         &self,
         held: &[Held<'_>],
@@ -117,14 +117,14 @@ impl RedisEngine {
         let parts = part.facts.parts;
         let mut lost: Vec<Lost> = Vec::new();
         for (place, _) in &members {
-            // Each transfer that was begun is an entry: its number is at most the last entry's.
+            // Each transfer that was begun is an entry, so its number is at most the last entry's.
             let end = *evidence[*place].end.lock().await;
             lost.push((held[*place].rebuild.partition, end));
         }
         for index in 0..parts {
             let other = partitions.of_part(campaign, index);
             if lost.iter().all(|(lost, _)| *lost != other) {
-                // One that has left is read like the others.
+                // An evicted shard is read like the others.
                 let wanted = (campaign, Need::Repair);
                 self.node.recall_these(ledger, &[other], wanted).await?;
                 self.node.check_part(ledger, (other, campaign)).await?;
@@ -135,7 +135,7 @@ impl RedisEngine {
         let elsewhere = partitions
             .elsewhere(rebuild.token(), &part.campaign, parts, &lost)
             .await?;
-        // Parts that are not opened yet are opened with the others, unless something is known of these.
+        // Shards that are not opened yet are opened with the others, unless there is evidence about them.
         let is_draft = !has_happened && (elsewhere.unopened > 0 || elsewhere.there == 0);
         let repaired = match is_draft {
             true => Ok(Vec::new()),
@@ -148,9 +148,8 @@ impl RedisEngine {
         repaired
     }
 
-    /// Makes the parts that have lost nothing reject the transfers of the others. Where such a part knows a later
-    /// transfer, another process has done the repair since, or the ledger was set back: then transfers go on after that
-    /// one.
+    /// Makes the shards that lost nothing reject the transfers of the others. If such a shard knows a later transfer,
+    /// another process has done the repair since, or the ledger was set back. Then transfers continue after that one.
     async fn reject_transfers(
         &self,
         held: &[Held<'_>],
@@ -199,7 +198,7 @@ impl RedisEngine {
             terms.give(part);
         }
         let (place, part) = &members[0];
-        // The first part knows the stock, whether or not it has lost something.
+        // The first shard has the stock, whether or not it has lost something.
         let is_of_first = part.facts.index == 0 && part.facts.kind == CampaignKind::Sale;
         let stock =
             is_of_first.then(|| Stock::of(part, &evidence[*place]).at_least(elsewhere.units));
@@ -222,7 +221,7 @@ impl RedisEngine {
             parts: surveys.collect(),
         }
         .repair();
-        // In each log that is repaired: a part is settled by the terms that its own log has said.
+        // Each repaired log gets the terms, because a shard is settled by the terms in its own log.
         for repair in &mut repairs {
             terms.append(repair, now);
         }
@@ -234,7 +233,7 @@ impl RedisEngine {
         let sent: Vec<Lost> = sent.chain(lost.iter().copied()).collect();
         let mut given = Vec::new();
         for own in lost {
-            // Whatever the other parts have sent so far counts as arrived.
+            // Everything that the other shards have sent so far counts as arrived.
             let others = sent.iter().filter(|other| *other != own);
             let arrived =
                 others.map(|(partition, last)| (format!("from:{}", partition.0), last.to_string()));
@@ -260,7 +259,7 @@ impl RedisEngine {
         Ok(places.zip(repairs).collect())
     }
 
-    /// Puts back rows that were deleted from the ledger.
+    /// Restores rows that were deleted from the ledger.
     async fn restore(
         &self,
         held: &[Held<'_>],
@@ -275,7 +274,7 @@ impl RedisEngine {
         order_restoration::restore(held, ledger, &self.node.partitions, members, &rows).await
     }
 
-    /// Counts what a part withholds, or was sending to another one, among what it remembers.
+    /// Adds to a shard's state in Redis what it withholds, or was sending to another shard.
     async fn remember_all(
         &self,
         partition: PartitionId,
@@ -310,7 +309,7 @@ impl RedisEngine {
         Ok(())
     }
 
-    /// Writes a part, and appends what the log lacks.
+    /// Writes a shard, and appends what the log lacks.
     async fn write(
         &self,
         held: &[Held<'_>],
@@ -330,7 +329,7 @@ impl RedisEngine {
         let before = part.snapshot.as_ref();
         let mut repair = repair.clone();
         if evidence.damaged.contains(&part.facts.campaign) {
-            // Rows that Redis has may lack what belongs to them.
+            // Rows that Redis has may lack related rows.
             repair.changed = repair.rows.grants.keys().copied().collect();
         }
         let repair = &repair;
@@ -347,14 +346,14 @@ impl RedisEngine {
     }
 }
 
-/// Whether an earlier attempt of this very repair has written the part.
+/// Whether an earlier attempt of this same repair has written the shard.
 fn was_tried(part: &BothSides, evidence: &Evidence) -> bool {
     let before = part.snapshot.as_ref();
     before.and_then(|before| before.repaired.as_ref()) == Some(&evidence.noted.epoch)
 }
 
-/// Sets the ledger's counts of parts to what its rows say, and reads anew what a closed part gave back by them. Counts
-/// that rows contradict stay as they are: they stop no repair.
+/// Sets the ledger's counts of shards to the result of its rows, then reads what a closed shard returned. Counts that
+/// rows contradict stay as they are, and do not stop the repair.
 async fn recount(
     held: &[Held<'_>],
     ledger: &dyn Ledger,
@@ -385,7 +384,7 @@ async fn recount(
     Ok(())
 }
 
-/// Has the ledger record what is withheld.
+/// Makes the ledger record what is withheld.
 async fn journal_of(
     held: &[Held<'_>],
     (place, part): &Member,
@@ -416,7 +415,7 @@ fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
         ledger_is_ahead: evidence.noted.ledger_is_ahead,
         in_flight: &[],
         kept: kept.map_or(&[], Vec::as_slice),
-        // An attempt that was broken off has withheld already what nobody can name.
+        // An attempt that stopped has already withheld the unnamed entries.
         unnamed: if was_tried(part, evidence) {
             0
         } else {

@@ -1,10 +1,9 @@
-//! The stock of a sale whose first part has lost something.
+//! Stock of a sale whose first shard has lost something.
 //!
-//! Rows say what users have, and not how many units there are. That stands in the ledger, as far as it has settled the
-//! log, in its quarantine, and in the hash of the first part. Where the ledger is ahead, the hash is what Redis had
-//! before: so a stock that the ledger has, or that waits in its quarantine, counts, and no unit that was taken out is
-//! handed out again. Otherwise the hash is what all of the log has made of it. If entries are gone from the log all the
-//! same, the repair appends what they have changed.
+//! Rows contain what users have, and not the number of units. That number is in the ledger up to the settled position,
+//! in its quarantine, and in the hash of the first shard. If the ledger is ahead, the hash is an older state of Redis.
+//! Then the stock in the ledger and its quarantine counts, so no removed unit is granted again. Otherwise the hash
+//! reflects the whole log. If entries are still missing from the log, the repair appends their changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +18,13 @@ use qiang_core::{
 use super::{Evidence, of_ledger, sides::BothSides, terms::later};
 use crate::shards::snapshot::Revised;
 
-/// Entries in quarantine that are read at a time.
+/// Quarantined entries per read.
 const QUARANTINE_PAGE: u32 = 1_000;
 
-/// What entries in quarantine change about sales.
+/// Changes of sales by entries in quarantine.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// By how many units they change the stock.
+    /// Change of the stock, in units.
     pub(super) stock: BTreeMap<CampaignId, i64>,
     /// The last terms.
     pub(super) terms: BTreeMap<CampaignId, Revised>,
@@ -33,7 +32,7 @@ pub(super) struct Changes {
     pub(super) others: BTreeSet<CampaignId>,
 }
 
-/// What the entries in quarantine change. It is read when all of the log is settled or quarantined.
+/// Reads the changes by entries in quarantine. All of the log must be settled or quarantined before.
 pub(super) async fn in_quarantine(
     partition: PartitionId,
     ledger: &dyn Ledger,
@@ -72,14 +71,14 @@ pub(super) async fn in_quarantine(
 /// The stock of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stock {
-    /// Units in all, those that are withheld included.
+    /// All units, including withheld ones.
     pub(super) units: u64,
-    /// What neither the log nor the ledger has of it.
+    /// Units of it that neither the log nor the ledger has.
     beyond: i64,
 }
 
 impl Stock {
-    /// The stock, from the first part of a sale and what is known of its partition.
+    /// Stock by the first shard of a sale and the evidence about its partition.
     pub(super) fn of(first: &BothSides, evidence: &Evidence) -> Self {
         let remembered = first.snapshot.as_ref().and_then(|it| it.stock);
         let quarantined = evidence.quarantined.stock.get(&first.facts.campaign);
@@ -97,13 +96,13 @@ impl Stock {
         }
     }
 
-    /// Gives a sale that is not spread this stock, less what it withholds.
+    /// Sets the supply of a sale that is not spread: this stock, less what it withholds.
     pub(super) fn give(self, part: &mut BothSides) {
         let withheld = part.snapshot.as_ref().map_or(0, |before| before.withheld.0);
         part.engine.supply = self.units.saturating_sub(withheld);
     }
 
-    /// The other parts of a spread sale have so many units: what nobody knows any more has brought them there.
+    /// Raises the stock to the units of a spread sale's other shards. A lost entry must have added them there.
     pub(super) fn at_least(self, elsewhere: u64) -> Self {
         let more = elsewhere.saturating_sub(self.units);
         Self {
@@ -112,8 +111,8 @@ impl Stock {
         }
     }
 
-    /// Has the log say what it has lost of the stock: units come before they are granted, and go when all others are
-    /// back.
+    /// Appends the change of stock that the log has lost. Added units come before their grants, and removed units after
+    /// all others are returned.
     pub(super) fn append(self, repair: &mut Repair, now: Timestamp) {
         if self.beyond == 0 {
             return;

@@ -1,10 +1,11 @@
-//! Campaigns that a repair takes out of service, so that the others of the partition grant again: the ledger cannot
-//! read their rows, or has entries of them in quarantine that Redis has lost.
+//! Suspension of campaigns, so that the others of the partition grant again. A repair takes a campaign out of service
+//! if the ledger cannot read its rows. It does the same if Redis has lost the campaign and the ledger has entries of it
+//! in quarantine.
 //!
-//! Such a campaign is noted in `unreadable:ID`, and the repair begins again. The answers that nodes have offered about
-//! it go into the ledger's quarantine, so nothing is known of it but by rows and quarantine. Then its keys go, as those
-//! of a damaged campaign (`damage.rs`): no script finds it. It is reloaded once the ledger can read it and its
-//! quarantine is redriven.
+//! Such a campaign is recorded in `unreadable:ID`, and the repair starts again. The answers that nodes have offered
+//! about it go to quarantine, so that rows and quarantine have all evidence about it. Then its keys are removed, like
+//! those of a damaged campaign (`damage.rs`), and no script finds it. It is reloaded once the ledger can read it and
+//! its quarantine is redriven.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,12 +25,12 @@ use crate::{
     shards::snapshot::settled_rows,
 };
 
-/// Fields of a partition that name campaigns out of service begin so.
+/// Prefix of a partition's fields that name campaigns out of service.
 const NOTED: &str = "unreadable:";
-/// How often answers are put into quarantine again because another process has moved the ledger's position.
+/// Maximum attempts to quarantine answers; each fails if another process moves the ledger's position.
 const ATTEMPTS_MAX: usize = 20;
 
-/// The loss of a partition, and what is known of it when a repair begins.
+/// The loss of a partition, and the evidence when a repair begins.
 pub(super) struct Known<'a> {
     pub(super) attempt: &'a RepairAttempt,
     pub(super) loss: &'a Loss,
@@ -39,8 +40,8 @@ pub(super) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Why no campaign may be taken out of service: Redis may know something of it that neither the ledger's rows nor
-    /// its quarantine has.
+    /// Reason why no campaign may be taken out of service: Redis may have evidence about it that neither the ledger's
+    /// rows nor its quarantine has.
     fn refusal(&self) -> Option<String> {
         let Known { loss, noted, .. } = self;
         if noted.unnamed > 0 {
@@ -55,8 +56,8 @@ impl Known<'_> {
 }
 
 impl RedisEngine {
-    /// Campaigns that stay out of service, of those that earlier attempts and repairs have noted. From then on the
-    /// answers that nodes have offered about them are in the ledger's quarantine.
+    /// Campaigns that stay out of service, among those recorded by earlier attempts and repairs. From then on the
+    /// answers that nodes have offered about them are in quarantine.
     pub(super) async fn suspended(
         &self,
         rebuild: &Rebuild<'_>,
@@ -85,7 +86,7 @@ impl RedisEngine {
         Ok(suspended)
     }
 
-    /// Why no campaign may be taken out of service.
+    /// Reason why no campaign may be taken out of service.
     pub(super) fn refusal(&self, known: &Known<'_>) -> Option<String> {
         match self.node.recalls.ledger() {
             None => Some("this process reloads no campaigns".to_owned()),
@@ -106,7 +107,7 @@ impl RedisEngine {
         Ok(noted.filter_map(|id| id.parse().ok()).collect())
     }
 
-    /// Whether an earlier repair has taken a campaign out of service, and Redis still says so.
+    /// Whether an earlier repair has taken a campaign out of service, and Redis still records it.
     async fn is_out_of_service(
         &self,
         partition: PartitionId,
@@ -123,7 +124,7 @@ impl RedisEngine {
         Ok(are_gone && !partitions.has_part(campaign, partition).await?)
     }
 
-    /// Notes a campaign that the ledger cannot read, so that the next attempt takes it out of service. False if the
+    /// Records a campaign that the ledger cannot read, so that the next attempt takes it out of service. False if the
     /// held partitions have nothing of it.
     pub(super) async fn note_unreadable(
         &self,
@@ -169,8 +170,8 @@ impl RedisEngine {
         Ok(true)
     }
 
-    /// Notes a campaign of which Redis has nothing and the ledger has entries in quarantine: without these entries it
-    /// would grant again what users have. False if it need not or cannot be taken out of service.
+    /// Records a campaign that Redis has lost and that has entries in quarantine. Without these entries, it would grant
+    /// again what users have. False if it need not or cannot be taken out of service.
     pub(super) async fn note_quarantined(
         &self,
         held: &[Held<'_>],
@@ -205,7 +206,7 @@ impl Rebuild<'_> {
     }
 }
 
-/// Why a noted campaign stays out of service; `None` if the ledger has everything of it and can read it.
+/// Reason why a recorded campaign stays out of service; `None` if the ledger can read it and has all of its entries.
 async fn suspension(
     ledger: &dyn Ledger,
     partition: PartitionId,
@@ -221,7 +222,7 @@ async fn suspension(
     Ok(is_quarantined.then(|| "entries of it are in quarantine".to_owned()))
 }
 
-/// Reads everything of a campaign.
+/// Reads all rows of a campaign.
 async fn read(
     ledger: &dyn Ledger,
     partition: PartitionId,
@@ -233,8 +234,8 @@ async fn read(
     Ok(())
 }
 
-/// Puts what nodes have offered of a campaign into quarantine, unless it is there. An entry keeps its place, or takes
-/// the next one if the ledger's position has passed that.
+/// Quarantines the answers that nodes have offered about a campaign, unless they are there already. An entry keeps its
+/// position, or gets the next one if the ledger's position has passed it.
 async fn quarantine_answers(
     rebuild: &Rebuild<'_>,
     ledger: &dyn Ledger,
@@ -250,7 +251,7 @@ async fn quarantine_answers(
             let other = answers.insert(entry.seq, entry);
             if other.is_some_and(|other| other != entry) {
                 return Err(unavailable(format!(
-                    "nodes have answered entry {} of campaign {campaign} in two ways",
+                    "nodes have answered entry {} of campaign {campaign} differently",
                     entry.seq
                 )));
             }
@@ -288,13 +289,13 @@ async fn quarantine_answers(
                 ..answer.clone()
             };
             match ledger.quarantine(partition, &entry, reason).await {
-                // The position is another one by now: it is tried again.
+                // The position has changed, so this is tried again.
                 Ok(_) | Err(LedgerError::Damaged { .. }) => {}
                 Err(error) => return Err(of_ledger(error)),
             }
         }
     }
     Err(unavailable(format!(
-        "answers about campaign {campaign} cannot be put into quarantine"
+        "cannot quarantine the answers about campaign {campaign}"
     )))
 }

@@ -1,9 +1,8 @@
-//! Window, limit, price and admission of a sale some parts of which have lost something.
+//! Window, limit, price and admission of a sale with shards that lost something.
 //!
-//! The terms with the highest revision count, wherever they are: in the ledger, in its quarantine, in what Redis still
-//! has of the parts that are repaired, with nodes that have answered a change, and in the other parts. A change that
-//! was answered is in the ledger, so it is never undone. The repair appends what the ledger does not have; if the first
-//! part is repaired, it has all others follow it.
+//! The terms with the highest revision are valid, from any source: the ledger, its quarantine, repaired shards in
+//! Redis, nodes that answered a change, and the other shards. An answered change is in the ledger, so it is never
+//! undone. The repair appends what the ledger lacks. If the first shard is repaired, it makes all others follow.
 
 use qiang_core::{
     campaign::Terms,
@@ -20,7 +19,7 @@ pub(super) fn later(a: Revised, b: Revised) -> Revised {
     std::cmp::max_by_key(a, b, |known| known.0)
 }
 
-/// The terms of a sale that count; none of a packet.
+/// The valid terms of a sale; empty for a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastTerms {
     last: Option<Revised>,
@@ -29,7 +28,7 @@ pub(super) struct LastTerms {
 }
 
 impl LastTerms {
-    /// The terms of a sale, from the parts that are repaired and what the others have.
+    /// Terms of a sale, from the repaired shards and the others.
     pub(super) fn of(
         members: &[(usize, BothSides)],
         evidence: &[Evidence],
@@ -57,7 +56,7 @@ impl LastTerms {
         let known = in_ledger.into_iter().chain(kept);
         let known = known.chain(remembered).chain(elsewhere);
         Self {
-            // Without a change there is nothing to give: all have those with which the sale was opened.
+            // Without a change there is nothing to apply, because all shards have the terms with which the sale opened.
             last: known
                 .reduce(later)
                 .filter(|last| last.0 > 0 && in_ledger.is_some()),
@@ -65,7 +64,7 @@ impl LastTerms {
         }
     }
 
-    /// Has a part that is repaired go by them.
+    /// Applies the terms to a repaired shard.
     pub(super) fn give(&self, part: &mut BothSides) {
         if let Some((_, terms)) = self.last {
             (part.meta.window, part.meta.limit) = (terms.window, terms.per_user_limit);
@@ -74,8 +73,8 @@ impl LastTerms {
         }
     }
 
-    /// Has the log say them if the ledger does not know them: before the limit is used, and after units have come with
-    /// which it was checked, see [`super::stock::Stock::append`].
+    /// Appends the terms if the ledger lacks them: before the limit is used, and after the units against which it was
+    /// checked, see [`super::stock::Stock::append`].
     pub(super) fn append(&self, repair: &mut Repair, now: Timestamp) {
         if let Some((revision, terms)) = self.last.filter(|last| last.0 > self.in_ledger) {
             let opened = |(_, event): &(Timestamp, Event)| matches!(event, Event::Opened { .. });
@@ -89,7 +88,7 @@ impl LastTerms {
         }
     }
 
-    /// What the hash of a part that is repaired says of them.
+    /// Fields of the hash of a repaired shard.
     pub(super) fn fields(&self, part: &BothSides) -> Vec<(String, String)> {
         let Some((revision, terms)) = self.last else {
             return Vec::new();

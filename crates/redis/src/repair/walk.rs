@@ -1,4 +1,4 @@
-//! A partition held against the ledger because somebody asks: what is live of it, some rows at a time, in one go.
+//! Comparison of a partition with the ledger on request: all live campaigns in one run, some rows at a time.
 
 use std::{
     collections::BTreeSet,
@@ -16,18 +16,18 @@ use qiang_core::{
 
 use crate::engine::RedisEngine;
 
-/// Rows that are looked at together.
+/// Rows compared together.
 const ROWS_MAX: u32 = 1_000;
-/// Differences that are named. Whoever has so many looks for their cause first.
+/// Maximum differences reported. With this many, the operator must find their cause first.
 const FOUND_MAX: usize = 10_000;
-/// Times that the facts of a campaign are compared, which may change meanwhile, and the pause between.
+/// Maximum comparisons of a campaign's facts, which may change in between, and the pause between two.
 const FACTS_LOOKS_MAX: u32 = 20;
 const FACTS_PAUSE: Duration = Duration::from_millis(20);
-/// What differs is looked at again after so long: claims are decided meanwhile.
+/// Delay before differences are checked again, because claims are decided in between.
 const AGAIN: Duration = Duration::from_millis(500);
 
 impl RedisEngine {
-    /// Goes through what is live of a partition, for so long at most.
+    /// Compares the live campaigns of a partition, for at most `time_max`.
     pub(super) async fn walk(
         &self,
         partition: PartitionId,
@@ -74,7 +74,7 @@ impl RedisEngine {
         Ok(found)
     }
 
-    /// Facts of a campaign that differ twice, or why they are not compared.
+    /// Facts of a campaign that differ twice, or the reason why they are not compared.
     async fn look_at_facts(
         &self,
         partition: PartitionId,
@@ -118,7 +118,7 @@ impl RedisEngine {
     ) -> Result<Sample, EngineError> {
         let sample = self.sample(partition, campaign, ledger, here, ROWS_MAX);
         let not_now = || {
-            let reason = "the partition is not open, or too much of it waits for the ledger";
+            let reason = "the partition is not open, or too many of its entries are unsettled";
             EngineError::unavailable(reason)
         };
         sample.await?.ok_or_else(not_now)

@@ -1,7 +1,7 @@
-//! A part of a campaign as Redis has it, and as the ledger has it: read in pages, for reconciliation and repair.
+//! Snapshots of a shard in Redis and in the ledger, read in pages, for reconciliation and repair.
 //!
-//! Pages are not of one moment. Whoever compares while the campaign is open takes the log's entries into account, or
-//! looks again; whoever repairs has the partition halted.
+//! Pages are not of one moment. A comparison of an open campaign must apply the log's entries, or read again. A repair
+//! halts the partition.
 
 use std::collections::HashMap;
 
@@ -31,14 +31,14 @@ use crate::{
     shards::tally,
 };
 
-/// Fields of a hash, or shares, that are read by one call.
+/// Fields of a hash, or shares, that one call reads.
 const PAGE: usize = 2_000;
 /// Rows that are read from the ledger at a time.
 const ROWS_PAGE: u32 = 10_000;
-/// Records of the log that are read by one call.
+/// Records of the log that one call reads.
 const RECORDS: usize = 256;
 
-/// A part as Redis has it.
+/// A shard in Redis.
 pub(crate) struct PartSnapshot {
     pub(crate) meta: CampaignMeta,
     pub(crate) facts: PartFacts,
@@ -47,28 +47,28 @@ pub(crate) struct PartSnapshot {
     pub(crate) withheld: (u64, i64),
     /// Shares withheld earlier.
     pub(crate) withheld_shares: String,
-    /// The stock of a sale, as its first part has it: units in all, those that are withheld included. None of another
-    /// part, and of a spread sale that was reloaded after its close.
+    /// The stock of a sale in its first shard: all units, including withheld ones. `None` for other shards, and for a
+    /// spread sale that was reloaded after its close.
     pub(crate) stock: Option<u64>,
-    /// The terms of a sale, and which change of them they are: 0 for those with which it was opened.
+    /// Terms of a sale, and their revision: 0 for those with which it was opened.
     pub(crate) terms: Option<Revised>,
-    /// The epoch of the last repair that has written its numbers.
+    /// The epoch of the last repair that has written its counters.
     pub(crate) repaired: Option<String>,
 }
 
-/// Terms of a sale, after the number of the change by which it got them.
+/// Terms of a sale, after the number of the change that set them.
 pub(crate) type Revised = (Seq, Terms);
 
-/// A part as the ledger has it.
+/// A shard in the ledger.
 pub(crate) struct SettledSnapshot {
     pub(crate) settled: SettledPart,
     pub(crate) rows: PartRows,
-    /// Number and amount of the shares that nobody has, of all parts.
+    /// Numbers and amounts of the shares that no user has, of all shards.
     pub(crate) free: Vec<(u32, i64)>,
 }
 
 impl Partitions {
-    /// A campaign's part as Redis has it; none where it has nothing of it.
+    /// A shard in Redis; `None` if Redis has nothing of it.
     pub(crate) async fn snapshot(
         &self,
         partition: PartitionId,
@@ -120,7 +120,7 @@ impl Partitions {
         }))
     }
 
-    /// What a campaign's hash says; none where Redis has nothing of it.
+    /// Hash of a shard; `None` if Redis has nothing of it.
     pub(crate) async fn head_of(
         &self,
         partition: PartitionId,
@@ -141,7 +141,7 @@ impl Partitions {
         Head::read(campaign, &fields).ok_or_else(bad).map(Some)
     }
 
-    /// Reads a hash in pages, and gives each field to somebody who can read it.
+    /// Reads a hash in pages, and calls `each` for each field.
     async fn scan(
         &self,
         partition: PartitionId,
@@ -190,7 +190,7 @@ impl Partitions {
         }
     }
 
-    /// Entries of the log behind this one, some at a time, in whatever term.
+    /// Entries of the log after this one, one page, in any term.
     pub(crate) async fn entries_behind(
         &self,
         partition: PartitionId,
@@ -210,8 +210,8 @@ impl Partitions {
         Ok(entries)
     }
 
-    /// All entries of the log behind this one. Whatever has changed while rows were read is among them, if this one
-    /// was settled before; or it is settled by now.
+    /// All entries of the log after `settled`. If that entry was settled before rows were read, any change during the
+    /// read is among these entries or settled by now.
     pub(crate) async fn in_flight(
         &self,
         partition: PartitionId,
@@ -228,7 +228,7 @@ impl Partitions {
         }
     }
 
-    /// The campaigns to which something may still happen in a partition, as Redis says.
+    /// Campaigns on a partition's agenda: something may still happen to them.
     pub(crate) async fn agenda(
         &self,
         partition: PartitionId,
@@ -240,25 +240,25 @@ impl Partitions {
     }
 }
 
-/// What a campaign's hash says.
+/// Hash of a shard.
 pub(crate) struct Head {
     pub(crate) meta: CampaignMeta,
     pub(crate) facts: PartFacts,
     pub(crate) phase: Phase,
     supply: u64,
     pub(crate) funded_minor: i64,
-    /// How many orders the part has numbered.
+    /// Number of orders that the shard has issued.
     pub(crate) numbered: u32,
     pub(crate) withheld: (u64, i64),
     withheld_shares: String,
     pub(crate) stock: Option<u64>,
     pub(crate) terms: Option<Revised>,
-    /// Those before the last change, in the first part.
+    /// Terms before the last change, in the first shard.
     pub(crate) terms_before: Option<Revised>,
     repaired: Option<String>,
 }
 
-/// The terms of a sale as the hash of one of its parts has them.
+/// Terms of a sale in the hash of one of its shards.
 pub(crate) fn terms_in(fields: &HashMap<String, String>) -> Option<Revised> {
     let number = |name: &str| fields.get(name)?.parse::<i64>().ok();
     let instant = |name: &str| number(name).map(Timestamp::from_millis);
@@ -271,7 +271,7 @@ pub(crate) fn terms_in(fields: &HashMap<String, String>) -> Option<Revised> {
     Some((number("terms").unwrap_or(0) as Seq, terms))
 }
 
-/// The terms before the last change, as the log has terms.
+/// Parses the terms before the last change, which have the form of a log entry.
 fn terms_before(text: &str) -> Option<Revised> {
     match Event::from_text(&format!("terms_changed {text}")) {
         Ok(Event::TermsChanged { revision, terms }) => Some((revision, terms)),
@@ -319,7 +319,7 @@ impl Head {
     }
 }
 
-/// Reads what a user has of a packet; none where that makes no sense.
+/// Reads a user's share of a packet; `None` if the text is invalid.
 pub(crate) fn read_share(
     meta: &CampaignMeta,
     rows: &mut PartRows,
@@ -331,7 +331,7 @@ pub(crate) fn read_share(
     Some(())
 }
 
-/// The same for an order. Nobody has one without units: its number is withheld.
+/// Reads an order; `None` if the text is invalid. An order without units has no user: its number is withheld.
 pub(crate) fn read_order(
     meta: &CampaignMeta,
     rows: &mut PartRows,
@@ -350,8 +350,8 @@ pub(crate) fn read_order(
     Some(())
 }
 
-/// The same for what became of a payment, whose name is the order's number and the reference; or for a return of a part
-/// of an order, whose name has another tab in between.
+/// Reads the result of a payment, whose name is the order's number and the reference; or a partial return, whose name
+/// has a second tab in between.
 pub(crate) fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Option<()> {
     let (number, payment) = name.split_once('\t')?;
     if let Some(key) = payment.strip_prefix('\t') {
@@ -376,7 +376,7 @@ fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow>
     })
 }
 
-/// What never changes about a part of a campaign, as the ledger has it.
+/// Facts of a shard that never change, from the ledger.
 pub(crate) fn facts_of(campaign: &Campaign, parts: u16, index: u16) -> PartFacts {
     let hold_ms = match &campaign.rules {
         Rules::Sale(sale) => sale.hold_ms(),
@@ -393,7 +393,7 @@ pub(crate) fn facts_of(campaign: &Campaign, parts: u16, index: u16) -> PartFacts
     }
 }
 
-/// The rows of a campaign as the ledger has them, of all its parts.
+/// Rows of all shards of a campaign in the ledger.
 pub(crate) struct SettledRows {
     rows: Vec<SettledRow>,
     payments: Vec<SettledPayment>,
@@ -431,8 +431,8 @@ pub(crate) async fn settled_rows(
     })
 }
 
-/// A part of a campaign as the ledger has it; none where the ledger does not know the campaign. `place` is over how
-/// many partitions the campaign is spread, where that is known better than the ledger knows it, and which part it is.
+/// A shard in the ledger; `None` if the ledger does not have the campaign. `place` is the number of shards, which the
+/// caller may know better than the ledger, and the shard's index.
 pub(crate) async fn settled(
     ledger: &dyn Ledger,
     campaign: CampaignId,
@@ -447,7 +447,7 @@ pub(crate) async fn settled(
 }
 
 impl SettledSnapshot {
-    /// The part of this place, with its rows among those of the campaign.
+    /// The shard at this place, with its rows among those of the campaign.
     pub(crate) fn of(settled: SettledPart, all: &SettledRows, (parts, index): (u16, u16)) -> Self {
         let mut rows = PartRows::new(settled.phase);
         let mut free = Vec::new();

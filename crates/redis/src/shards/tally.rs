@@ -1,4 +1,4 @@
-//! The numbers of campaigns, part by part: as scripts reply them, from a read replica, and added up.
+//! Counters of campaigns, per shard: from scripts, from a read replica, and summed.
 
 use futures_util::future::join_all;
 
@@ -18,16 +18,16 @@ use qiang_core::{
 
 const VERSIONS: &str = include_str!("../lua/versions.lua");
 
-/// A part's numbers, and how things stood when they were taken.
+/// Counters of a shard, and its state when they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartTally {
     pub(crate) tally: Tally,
     pub(crate) now: Timestamp,
     pub(crate) version: u64,
-    /// When claims are accepted, and units that one user may have.
+    /// When claims are accepted, and the maximum units per user.
     pub(crate) window: Window,
     pub(crate) limit: u32,
-    /// Which change of a sale's terms they are of.
+    /// Revision of the sale's terms.
     pub(crate) revision: u64,
 }
 
@@ -66,7 +66,7 @@ impl PartTally {
         let admission = AdmissionBound::from_percent(next()?.try_into().ok()?).ok()?;
         tally.withheld = next()?.try_into().ok()?;
         tally.withheld_minor = next()?;
-        // A packet has no price, and no terms that change.
+        // A packet has no price, and its terms never change.
         tally.terms = (unit_price_minor >= 0).then_some(Terms {
             window,
             per_user_limit: limit,
@@ -95,7 +95,7 @@ pub(crate) fn phase(word: &str) -> Option<Phase> {
     }
 }
 
-/// A campaign's numbers, from those of its parts; it has at least one. Its phase is the one from which most may follow:
+/// Counters of a campaign, from those of its shards; there is at least one. The campaign's phase is the earliest:
 /// scheduled before paused, paused before live, live before ended.
 pub(crate) fn sum(parts: &[PartTally]) -> Option<Tally> {
     let order = |phase: &Phase| match phase {
@@ -105,7 +105,7 @@ pub(crate) fn sum(parts: &[PartTally]) -> Option<Tally> {
         Phase::Ended => 3,
         Phase::Closed => 4,
     };
-    // Where a part has not followed yet, the latest terms count.
+    // If a shard has not followed yet, the latest terms count.
     let latest = parts.iter().max_by_key(|part| part.revision);
     let terms = latest.and_then(|part| part.tally.terms);
     let tallies = parts.iter().map(|part| part.tally);
@@ -127,7 +127,7 @@ pub(crate) fn sum(parts: &[PartTally]) -> Option<Tally> {
 }
 
 impl Partitions {
-    /// The numbers of every part.
+    /// Counters of each shard.
     pub(crate) async fn part_tallies(
         &self,
         meta: &CampaignMeta,
@@ -151,7 +151,7 @@ impl Partitions {
         Ok(part)
     }
 
-    /// The versions of campaigns or their parts in one partition, in their order; none where Redis knows none.
+    /// Versions of campaigns or their shards in one partition, in their order; `None` if Redis lacks one.
     pub(crate) async fn versions(
         &self,
         partition: PartitionId,
@@ -164,14 +164,14 @@ impl Partitions {
         Ok(versions.collect())
     }
 
-    /// The numbers of a campaign that is not spread, from a read replica, where there are any and one answers.
+    /// Counters of a campaign that is not spread, from a read replica, if one answers.
     pub(crate) async fn tally_from_replica(&self, meta: &CampaignMeta) -> Option<Tally> {
         let home = self.home(meta.id);
         let keys = self.keys().of_script(home, "reads", meta.id);
         let mut command = redis::cmd("EVAL_RO");
         command.arg(&TALLY.text).arg(TALLY.keys);
         command.arg(&keys[..TALLY.keys]);
-        // A replica may be behind: only the epoch is checked.
+        // A replica may lag, so only the epoch is checked.
         command
             .arg(format!("epoch {}", self.get(home).epoch()?))
             .arg(0)
@@ -190,7 +190,7 @@ impl Partitions {
 
 pub(crate) fn no_numbers(meta: &CampaignMeta, partition: PartitionId) -> EngineError {
     unavailable(format!(
-        "campaign {} has no numbers in partition {}",
+        "campaign {} has no counters in partition {}",
         meta.id, partition.0
     ))
 }

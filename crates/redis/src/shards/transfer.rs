@@ -1,9 +1,9 @@
-//! Campaigns that are spread over several partitions: a part that has run dry pulls units from another.
+//! Spread campaigns: an empty shard pulls units from another one.
 //!
-//! A transfer has three steps, each one script and each safe to repeat. The units leave the giver's stock and are
-//! written in its journal; they are added to the taker's stock, which remembers the transfer's number; they leave the
-//! journal. Whoever finds a transfer in a journal finishes it, so that a node that dies in between strands nothing.
-//! Between two parts there is one transfer at a time.
+//! A transfer has three steps; each is one script and idempotent. The units leave the giver's stock and enter its
+//! journal. They are added to the taker's stock, which records the transfer's number. They leave the journal. Any node
+//! that finds a pending transfer completes it, so a node that dies in between loses no units. Between two shards there
+//! is one transfer at a time.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -30,21 +30,21 @@ use qiang_core::{
     time::Timestamp,
 };
 
-/// Shares that a transfer moves at most: the number of a script's arguments is limited. Units of a sale need none.
+/// Maximum shares of a transfer, because a script's number of arguments is limited. Units of a sale need none.
 const SHARES_MAX: u64 = 2_000;
-/// How often a pull looks at all parts while units are moving between them.
+/// Maximum reads of all shards by one pull while units move between them.
 const LOOKS_MAX: usize = 50;
-/// Claims that wait for a pull of one part, at most; further ones are turned away as overload.
+/// Maximum claims that wait for a pull of one shard; further ones are refused as overload.
 const WAITING_PART_MAX: usize = 16_384;
-/// The same for all parts together.
+/// Maximum claims that wait for pulls of all shards.
 const WAITING_MAX: usize = 65_536;
-/// The phase, in Redis, of a part that is neither paused nor closed.
+/// The phase, in Redis, of a shard that is neither paused nor closed.
 const UNDER_WAY: &str = "s";
 
-/// A transfer as it is in a journal: its number, the units, the shares.
+/// A transfer in a journal: its number, the units, the shares.
 type Transfer = Vec<String>;
 
-/// What a part has, read without a script.
+/// Stock of a shard, read without a script.
 #[derive(PartialEq, Eq)]
 struct Stock {
     partition: PartitionId,
@@ -68,15 +68,15 @@ impl Stock {
     }
 }
 
-/// What a pull came to.
+/// Result of a pull.
 pub(crate) enum Pulled {
-    /// The part has units, or there is another reason to decide the claims again.
+    /// The shard has units, or there is another reason to decide the claims again.
     Some,
-    /// All parts together have this much, which is less than a claim asks for.
+    /// Remaining units of all shards together, fewer than a claim requests.
     Dry { remaining: u64 },
 }
 
-/// Pulls under way on this node: one a part at a time. Further claims of the part wait for it, so many and no more.
+/// Running pulls on this node: one per shard at a time. A limited number of further claims of the shard waits for it.
 pub(crate) struct Pulls {
     partitions: Arc<Partitions>,
     waiting: Mutex<Waiting>,
@@ -102,10 +102,10 @@ impl Pulls {
         }
     }
 
-    /// Moves about `wanted` units to the taker's part, and at least `min`, from wherever they are, for so many claims.
+    /// Moves about `wanted` units to the taker's shard, at least `min`, from any other shard, for `claims` claims.
     ///
     /// # Errors
-    /// [`EngineError::Overloaded`] at once where too many claims wait for pulls already.
+    /// [`EngineError::Overloaded`] at once if too many claims wait for pulls already.
     pub(crate) async fn pull(
         &self,
         meta: &CampaignMeta,
@@ -178,11 +178,11 @@ impl Partitions {
             if own.into_iter().any(ready) {
                 return Ok(Pulled::Some);
             }
-            // What is in a journal comes first: it may be for this part.
+            // Pending transfers come first, because one may be for this shard.
             if self.finish_transfers(meta).await? {
                 continue;
             }
-            // Of those that have most, the first.
+            // The first of the shards with the most units.
             let giver = others.into_iter().rev().max_by_key(|part| part.remaining);
             if let Some(giver) = giver.filter(|part| part.remaining > 0)
                 && let Some(transfer) = self
@@ -194,12 +194,12 @@ impl Partitions {
                 continue;
             }
             if serving.len() < usize::from(meta.parts) {
-                // What the other parts have is to be known before it is said that there is none.
+                // Before "sold out", the units of the other shards must be known.
                 let all: Vec<_> = self.of_campaign(meta).collect();
                 self.stocks(meta, &all).await?;
                 continue;
             }
-            // No part seems to have any. If nothing has moved between two looks, there was a moment when that was so.
+            // All shards seem to be empty. If nothing has moved between two reads, they were all empty at one moment.
             let after = self.stocks(meta, &serving).await?;
             let remaining = after.iter().map(|part| part.remaining).sum();
             if before == after && remaining < min {
@@ -209,11 +209,11 @@ impl Partitions {
         Err(moving())
     }
 
-    /// Moves units of a sale to one part until it has `min`, from wherever they are, whether or not units are granted
-    /// at the moment. Tells how many nobody has, where all parts together have fewer.
+    /// Moves units of a sale to one shard until it has `min`, from any shard, even if no units are granted now. Returns
+    /// the remaining units if all shards together have fewer.
     ///
     /// # Errors
-    /// When a part does not answer, or units go on moving.
+    /// If a shard does not answer, or units keep moving.
     pub(crate) async fn gather(
         &self,
         meta: &CampaignMeta,
@@ -248,8 +248,8 @@ impl Partitions {
         Err(moving())
     }
 
-    /// Finishes what is in the journals of a campaign's parts; tells whether there was anything. What cannot be
-    /// finished because a partition does not decide anything is left for later.
+    /// Completes the pending transfers of a campaign's shards; returns whether there were any. Transfers of a partition
+    /// that is not serving are left for later.
     pub(crate) async fn finish_transfers(&self, meta: &CampaignMeta) -> Result<bool, EngineError> {
         let mut any = false;
         for partition in self.of_campaign(meta).filter(|id| self.is_serving(*id)) {
@@ -258,7 +258,7 @@ impl Partitions {
         Ok(any)
     }
 
-    /// Finishes what is in one part's journal; tells whether there was anything.
+    /// Completes the pending transfers of one shard; returns whether there were any.
     pub(crate) async fn finish_transfers_from(
         &self,
         meta: &CampaignMeta,
@@ -277,7 +277,7 @@ impl Partitions {
         Ok(any)
     }
 
-    /// Whether no part has anything, and no units are moving.
+    /// Whether all shards are empty, and no units are moving.
     pub(crate) async fn is_dry(&self, meta: &CampaignMeta) -> Result<bool, EngineError> {
         for partition in self.of_campaign(meta) {
             let key = self.keys().transfers(partition, meta.id);
@@ -291,7 +291,7 @@ impl Partitions {
         Ok(parts.iter().all(|part| part.remaining == 0))
     }
 
-    /// What the parts in these partitions have.
+    /// Stocks of the shards in these partitions.
     async fn stocks(
         &self,
         meta: &CampaignMeta,
@@ -317,7 +317,7 @@ impl Partitions {
         Stock::read(partition, fields).ok_or_else(|| no_numbers(meta, partition))
     }
 
-    /// First step. With nothing `wanted` it only finds a transfer that is in the journal already.
+    /// First step. With `wanted` 0 it only finds a transfer that is in the journal already.
     async fn begin_transfer(
         &self,
         meta: &CampaignMeta,
@@ -358,9 +358,9 @@ impl Partitions {
         let end = match reply.status.as_str() {
             "ok" => "arrived",
             "closed" => "back",
-            status => return Err(unavailable(format!("a transfer was answered {status}"))),
+            status => return Err(unavailable(format!("a transfer got the reply {status}"))),
         };
-        // The next call is another partition's, and may take long.
+        // The next call goes to another partition, and may take long.
         drop(reply);
         let asks = Some(AckLevel::Memory);
         self.call(giver, &TRANSFER_END, meta.id, asks, &|command| {
@@ -370,9 +370,9 @@ impl Partitions {
         Ok(())
     }
 
-    /// A step that the next one relies on, whatever level the campaign asks for: where there are replicas, they have it
-    /// before the next step is taken. Else a failover that loses the first step would leave the units in two places,
-    /// and one that loses the second in none.
+    /// Performs a step that the next one relies on, at any level that the campaign requests: if there are replicas,
+    /// they have it before the next step. Otherwise a failover that loses the first step would duplicate the units, and
+    /// one that loses the second would lose them.
     async fn step(
         &self,
         meta: &CampaignMeta,
@@ -396,5 +396,5 @@ impl Partitions {
 }
 
 pub(crate) fn moving() -> EngineError {
-    unavailable("units are moving between partitions; ask again")
+    unavailable("units are moving between partitions; retry")
 }

@@ -1,4 +1,4 @@
-//! One partition's connection, which blocking reads share with nobody.
+//! Connection of one partition, separate because of its blocking reads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ pub(super) struct PartitionConnection {
     shared: Arc<Shared>,
     pub(super) partition: PartitionId,
     connection: Option<MultiplexedConnection>,
-    /// Whether there was one before.
+    /// Whether it was connected before.
     connected: bool,
     pub(super) shown: Arc<Mutex<TransportStatus>>,
 }
 
 impl PartitionConnection {
-    /// Connects when it is used.
+    /// A connection that is opened at its first use.
     pub(super) fn new(
         shared: Arc<Shared>,
         partition: PartitionId,
@@ -63,7 +63,7 @@ impl PartitionConnection {
         command.query_async(self.connection(wait).await?).await
     }
 
-    /// A connection on which an answer may take `wait` longer than others.
+    /// The connection, with a time limit that is `wait` longer than usual.
     async fn connection(
         &mut self,
         wait: Duration,
@@ -83,10 +83,10 @@ impl PartitionConnection {
         Ok(self.connection.insert(open))
     }
 
-    /// The term in which what is read now counts; empty where no engine tells of terms.
+    /// Term in which records are read now; empty if no engine provides terms.
     ///
     /// # Errors
-    /// When the partition is not open.
+    /// If the partition is not open.
     pub(super) async fn term(&self) -> Result<Arc<str>, RedisError> {
         match self.fence() {
             Some(partition) => {
@@ -98,10 +98,10 @@ impl PartitionConnection {
         }
     }
 
-    /// Checks that what was read on this connection, up to this entry, is of the term. Whoever gets it relies on it.
+    /// Checks that records read on this connection, up to this entry, belong to the term. The receiver relies on them.
     ///
     /// # Errors
-    /// When it is not, and may be of a history that is lost.
+    /// If they do not, and may belong to a lost history.
     pub(super) async fn confirm(&mut self, term: &str, upto: Seq) -> Result<(), RedisError> {
         let Some(partition) = self.fence() else {
             return Ok(());
@@ -122,13 +122,13 @@ impl PartitionConnection {
         Some(partitions.get(self.partition))
     }
 
-    /// The next command goes to where the partition is then.
+    /// Closes the connection, so that the next command finds the partition's present server.
     pub(super) fn disconnect(&mut self) {
         self.connection = None;
         self.shared.directory.forget();
     }
 
-    /// Whether the replicas that grants wait for have everything up to here.
+    /// Whether the replicas that grants wait for have everything up to now.
     pub(super) async fn replicated(&mut self) -> Result<bool, RedisError> {
         let shared = Arc::clone(&self.shared);
         if shared.options.replicas == 0 {

@@ -1,7 +1,7 @@
--- Counts what no worker has received of a partition yet. Only reads.
+-- Counts the entries of a partition that no worker has received yet. Only reads.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] queue, KEYS[4] doing
 -- ARGV[1] "stream" or "list"; ARGV[2] the consumer group
--- Replies: entries behind the last record that the group has delivered; or items of the list
+-- Replies: number of entries after the last record delivered to the group; or number of items in the list
 if ARGV[1] == 'list' then
   return redis.call('LLEN', KEYS[3])
 end

@@ -1,4 +1,4 @@
-//! `list`: a list beside the log, and a second one of the items that a worker has received.
+//! `list` transport: a list besides the log, and a second list of the items that a worker has received.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use redis::{RedisError, Value};
 use super::{RECORDS_MAX, connection::PartitionConnection};
 use crate::protocol::log_record::{Record, decode};
 
-/// Items that could not be read of which the last are kept.
+/// Maximum unreadable items kept.
 const DEAD_MAX: usize = 1_000;
-/// How often items are looked for while Redis has reached its `maxmemory`.
+/// Interval of reads while Redis has reached its `maxmemory`.
 const FULL_POLL: Duration = Duration::from_millis(50);
 
 const READ: &str = include_str!("list_read.lua");
@@ -19,7 +19,7 @@ const RECOVER: &str = include_str!("list_recover.lua");
 const ACK: &str = include_str!("list_ack.lua");
 const BURY: &str = include_str!("list_bury.lua");
 
-/// Puts back what was received and not acknowledged, to be read again.
+/// Moves received and unacknowledged items to the list again, to be read again.
 pub(super) async fn recover(
     connection: &mut PartitionConnection,
     token: &str,
@@ -30,9 +30,8 @@ pub(super) async fn recover(
     Ok(())
 }
 
-/// Reads new items as the records that they are copies of, and waits for the first one. What cannot be read is put
-/// aside, and what is of another epoch is dropped: if it is of this history after all, it is read from the log. Tells
-/// how many items there were as well.
+/// Reads new items as log records, and waits for the first one. Unreadable items are buried, and items of another epoch
+/// are dropped. If a dropped item belongs to this history, it is read from the log. Also returns the number of items.
 pub(super) async fn read(
     connection: &mut PartitionConnection,
     token: &str,
@@ -49,11 +48,11 @@ pub(super) async fn read(
         moving.arg(wait.as_secs_f64());
         let item: Result<Option<Vec<u8>>, _> = connection.query_blocking(&moving, wait).await;
         match item {
-            // It cannot wait at `maxmemory`, where the script above still moves items.
+            // BLMOVE fails at `maxmemory`, but the script above still moves items.
             Err(error) if is_out_of_memory(&error) => tokio::time::sleep(wait.min(FULL_POLL)).await,
             item => {
                 if let Some(item) = item? {
-                    // What is there besides comes with the epoch.
+                    // Reads the epoch and further items.
                     let more: Vec<Vec<u8>>;
                     (epoch, more) = connection.query(&command).await?;
                     items.push(item);
@@ -73,7 +72,7 @@ pub(super) async fn read(
     Ok((items.len(), records))
 }
 
-/// Forgets an item of another epoch.
+/// Drops an item of another epoch.
 async fn drop_item(connection: &mut PartitionConnection, item: &[u8]) -> Result<(), RedisError> {
     let partition = connection.partition;
     let mut command = redis::cmd("LREM");
@@ -82,25 +81,22 @@ async fn drop_item(connection: &mut PartitionConnection, item: &[u8]) -> Result<
         .query(command.arg(doing).arg(1).arg(item))
         .await?;
     let partition = partition.0;
-    tracing::info!(
-        partition,
-        "an item of the list is of another epoch: dropped"
-    );
+    tracing::info!(partition, "list item of another epoch dropped");
     Ok(())
 }
 
-/// Puts an item that cannot be read aside. What it stood for is read from the log.
+/// Moves an unreadable item to the dead list. Its entries are read from the log.
 async fn bury(connection: &mut PartitionConnection, item: &[u8]) -> Result<(), RedisError> {
     let (keys, partition) = (connection.keys(), connection.partition);
     let mut command = eval_at_maxmemory(BURY, &[keys.doing(partition), keys.dead(partition)]);
     let _: u64 = connection.query(command.arg(item).arg(DEAD_MAX)).await?;
     connection.shown.lock().unreadable += 1;
     let partition = partition.0;
-    tracing::error!(partition, "an item of the list cannot be read");
+    tracing::error!(partition, "cannot read a list item");
     Ok(())
 }
 
-/// Acknowledges the items up to and with the one that ends with this entry.
+/// Acknowledges the items up to the one that ends with this entry.
 pub(super) async fn ack(connection: &mut PartitionConnection, last: Seq) -> Result<(), RedisError> {
     let doing = connection.keys().doing(connection.partition);
     let _: u64 = connection
@@ -109,7 +105,7 @@ pub(super) async fn ack(connection: &mut PartitionConnection, last: Seq) -> Resu
     Ok(())
 }
 
-/// The keys of the scripts that move items.
+/// Keys of the scripts that move items.
 fn keys(connection: &PartitionConnection) -> [String; 3] {
     let (keys, partition) = (connection.keys(), connection.partition);
     [
@@ -119,7 +115,7 @@ fn keys(connection: &PartitionConnection) -> [String; 3] {
     ]
 }
 
-/// An item as the record of the log that it is a copy of, and the epoch that it is of.
+/// Epoch of an item, and the log record that it copies.
 fn record(item: &[u8]) -> Option<(&str, Record)> {
     let (head, body) = std::str::from_utf8(item).ok()?.split_once('\n')?;
     let mut words = head.split(' ');

@@ -1,8 +1,8 @@
--- Forgets the items that are settled: those at the head of the list, up to the first that is not. An item begins with
--- the place of its last entry.
+-- Removes settled items: those at the head of the list, up to the first that is not settled. An item begins with the
+-- position of its last entry.
 -- KEYS[1] doing
 -- ARGV[1] the last settled entry
--- Replies: how many items were forgotten
+-- Replies: the number of removed items
 local count = 0
 while true do
   local item = redis.call('LINDEX', KEYS[1], 0)

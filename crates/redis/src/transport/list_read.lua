@@ -1,7 +1,7 @@
--- Moves the oldest items of a partition's list into the list of those that a worker has received.
+-- Moves the oldest items of a partition's list into the list of items that a worker has received.
 -- KEYS[1] queue, KEYS[2] doing, KEYS[3] lease, KEYS[4] partition
--- ARGV[1] the worker's token, ARGV[2] how many at most
--- Replies: the partition's epoch, and the items; none if another worker has the partition by now
+-- ARGV[1] the worker's token, ARGV[2] maximum number of items
+-- Replies: the partition's epoch, and the items; no item if another worker has the lease
 local items = {}
 local epoch = redis.call('HGET', KEYS[4], 'epoch') or ''
 if redis.call('GET', KEYS[3]) ~= ARGV[1] then

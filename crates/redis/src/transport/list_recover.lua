@@ -1,7 +1,7 @@
--- Moves the items that a worker had received when it died back to where they came from, in order.
+-- Moves the items that a dead worker had received to their list again, in order.
 -- KEYS[1] queue, KEYS[2] doing, KEYS[3] lease
 -- ARGV[1] the worker's token
--- Replies: how many items there were
+-- Replies: the number of items
 if redis.call('GET', KEYS[3]) ~= ARGV[1] then
   return 0
 end

@@ -1,4 +1,4 @@
-//! The partitions' logs, as settlement reads them.
+//! Logs of the partitions, as read by settlement.
 
 use crate::connection::{CallConnection, Partition, PartitionState, unavailable};
 use async_trait::async_trait;
@@ -63,8 +63,8 @@ impl EventLog for RedisEngine {
         } else {
             known.note_awaiting(false);
         }
-        // What is read is settled: a log that ends before it has lost something from here on. What was read in a term
-        // that is over may be lost already.
+        // Settlement writes what is read here, so a log that ends earlier later on has lost something. Entries that
+        // were read in an old term may be lost already.
         if !known.accept(&term, entries.last().map(|last| last.seq)) {
             let reason = "the partition's primary has changed while its log was read".to_owned();
             return Err(LedgerError::Unavailable { reason });
@@ -103,7 +103,7 @@ impl EventLog for RedisEngine {
 }
 
 impl RedisEngine {
-    /// The entries that follow `after`, as far as Redis has them.
+    /// Entries after `after`, as far as Redis has them.
     async fn scan(
         &self,
         reader: &mut CallConnection,
@@ -139,8 +139,8 @@ impl RedisEngine {
         Ok(entries)
     }
 
-    /// Up to where the log is known to be kept for good, given that it reaches to `seq`. Where grants wait for
-    /// replicas, what these do not have yet may still be lost: nobody is to build on it.
+    /// Last entry that is known to be durable, given that the log reaches `seq`. If grants wait for replicas, entries
+    /// that these lack may still be lost, so settlement must not use them.
     async fn durable(
         &self,
         reader: &mut CallConnection,
@@ -158,7 +158,7 @@ impl RedisEngine {
         Ok(seq.min(known.replicated()))
     }
 
-    /// Why the log cannot be read.
+    /// Error of a log that cannot be read.
     fn unreadable(&self, partition: PartitionId, error: &EngineError) -> LedgerError {
         match self.node.partitions.state(partition) {
             PartitionState::Halted {

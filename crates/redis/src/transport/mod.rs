@@ -1,11 +1,10 @@
-//! Transports on Redis: how a partition's records reach the worker that settles them.
+//! Transports on Redis. They carry a partition's records to the worker that settles them.
 //!
 //! - `stream` reads the log itself through a consumer group.
-//! - `list` reads a list that the scripts append to in the same step as to the log. The items that a worker has
-//!   received
-//!   are in a second list, from which they are moved back when the worker dies.
+//! - `list` reads a list. Scripts append to it in the same step as to the log. Received items are in a second list,
+//!   from which they are moved to the first one again if the worker dies.
 //!
-//! Either way one worker has a partition at a time, by a lease.
+//! In both, one worker at a time has a partition, by a lease.
 
 mod connection;
 mod list;
@@ -31,21 +30,20 @@ use qiang_core::{
 use self::{connection::PartitionConnection, reader::PartitionReader};
 use crate::{engine::RedisEngine, partitions::Partitions};
 
-/// The consumer group of settlement.
+/// Consumer group of settlement.
 pub(crate) const GROUP: &str = "settlement";
-/// Records of one read.
+/// Maximum records of one read.
 const RECORDS_MAX: usize = 128;
-/// How long a worker's lease of a partition lasts, unless configured otherwise: so long nobody settles it when a worker
-/// dies.
+/// Default duration of a worker's lease of a partition. If a worker dies, its partitions are not settled for this long.
 pub const LEASE: Duration = Duration::from_secs(5);
-/// The longest name of a worker, in bytes.
+/// Maximum length of a worker's name, in bytes.
 pub const WORKER_BYTES_MAX: usize = 64;
 
 const SELECT_TRANSPORT: &str = include_str!("select_transport.lua");
 const COUNT_QUEUED: &str = include_str!("count_queued.lua");
 const TRIM_LOG: &str = include_str!("trim_log.lua");
 
-/// What brings the records.
+/// Kind of a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportKind {
     /// A consumer group on the log.
@@ -63,19 +61,19 @@ impl TransportKind {
     }
 }
 
-/// What can be set about a transport.
+/// Options of a transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportOptions {
-    /// What brings the records.
+    /// Kind of the transport.
     pub transport_kind: TransportKind,
-    /// The worker's name: no other process that is alive has the same.
+    /// Name of the worker, unique among live processes.
     pub worker: String,
-    /// How long a partition stays this worker's after the lease was last renewed.
+    /// Duration of the worker's lease of a partition after each renewal.
     pub lease: Duration,
 }
 
 impl TransportOptions {
-    /// The usual lease.
+    /// Options with the default lease.
     #[must_use]
     pub fn new(transport_kind: TransportKind, worker: &str) -> Self {
         Self {
@@ -86,13 +84,13 @@ impl TransportOptions {
     }
 }
 
-/// What the readers of a transport have in common.
+/// State shared by the readers of a transport.
 struct Shared {
     directory: Directory,
     keys: KeySpace,
     options: Options,
     transport_options: TransportOptions,
-    /// The partitions of this process' engine, which knows their terms.
+    /// Partitions of this process' engine, which knows their terms.
     partitions: OnceLock<Arc<Partitions>>,
 }
 
@@ -104,10 +102,10 @@ pub struct RedisTransport {
 }
 
 impl RedisTransport {
-    /// A transport for all partitions. Connects when it is used.
+    /// A transport for all partitions. Connects at its first use.
     ///
     /// # Errors
-    /// When an option is not usable.
+    /// If an option is invalid.
     pub fn new(
         options: Options,
         transport_options: TransportOptions,
@@ -122,7 +120,7 @@ impl RedisTransport {
             return refuse("a worker's name is 1 to 64 visible ASCII characters without spaces");
         }
         if transport_options.lease < Duration::from_millis(100) {
-            return refuse("a lease lasts a tenth of a second at least");
+            return refuse("a lease lasts at least 100 ms");
         }
         let partitions = options.partitions;
         let shared = Arc::new(Shared {
@@ -147,12 +145,12 @@ impl RedisTransport {
         })
     }
 
-    /// Reads only from the servers on which the engine's terms run: a primary that was replaced may go on answering,
-    /// and what it brings is of a history that is lost.
+    /// Restricts reads to servers of the engine's terms. A replaced primary may still answer, and its records may
+    /// belong to a lost history.
     #[must_use]
     pub fn fenced_by(self, engine: &RedisEngine) -> Self {
         let partitions = Arc::clone(&engine.node.partitions);
-        // It was just made, or it has been fenced already.
+        // The cell is empty in a new transport; a second call changes nothing.
         let _ = self.shared.partitions.set(partitions);
         self
     }
@@ -199,11 +197,11 @@ impl Transport for RedisTransport {
     }
 }
 
-/// Removes what the transports on Redis have left behind, where one outside it is used: a list that nobody empties, a
-/// group that would keep the log from being trimmed.
+/// Removes the remains of transports on Redis, for a transport outside Redis: lists that no worker empties, and a group
+/// that would keep the log from being trimmed.
 ///
 /// # Errors
-/// When Redis cannot be reached; the partitions that can are done all the same.
+/// If Redis cannot be reached. Partitions that can be reached are still processed.
 pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
     let directory = Directory::new(options)?;
     let keys = KeySpace::new(options);
@@ -219,7 +217,7 @@ pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
     all
 }
 
-/// Has the log forget what was settled long enough ago.
+/// Command that trims log records settled long enough ago.
 pub(crate) fn trim(
     keys: &KeySpace,
     options: &Options,
@@ -240,8 +238,8 @@ pub(crate) fn trim(
     command
 }
 
-/// A call of a script that is about a partition's transport of this name. What settles frees memory, so it also works
-/// when there is none left.
+/// Script call about a partition and its transport of this name. Settlement frees memory, so the call also works
+/// without free memory.
 fn eval_for(name: &str, script: &str, keys: &KeySpace, partition: PartitionId) -> redis::Cmd {
     let keys = [
         keys.partition(partition),

@@ -1,4 +1,4 @@
-//! Reads one partition's records, while this worker has its lease.
+//! Reader of one partition's records, while this worker has the lease.
 
 use std::{
     sync::Arc,
@@ -18,9 +18,9 @@ use super::{
 };
 use crate::protocol::log_record::{Record, decode, unreadable};
 
-/// How often a worker that waits for another one's lease asks for it.
+/// Interval of attempts to acquire a lease that another worker has.
 const LEASE_POLL: Duration = Duration::from_millis(100);
-/// How often what is queued is counted.
+/// Interval of counts of queued entries.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 const ACQUIRE_LEASE: &str = include_str!("acquire_lease.lua");
@@ -28,19 +28,19 @@ const RELEASE_LEASE: &str = include_str!("release_lease.lua");
 
 pub(super) struct PartitionReader {
     connection: PartitionConnection,
-    /// The lease is in this name, while it is ours.
+    /// Token in the lease while it is ours.
     token: String,
-    /// When the lease was last confirmed, while it is ours.
+    /// Last confirmation of the lease, while it is ours.
     leased: Option<Instant>,
-    /// Whether Redis knows which transport is used.
+    /// Whether the transport is selected in Redis.
     selected: bool,
     /// Whether everything that Redis has delivered has reached our caller. If not, it is recovered first.
     in_step: bool,
-    /// What was read, and replicas do not have yet.
+    /// Records that were read and that replicas lack.
     held: Vec<Record>,
-    /// The term in which it was read.
+    /// Term in which they were read.
     term: Arc<str>,
-    /// When it was last counted what is queued.
+    /// Time of the last count of queued entries.
     counted: Option<Instant>,
 }
 
@@ -48,7 +48,7 @@ impl PartitionReader {
     pub(super) fn new(connection: PartitionConnection) -> Self {
         let worker = &connection.options().worker;
         Self {
-            // Not mistaken for another process of the same name.
+            // Distinct from another process with the same name.
             token: format!("{worker} {:016x}", rand::random::<u64>()),
             connection,
             leased: None,
@@ -83,11 +83,11 @@ impl PartitionReader {
             .await
             .map_err(|error| self.fail(error))?;
         if self.term != term {
-            // What is held, here or by our caller, may be of a history that is lost.
+            // Records here or at our caller may belong to a lost history.
             self.in_step = false;
             self.term = term;
         }
-        // Until this call ends well, whatever Redis delivers counts as lost.
+        // Until this call succeeds, everything that Redis delivers counts as lost.
         let restarted = !std::mem::replace(&mut self.in_step, false);
         let last_max = settled.saturating_add(limit as u64);
         let (made, records) = match self.read(restarted, last_max, until).await {
@@ -131,14 +131,14 @@ impl PartitionReader {
         if self.leased.is_some() {
             let key = self.connection.keys().lease(self.connection.partition);
             let mut command = eval_at_maxmemory(RELEASE_LEASE, &[key]);
-            // Where that fails, the lease lapses.
+            // If this fails, the lease expires.
             let _: Result<i64, _> = self.connection.query(command.arg(&self.token)).await;
         }
         self.in_step = false;
         self.show_owner(None);
     }
 
-    /// Gets the lease, waiting for it if another worker has it.
+    /// Acquires the lease; waits if another worker has it.
     async fn own_until(&mut self, until: Instant) -> Result<bool, RedisError> {
         while !self.lease().await? {
             let left = until.saturating_duration_since(Instant::now());
@@ -154,14 +154,14 @@ impl PartitionReader {
         Ok(true)
     }
 
-    /// Gets or keeps the lease, if no other worker has it.
+    /// Acquires or renews the lease, if no other worker has it.
     async fn lease(&mut self) -> Result<bool, RedisError> {
         let lease = self.connection.options().lease;
         let age = self.leased.map(|at| at.elapsed());
         if age.is_some_and(|age| age < lease / 3) {
             return Ok(true);
         }
-        // If it has lapsed, another worker may have had it meanwhile, and received what we have.
+        // If it has expired, another worker may have had it in between, and received our records.
         let is_in_time = age.is_some_and(|age| age < lease);
         self.in_step &= is_in_time;
         let key = self.connection.keys().lease(self.connection.partition);
@@ -172,12 +172,7 @@ impl PartitionReader {
         self.in_step &= ours;
         if age.is_some() && !(is_in_time && ours) {
             let partition = self.connection.partition.0;
-            tracing::warn!(
-                partition,
-                ?age,
-                taken = !ours,
-                "the lease of a partition has run out"
-            );
+            tracing::warn!(partition, ?age, taken = !ours, "partition lease expired");
             self.connection.shown.lock().leases_lost += 1;
         }
         self.show_owner(ours.then_some(asked));
@@ -190,16 +185,16 @@ impl PartitionReader {
         let mut shown = self.connection.shown.lock();
         if std::mem::replace(&mut shown.ours, ours) != ours {
             let partition = self.connection.partition.0;
-            tracing::info!(partition, ours, "a partition has changed hands");
+            tracing::info!(partition, ours, "partition lease changed");
         }
         if !ours {
-            // Whoever has it counts.
+            // The worker that has the lease counts.
             shown.queued = 0;
             self.counted = None;
         }
     }
 
-    /// Tells Redis which transport is used.
+    /// Selects the transport in Redis.
     async fn select(&mut self) -> Result<(), RedisError> {
         let connection = &mut self.connection;
         let name = connection.options().transport_kind.name();
@@ -210,7 +205,7 @@ impl PartitionReader {
         Ok(())
     }
 
-    /// Counts what is queued, now and then.
+    /// Counts queued entries, at intervals.
     async fn count(&mut self) -> Result<(), RedisError> {
         if self.counted.is_some_and(|at| at.elapsed() < COUNT_EVERY) {
             return Ok(());
@@ -225,8 +220,8 @@ impl PartitionReader {
         Ok(())
     }
 
-    /// Recovers what must be recovered; else reads what is there, about up to an entry, and waits for the first record.
-    /// Returns nothing that replicas do not have.
+    /// Recovers records if necessary. Otherwise reads available records, up to about an entry, and waits for the first
+    /// one. Returns only records that the replicas have.
     async fn read(
         &mut self,
         recover: bool,
@@ -250,7 +245,7 @@ impl PartitionReader {
         if records.is_empty() {
             self.check_selection().await?;
         } else if !self.connection.replicated().await? {
-            // What replicas do not have may still be lost: nobody is to build on it.
+            // Records that replicas lack may still be lost, so the caller must not use them.
             std::mem::swap(&mut self.held, &mut records);
         }
         Ok(records)
@@ -266,10 +261,10 @@ impl PartitionReader {
         }
     }
 
-    /// One read: how much came, and what of that are records.
+    /// One read: the number of items, and the records among them.
     async fn read_once(&mut self, wait: Duration) -> Result<(usize, Vec<Record>), RedisError> {
         let connection = &mut self.connection;
-        // The lease is renewed in time.
+        // So that the lease is renewed in time.
         let wait = wait.min(connection.options().lease / 3);
         match connection.options().transport_kind {
             TransportKind::Stream => {
@@ -280,7 +275,7 @@ impl PartitionReader {
         }
     }
 
-    /// Sees to it that what is appended goes through the configured transport.
+    /// Ensures that appended entries go through the configured transport.
     async fn check_selection(&mut self) -> Result<(), RedisError> {
         let mut command = redis::cmd("HMGET");
         let key = self.connection.keys().partition(self.connection.partition);
@@ -294,7 +289,7 @@ impl PartitionReader {
         Ok(())
     }
 
-    /// The records as deliveries, up to the first that cannot be read: that one is the error when it comes first.
+    /// Records as deliveries, up to the first unreadable one. If that is the first of all, it is the error.
     fn decode(&mut self, records: Vec<Record>) -> Result<Vec<Delivery>, LedgerError> {
         let mut deliveries = Vec::with_capacity(records.len());
         for (id, fields) in &records {
@@ -303,7 +298,7 @@ impl PartitionReader {
                     tag: entries.last().map_or(0, |entry| entry.seq),
                     entries,
                 }),
-                // What follows is recovered when this here is settled.
+                // The rest is recovered once these are settled.
                 None if !deliveries.is_empty() => return Ok(deliveries),
                 None => return Err(unreadable(self.connection.partition, id)),
             }
@@ -312,7 +307,7 @@ impl PartitionReader {
         Ok(deliveries)
     }
 
-    /// The next call connects to where the partition is then, and asks whether it is still ours.
+    /// Disconnects, so that the next call finds the present server and checks the lease.
     fn fail(&mut self, error: RedisError) -> LedgerError {
         self.connection.disconnect();
         self.in_step = false;
@@ -322,7 +317,7 @@ impl PartitionReader {
     }
 }
 
-/// The place of a record's last entry; past all where it cannot be read.
+/// Position of a record's last entry; the maximum if it cannot be read.
 fn place((id, _): &Record) -> Seq {
     let last = id.split('-').next();
     last.and_then(|last| last.parse().ok()).unwrap_or(Seq::MAX)

@@ -1,10 +1,10 @@
--- Sees to it that a partition's entries go through the configured transport, and that nothing of another one is left
--- that nobody would empty, or that would keep the log from being trimmed.
+-- Selects the configured transport for a partition's entries, and removes what another transport left. No worker would
+-- empty those lists, and an old consumer group would keep the log from being trimmed.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] queue, KEYS[4] doing
 -- ARGV[1] "stream", "list", or "none" for a transport outside Redis; ARGV[2] the consumer group
 -- Replies: 1
 if redis.call('EXISTS', KEYS[1]) == 0 then
-  -- Nobody has come to this partition yet, or Redis has lost it.
+  -- No node has used this partition yet, or Redis has lost it.
   return 1
 end
 if ARGV[1] == 'list' then

@@ -1,4 +1,4 @@
-//! `stream`: a consumer group on the log.
+//! `stream` transport: a consumer group on the log.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use redis::RedisError;
 use super::{GROUP, RECORDS_MAX, connection::PartitionConnection};
 use crate::protocol::log_record::Record;
 
-/// Where `XAUTOCLAIM` begins and ends.
+/// First and last cursor of `XAUTOCLAIM`.
 const ROUND: &str = "0-0";
 
 const MAKE_GROUP: &str = include_str!("make_group.lua");
 
-/// What `XAUTOCLAIM` replies: where to go on, the records, and ids of records that are gone.
+/// Reply of `XAUTOCLAIM`: the next cursor, the records, and ids of deleted records.
 type Claimed = (String, Vec<Record>, Vec<String>);
-/// What `XREADGROUP` replies: the records of each stream.
+/// Reply of `XREADGROUP`: the records of each stream.
 type Read = Option<Vec<(String, Vec<Record>)>>;
 
-/// Takes over what the group has delivered and nobody acknowledged, oldest first: to this worker before it lost its
-/// memory or its connection, and to workers that are dead, because the lease is ours.
+/// Claims records that the group has delivered and no worker acknowledged, oldest first. This worker may have received
+/// them before a restart or a lost connection. Other receivers are dead, because the lease is ours.
 pub(super) async fn recover(
     connection: &mut PartitionConnection,
 ) -> Result<Vec<Record>, RedisError> {
@@ -54,7 +54,7 @@ pub(super) async fn read(
     let mut command = redis::cmd("XREADGROUP");
     let worker = &connection.options().worker;
     command.arg("GROUP").arg(GROUP).arg(worker);
-    // 0 would be for ever.
+    // 0 would wait without a limit.
     let millis = wait.as_millis() as u64;
     if millis > 0 {
         command.arg("BLOCK").arg(millis);
@@ -70,7 +70,7 @@ pub(super) async fn read(
     Ok(streams.flat_map(|(_, records)| records).collect())
 }
 
-/// Makes the group, as it is after a Redis that was emptied, to go on behind the ledger's position.
+/// Creates the group, for example after Redis was emptied. It continues after the ledger's position.
 pub(super) async fn make_group(
     connection: &mut PartitionConnection,
     settled: Seq,
@@ -84,12 +84,12 @@ pub(super) async fn make_group(
         made => drop(made?),
     }
     let partition = partition.0;
-    tracing::info!(partition, settled, "the consumer group was made");
+    tracing::info!(partition, settled, "consumer group created");
     connection.shown.lock().remade += 1;
     Ok(())
 }
 
-/// Acknowledges records, each by the place of its last entry.
+/// Acknowledges records, each by the position of its last entry.
 pub(super) async fn ack(
     connection: &mut PartitionConnection,
     tags: &[DeliveryTag],

@@ -1,12 +1,12 @@
--- Forgets settled records of the log: those that were settled long enough ago, and the oldest ones where the log takes
--- more bytes than it may. None that another consumer group has not acknowledged. A record's id is the place of its last
--- entry. Where Redis has no memory left, nothing that is settled is kept.
--- A mark says up to where was settled when: its beginning in milliseconds, its end, and the last entry settled by then.
+-- Trims settled records of the log: records settled long enough ago, and the oldest ones if the log exceeds its
+-- bytes. Keeps records that another consumer group has not acknowledged. If Redis has no free memory, all settled
+-- records are trimmed. A record's id is the position of its last entry.
+-- A mark records what was settled when: its beginning in milliseconds, its end, and the last entry settled by then.
 -- KEYS[1] log, KEYS[2] released: marks, the oldest first, KEYS[3] partition
--- ARGV[1] the last settled entry; ARGV[2] our consumer group; ARGV[3] for how many milliseconds settled records are
--- kept; ARGV[4] how many bytes the log may take while they are
--- Replies: how many records were forgotten
--- Marks at a time, about: one spans this part of the time that records are kept.
+-- ARGV[1] the last settled entry; ARGV[2] our consumer group; ARGV[3] retention of settled records in milliseconds;
+-- ARGV[4] maximum bytes of the log during retention
+-- Replies: the number of trimmed records
+-- Approximate number of marks; one mark spans this fraction of the retention.
 local MARKS = 64
 local settled, retain = tonumber(ARGV[1]), tonumber(ARGV[3])
 
@@ -18,9 +18,10 @@ local function place(id)
   return tonumber(string.match(id, '^%d+'))
 end
 
--- Forgets the records up to an entry, and keeps the highest position that the ledger ever had: an entry after it that
--- the log lacks was deleted by hand. At `maxmemory` Redis refuses a write that takes memory only until the script has
--- made another write. So XTRIM is always first, even if it finds nothing, and the position is never refused.
+-- Trims the records up to an entry, and records the highest position that the ledger ever had: an entry after it that
+-- the log lacks was deleted by an operator.
+-- At `maxmemory`, Redis refuses a write that needs memory only until the script has made another write. So XTRIM always
+-- comes first, even if it trims nothing, and the position is never refused.
 local function forget(upto)
   local count = redis.call('XTRIM', KEYS[1], 'MINID', int(upto + 1) .. '-0')
   local p = redis.call('HMGET', KEYS[3], 'ledger_position', 'seq')
@@ -48,15 +49,15 @@ local function push(since, now)
   return type(redis.pcall('RPUSH', KEYS[2], text)) == 'number'
 end
 
--- Notes that everything up to `settled` is settled by now. False if there is no memory left, which only the first write
--- of a script is told.
+-- Records that everything up to `settled` is settled by now. False if Redis has no free memory; only the first write of
+-- a script reports this.
 local function note(now)
   if not push(now, now) then
     return false
   end
   local since, _, upto = mark(-2)
   while upto and upto > settled do
-    -- The ledger was set back: this is not settled any more.
+    -- The ledger was set back, so this is no longer settled.
     redis.call('LTRIM', KEYS[2], 0, -3)
     push(now, now)
     since, _, upto = mark(-2)
@@ -70,7 +71,7 @@ local function note(now)
   return true
 end
 
--- Up to where the log takes too much, if all entries take the same.
+-- Position up to which the log exceeds its limit, if all entries have the same size.
 local function surplus()
   local bytes, bytes_max = redis.call('MEMORY', 'USAGE', KEYS[1]) or 0, tonumber(ARGV[4])
   local oldest = bytes > bytes_max and redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]

@@ -1,4 +1,4 @@
-//! Claims of many packets that are decided with one call, on a real server.
+//! Tests of claims of several packets in one call, on a real server.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -32,9 +32,9 @@ struct World {
 }
 
 impl World {
-    /// One partition with so many packets, of which each third draws its shares at the claim.
+    /// One partition with this many packets; each third packet draws its shares at the claim.
     async fn new(packets: u64) -> Self {
-        // All calls are in the slow log.
+        // The slow log records all calls.
         let options = ServerOptions::new()
             .line("slowlog-log-slower-than 0")
             .line("slowlog-max-len 1000000");
@@ -105,7 +105,7 @@ impl World {
         scripts
     }
 
-    /// How often a script was called.
+    /// Number of calls of a script.
     fn calls(&self, script: &Script) -> usize {
         let scripts = self.scripts();
         scripts.iter().filter(|it| it[2] == script.sha1).count()
@@ -121,7 +121,7 @@ impl World {
         decide(&self.engine.node, &mut self.connection, PARTITION, batches).await;
     }
 
-    /// What claims are answered that come together.
+    /// Answers to claims that arrive together.
     async fn decide(&mut self, claims: &[Claim]) -> Vec<Result<Claimed, EngineError>> {
         let (batches, tickets) = submitted(claims);
         self.decide_batches(batches).await;
@@ -132,7 +132,7 @@ impl World {
         answers
     }
 
-    /// The same, each by its name.
+    /// Names of the answers to claims that arrive together.
     async fn names(&mut self, claims: &[Claim]) -> Vec<&'static str> {
         let answers = self.decide(claims).await.into_iter();
         let name = |answer: Result<Claimed, EngineError>| match answer {
@@ -149,7 +149,7 @@ impl World {
         Target::of(&self.packets[packet]).one(user)
     }
 
-    /// A claim of each packet by somebody.
+    /// A claim of each packet by one user.
     fn each(&self, user: &str) -> Vec<Claim> {
         let packets = 0..self.packets.len();
         packets.map(|packet| self.one(packet, user)).collect()
@@ -160,7 +160,7 @@ impl World {
     }
 }
 
-/// Open for twenty years.
+/// A window of twenty years.
 fn long(builder: Builder) -> Builder {
     let opens = Timestamp::from_millis(1_577_836_800_000);
     builder.window(opens, 631_152_000_000)
@@ -174,7 +174,7 @@ fn grants(log: &[Entry]) -> Vec<&Entry> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_many_packets_are_one_call() {
     let mut world = World::new(30).await;
-    // Somebody comes twice, somebody has a key, somebody wants two, and one is for a sale.
+    // The claims include a retry, one with a key, one for two units, and one of a sale.
     let mut claims = world.each("ann");
     claims.extend(world.each("bob"));
     claims.push(world.one(7, "ann"));
@@ -189,7 +189,7 @@ async fn claims_of_many_packets_are_one_call() {
     let calls = [&*CLAIM_PACKETS, &*CLAIM_PACKET, &*CLAIM_SALE].map(|script| world.calls(script));
     assert_eq!(calls, [1, 0, 1]);
 
-    // All of them again, and who comes behind the last share.
+    // The same claims again, then claims of one more user.
     let before = world.log().await;
     let again = world.names(&claims[..60]).await;
     assert_eq!(again, ["already_granted"; 60]);
@@ -219,7 +219,7 @@ async fn claims_of_many_packets_are_one_call() {
     }
 }
 
-/// What this node would give to a repair is what the log says, entry by entry.
+/// The kept answers of a node equal the log, entry by entry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_kept_of_a_call_is_what_the_log_says() {
     let mut world = World::new(12).await;
@@ -236,7 +236,7 @@ async fn what_is_kept_of_a_call_is_what_the_log_says() {
     assert_eq!(kept.iter().collect::<Vec<_>>(), grants(&log));
 }
 
-/// One that is not there, some whose keys are of another type, and others. Here is no ledger to rebuild them from.
+/// One packet is missing, and some have keys of another type. There is no ledger to rebuild them from.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_packet_that_cannot_be_read_keeps_no_other_from_being_decided() {
     let mut world = World::new(10).await;
@@ -258,7 +258,7 @@ async fn a_packet_that_cannot_be_read_keeps_no_other_from_being_decided() {
         expected[damaged] = "unavailable";
     }
     assert_eq!(world.names(&bob).await, expected);
-    // Another node, which knows none of them.
+    // Another node, which knows no packet.
     let mut others = World::beside(&world).await;
     let cid = others.each("cid");
     assert_eq!(others.names(&cid).await, expected);
@@ -268,7 +268,7 @@ async fn a_packet_that_cannot_be_read_keeps_no_other_from_being_decided() {
     let again = world.names(&bob).await;
     for (n, name) in again.into_iter().enumerate() {
         match n {
-            // Nothing of these was taken.
+            // No share of these was taken.
             1 | 4 | 7 => assert_eq!(name, "granted"),
             6 => assert_eq!(name, "unknown_campaign"),
             _ => assert_eq!(name, "already_granted"),
@@ -276,7 +276,7 @@ async fn a_packet_that_cannot_be_read_keeps_no_other_from_being_decided() {
     }
 }
 
-/// A node that has never heard of these packets asks for all of them at once.
+/// A node that does not know these packets reads all of their metas with one call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_known_of_packets_is_asked_with_one_call() {
     let world = World::new(20).await;
@@ -287,12 +287,12 @@ async fn what_is_not_known_of_packets_is_asked_with_one_call() {
     let decided = scripts.iter().find(|it| it[2] == CLAIM_PACKETS.sha1);
     let client = &decided.unwrap()[0];
     let of_client: Vec<_> = scripts.iter().filter(|it| it[0] == *client).collect();
-    assert_eq!(of_client.len(), 2, "one asks, one decides: {of_client:?}");
+    assert_eq!(of_client.len(), 2, "one reads, one decides: {of_client:?}");
     let names = other.names(&ann).await;
     assert_eq!(names, ["already_granted"; 20]);
 }
 
-/// Whoever would get nothing hears so where Redis has no memory left, and nothing is half done for the others.
+/// If Redis has no free memory, claims that get nothing are still answered. The others are refused completely.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_memory_those_who_get_nothing_are_answered() {
     let mut world = World::new(9).await;
@@ -315,7 +315,7 @@ async fn without_memory_those_who_get_nothing_are_answered() {
     assert_eq!(world.names(&dan).await, expected);
 }
 
-/// A claim whose client has gone is not sent, also where it was taken out with others.
+/// An abandoned claim is not sent, even if it was taken from the queue together with others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_nobody_waits_for_is_not_sent() {
     let mut world = World::new(6).await;
@@ -331,7 +331,7 @@ async fn a_claim_that_nobody_waits_for_is_not_sent() {
     assert!(campaigns.eq(others.map(|(_, packet)| packet.campaign.id)));
 }
 
-/// Claims that ask for a replica, which does not answer, keep no other waiting that came with them.
+/// Claims that wait for a replica, which does not answer, delay no other claim that arrived with them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_for_replicas_keeps_nobody_else_waiting() {
     let with = ServerOptions::new().replicas(1);
@@ -370,12 +370,15 @@ async fn who_waits_for_replicas_keeps_nobody_else_waiting() {
     for ticket in waiting {
         let mut ticket = std::pin::pin!(ticket);
         let answer = futures_util::poll!(&mut ticket);
-        assert!(answer.is_pending(), "it came before those who do not wait");
+        assert!(
+            answer.is_pending(),
+            "it was answered before claims that do not wait"
+        );
     }
     deciding.abort();
 }
 
-/// Redis refuses writes while it has too few replicas, and soon takes them again: nobody hears of it.
+/// Redis refuses writes while it has too few replicas, and accepts them again soon: users do not notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_wait_out_that_redis_takes_no_writes() {
     let mut world = World::new(6).await;

@@ -1,4 +1,4 @@
-//! Creations that come at the same time, on a real server.
+//! Tests of concurrent creations, on a real server.
 #![allow(clippy::unwrap_used)]
 
 use qiang_core::{
@@ -24,7 +24,7 @@ struct World {
 
 impl World {
     async fn new(partitions: u16) -> Self {
-        // All calls are in the slow log.
+        // The slow log records all calls.
         let options = ServerOptions::new()
             .line("slowlog-log-slower-than 0")
             .line("slowlog-max-len 1000000");
@@ -57,7 +57,7 @@ impl World {
         partitions.keys().of_campaign(partitions.home(id), id, rest)
     }
 
-    /// All that clients have sent so far, each by its first words.
+    /// All commands that clients have sent so far, each by its first words.
     fn sent(&self) -> Vec<Vec<String>> {
         let log = self.call(&["SLOWLOG", "GET", "-1"]);
         let words = |entry: &RedisReply| -> Vec<String> {
@@ -69,13 +69,13 @@ impl World {
         log.array().iter().map(words).collect()
     }
 
-    /// How often campaigns were taken up together.
+    /// Number of calls that opened campaigns together.
     fn calls(&self) -> usize {
         let is_one = |words: &&Vec<String>| words.get(1) == Some(&OPEN_MANY.sha1);
         self.sent().iter().filter(is_one).count()
     }
 
-    /// Waits until so many wait in the line of the only partition.
+    /// Waits until `count` requests wait for the only partition.
     async fn wait_for(&self, count: usize) {
         let line = self
             .engine
@@ -88,7 +88,7 @@ impl World {
     }
 }
 
-/// Open for twenty years.
+/// A campaign that is open for twenty years.
 fn setup(n: u64) -> Setup {
     let builder = match n % 4 {
         0 => sale(5),
@@ -118,7 +118,7 @@ async fn many_creations_take_few_calls() {
     for ticket in tickets {
         assert_eq!(ticket.await, Ok(Reply::Opened));
     }
-    // A call takes up to 256, and some partitions have more of them than others.
+    // A call opens up to 256, and some partitions have more of them than others.
     let calls = world.calls();
     assert!(calls <= 2 * usize::from(PARTITIONS), "{calls} calls");
     for setup in &setups {
@@ -140,7 +140,8 @@ async fn many_creations_take_few_calls() {
     }
 }
 
-/// With nothing before and nothing behind: the plan, the shares, the opening and what the node remembers of it.
+/// One call writes the plan, the shares and the opening, and needs no other call before or after. The node then knows
+/// the campaign.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_creation_is_one_call() {
     let world = World::new(1).await;
@@ -155,7 +156,7 @@ async fn a_creation_is_one_call() {
         );
         let id = setup.campaign.id.to_string();
         let sent = world.sent();
-        // What a script does by itself is listed, too.
+        // The log also lists commands that a script runs.
         let is_call = |words: &&Vec<String>| words[0].starts_with("EVAL");
         let is_about =
             |words: &&Vec<String>| is_call(words) && words.iter().any(|word| word.contains(&id));
@@ -168,7 +169,7 @@ async fn a_creation_is_one_call() {
     }
 }
 
-/// One has a share in place that is not its own, one was begun as this one is, and one comes twice.
+/// One has a foreign share in place, one was begun like this one, and one is submitted twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_is_refused_is_refused_alone() {
     let world = World::new(1).await;

@@ -1,4 +1,4 @@
-//! Puts the rows of a campaign's part back, its shares and, last, its hash.
+//! Writes the rows of a reloaded shard, its shares and, last, its hash.
 
 use std::collections::BTreeSet;
 
@@ -26,35 +26,35 @@ use crate::{
     },
 };
 
-/// The number of the shares' key among those of scripts.
+/// Number of the shares' key in the scripts' KEYS.
 const SHARES: u8 = 6;
 /// Fields, or shares, that one call writes.
 const CHUNK: usize = 1_000;
-/// Milliseconds that a closed campaign stays that was brought back, if closed ones are kept for longer.
+/// Milliseconds that a reloaded closed campaign stays, if closed campaigns are kept for longer.
 const RECALLED_MS: i64 = 600_000;
-/// Bytes that campaigns may take of a partition beyond `maxmemory`, of those that are brought back in [`RECALLED_MS`].
+/// Bytes beyond `maxmemory` that reloaded campaigns may use per partition within [`RECALLED_MS`].
 const OVER_BYTES_MAX: u64 = 32 << 20;
-/// What a field, a value or a share takes in Redis beside its text, at most.
+/// Maximum bytes that a field, a value or a share uses in Redis besides its text.
 const TEXT_BYTES: u64 = 56;
-/// So long rows stay, beyond what closed campaigns are kept, that somebody has begun to bring back.
+/// Milliseconds that rows of an unfinished reload stay, in addition to the retention of closed campaigns.
 const BEGUN_MS: i64 = 60_000;
 
-/// The scripts that put rows and the hash in place.
+/// Scripts that write rows and the hash.
 type Steps = [&'static Script; 2];
 
-/// What is written of a part.
+/// Data that is written for one shard.
 struct Written {
     campaign: CampaignId,
-    /// Up to where the ledger was settled before it was read.
+    /// Entry up to which the ledger was settled before it was read.
     upto: Seq,
     now_ms: i64,
-    /// Fields and values, with the number of their key among those of scripts.
+    /// Fields and values, with the number of their key in the scripts' KEYS.
     rows: [(u8, Vec<String>); 5],
     shares: Vec<String>,
-    /// From which milliseconds on a closed one is kept a while; empty for one that is open.
+    /// Milliseconds from which the retention of a closed campaign counts; empty if it is open.
     from_ms: String,
     due_ms: String,
-    /// Of the hash.
+    /// Fields of the hash.
     fields: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl Written {
         }
     }
 
-    /// About what it takes in Redis.
+    /// Approximate bytes that it uses in Redis.
     fn bytes(&self) -> u64 {
         let rows = self.rows.iter().flat_map(|(_, values)| values);
         let all = rows.chain(&self.shares).chain(&self.fields);
@@ -140,7 +140,7 @@ impl Node {
         self.write_part(partition, &written, at_maxmemory).await
     }
 
-    /// Takes what is written out of the budget for campaigns that are brought back beyond `maxmemory`.
+    /// Takes the bytes from the budget for campaigns that are reloaded beyond `maxmemory`. False if less is left.
     async fn has_room_over(
         &self,
         partition: PartitionId,
@@ -212,7 +212,7 @@ impl Node {
     }
 }
 
-/// A part as it is written, from what the ledger has of it.
+/// Shard to write, from the ledger's rows.
 pub(super) fn united(part: &BothSides, accounted: BTreeSet<u32>) -> Repair {
     Survey {
         facts: part.facts,
@@ -231,7 +231,7 @@ pub(super) fn united(part: &BothSides, accounted: BTreeSet<u32>) -> Repair {
     .repair()
 }
 
-/// What the hash says of terms that were changed.
+/// Fields of the hash for changed terms.
 fn terms_of(part: &BothSides) -> Vec<(String, String)> {
     if part.settled_revision == 0 {
         return Vec::new();
@@ -244,7 +244,7 @@ fn terms_of(part: &BothSides) -> Vec<(String, String)> {
     ]
 }
 
-/// What has become of an attempt, if it ends with this reply.
+/// Result of an attempt, if this reply ends it.
 fn attempt_of(reply: &ScriptReply) -> Result<Option<Attempt>, EngineError> {
     match (reply.status.as_str(), reply.text().as_str()) {
         ("ok", "here") => Ok(Some(Attempt::There)),

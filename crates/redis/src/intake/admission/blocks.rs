@@ -1,4 +1,4 @@
-//! What `admit.lua` leases, on a real server.
+//! Tests of blocks leased by `admit.lua`, on a real server.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use qiang_testkit::{
 use super::{BLOCK_LASTS, Block};
 use crate::{Options, RedisEngine, protocol::scripts::ADMIT};
 
-/// Of 100 units, 150 users are admitted.
+/// With 100 units left, 150 users are admitted.
 const STOCK: u32 = 100;
 const ADMITTED: u32 = 150;
 
@@ -47,7 +47,7 @@ impl Sale {
         }
     }
 
-    /// A node asks for a block for so many users.
+    /// A node requests a block for `users` users.
     async fn lease(&self, node: &str, users: u32, lasts: Duration) -> u32 {
         let partitions = &self.engine.node.partitions;
         let (home, lasts_ms) = (partitions.home(self.target.id), lasts.as_millis() as u64);
@@ -64,7 +64,7 @@ impl Sale {
     }
 }
 
-/// One node has all, until others want some; then each gets what it wants, or an equal part.
+/// One node has all permits until others request some. Then each gets its request, or an equal share.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_share_what_is_admitted() {
     let sale = Sale::new().await;
@@ -79,7 +79,7 @@ async fn nodes_share_what_is_admitted() {
         ("a", 400, 65),
         ("c", 10, 10),
         ("b", 400, 75),
-        // It wants less, and keeps a little to spare.
+        // It requests less, and keeps some spare permits.
         ("b", 1, 9),
         ("a", 400, 131),
     ] {
@@ -90,8 +90,8 @@ async fn nodes_share_what_is_admitted() {
     }
 }
 
-/// What a node holds that is gone is free after a while, and at once if it lasts for longer than it can: then the
-/// server's clock was set back.
+/// A dead node's permits are free after some time. They are free at once if the block lasts longer than possible,
+/// because the server's clock was set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_node_holds_is_free_again() {
     let sale = Sale::new().await;
@@ -110,7 +110,7 @@ async fn what_a_dead_node_holds_is_free_again() {
     assert_eq!(nodes, [Some("alive")]);
 }
 
-/// Blocks follow the ratio of the moment, not the one that the node has read with the sale.
+/// Blocks follow the present ratio, not the one that the node has read with the sale.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_follow_changed_admission() {
     let sale = Sale::new().await;

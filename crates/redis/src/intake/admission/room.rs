@@ -1,4 +1,4 @@
-//! Those who ask for one sale on this node: who is on the way, who waits, and what Redis has said about places.
+//! Claims of one sale on this node: in-flight users, waiting claims, and Redis' last replies about permits and units.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -17,35 +17,36 @@ use crate::{
     protocol::campaign_meta::CampaignMeta,
 };
 
-/// After so long a claim goes whatever other nodes hold.
+/// Wait after which a claim proceeds regardless of other nodes' blocks.
 const GOES_AFTER: Duration = Duration::from_secs(1);
-/// After so long it is turned away if too many users wait before it.
+/// Wait after which a claim is refused if too many users wait before it.
 const TURNED_AWAY_AFTER: Duration = Duration::from_secs(2);
-/// Nobody is let in for so long after Redis has said that nothing is left, unless units come back: the gate is about to
-/// know who holds a grant, and then answers everybody.
+/// Pause of admissions after Redis has reported that no units are left, unless units are restocked. The gate soon knows
+/// the holders, and then answers all claims.
 const SOLD_OUT_LASTS: Duration = Duration::from_millis(50);
-/// What Redis has said about units that are left counts for so long.
+/// Validity of a report of remaining units.
 const LEFT_LASTS: Duration = Duration::from_millis(500);
-/// Without a block a node has one of so many of the users on the way whom the sale admits: where there is plenty,
-/// nobody waits for a block.
+/// Divisor of the admitted users that a node may have in flight without a block. With much stock, no claim waits for a
+/// block.
 const PART_WITHOUT_BLOCK: usize = 64;
-/// Sales with more grants than the gate keeps track of admit everybody: it could not answer those who wait.
+/// Sales with more grants than the gate can load admit all users, because the gate could not answer their waiting
+/// claims.
 const GRANTS_MAX: u32 = 4_000_000;
 
-/// What Redis has leased, and what it has said beside.
+/// Reply to a request for a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Users who may be on their way.
+    /// Maximum users in flight.
     pub(super) users: u32,
-    /// Units that are left.
+    /// Units left.
     pub(crate) left: u64,
     grants: u32,
-    /// The sale's ratio at present; `None` if it admits all users.
+    /// Present ratio of the sale; `None` if it admits all users.
     ratio: Option<AdmissionRatio>,
 }
 
 impl Block {
-    /// From the text of `admit.lua`.
+    /// Parses the text of `admit.lua`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         Some(Self {
@@ -57,10 +58,10 @@ impl Block {
     }
 }
 
-/// A claim that waits for a place.
+/// A claim that waits for a permit.
 pub(super) struct WaitingClaim {
     pub(super) pending: PendingClaim,
-    /// Since when.
+    /// Start of the wait.
     since: Instant,
 }
 
@@ -70,7 +71,7 @@ impl WaitingClaim {
     }
 }
 
-/// How many units were left, and when Redis had answered that.
+/// Remaining units, and the time of Redis' answer.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     units: u64,
@@ -83,31 +84,31 @@ impl Left {
     }
 }
 
-/// Those who ask for one sale.
+/// Claims of one sale.
 pub(super) struct Room {
     pub(super) meta: Arc<CampaignMeta>,
     home: PartitionId,
-    /// As the last answer about blocks said; `None` if the sale admits all users.
+    /// Ratio of the last answer about blocks; `None` if the sale admits all users.
     ratio: Option<AdmissionRatio>,
     signal: Arc<Signal>,
     places: Arc<Places>,
-    /// In the order in which they came.
+    /// In order of arrival.
     waiting: VecDeque<WaitingClaim>,
-    /// Users who may be on their way, and until when.
+    /// Maximum users in flight, and the end of the block.
     block: u32,
     until: Instant,
-    /// As the last answer to a claim said.
+    /// As reported by the last answer to a claim.
     left: Option<Left>,
-    /// As the last answer about blocks said, and when that was asked for.
+    /// As reported by the last answer about blocks, and the time of that request.
     left_when_leased: Option<Left>,
     lease_asked_at: Instant,
-    /// When units may have come back.
+    /// Last time at which units may have been restocked.
     changed_at: Instant,
-    /// When Redis has said that nothing is left.
+    /// Time at which Redis reported that no units are left.
     sold_out_at: Option<Instant>,
-    /// Redis is being asked for a block.
+    /// Whether a request for a block is in flight.
     is_asking: bool,
-    /// When to ask next.
+    /// Time of the next request.
     again_at: Instant,
 }
 
@@ -141,7 +142,7 @@ impl Room {
         !self.waiting.is_empty()
     }
 
-    /// Takes claims in, behind those who wait. Returns those who may go at once.
+    /// Adds claims after the waiting ones. Returns the claims that may proceed at once.
     pub(super) fn enter(&mut self, claims: Vec<PendingClaim>, now: Instant) -> Vec<PendingClaim> {
         self.signal.add(self.home, claims.len());
         let (count, since) = (claims.len(), now);
@@ -150,7 +151,7 @@ impl Room {
         self.admit(now, count)
     }
 
-    /// Takes the first one out if this is true of it.
+    /// Removes the first claim if `goes` returns true.
     pub(super) fn pop(
         &mut self,
         goes: impl FnOnce(&mut WaitingClaim) -> bool,
@@ -160,7 +161,7 @@ impl Room {
         self.waiting.pop_front().map(|waiting| waiting.pending)
     }
 
-    /// Takes those out who may go, from the front, but no more than `claims`.
+    /// Removes claims that may proceed, from the front, at most `claims`.
     pub(super) fn admit(&mut self, now: Instant, claims: usize) -> Vec<PendingClaim> {
         let places = Arc::clone(&self.places);
         let most = self.places_max(now);
@@ -191,7 +192,7 @@ impl Room {
         go
     }
 
-    /// How many users may be on their way: one in any case, unless Redis has just said that nothing is left.
+    /// Maximum users in flight: at least one, unless Redis has just reported that no units are left.
     fn places_max(&self, now: Instant) -> usize {
         let is_recent = |at: Instant| now < at + SOLD_OUT_LASTS;
         if self.sold_out_at.is_some_and(is_recent) {
@@ -203,25 +204,24 @@ impl Room {
         without_block.max(block as usize).max(1)
     }
 
-    /// How many users the sale admits where so many units are left.
+    /// Users that the sale admits with these remaining units.
     fn admitted(&self, left: Left) -> usize {
         (self.ratio).map_or(usize::MAX, |ratio| ratio.users(left.units) as usize)
     }
 
-    /// How many users may be on their way here if there were no other node; none where Redis has not said of late how
-    /// many units are left.
+    /// Maximum users in flight if there were no other node; `None` without a recent report of remaining units.
     fn admitted_alone(&self, now: Instant) -> Option<usize> {
         let left = self.left_when_leased.filter(|left| left.is_recent(now))?;
         Some(match left.units {
-            // The gate is long in coming: Redis tells them that nothing is left.
+            // The gate is late, so Redis answers that no units are left.
             0 => BATCH_MAX,
             _ => self.admitted(left),
         })
     }
 
-    /// Takes those out who are turned away: they have waited for long, and so have as many other users before them as
-    /// the sale admits. All of these waited when Redis was asked how many units are left, so more asked than the sale
-    /// admitted then. Where units may have come back since, nobody is.
+    /// Removes claims to refuse. They have waited for long, and so have as many other users before them as the sale
+    /// admits. All of these waited when Redis was asked for the remaining units, so there were more users than the sale
+    /// admitted then. No claim is refused if units may have been restocked since.
     pub(super) fn turn_away(&mut self, now: Instant) -> Vec<PendingClaim> {
         let Some(most) = self.admitted_alone(now) else {
             return Vec::new();
@@ -257,14 +257,14 @@ impl Room {
         away
     }
 
-    /// For how many users a block is to be leased, if it is: then it counts as asked for.
+    /// Size of the block to lease, if one is needed. `Some` counts as a request.
     pub(super) fn ask(&mut self, now: Instant) -> Option<usize> {
         let asks = self.is_waited_in() && !self.is_asking && now >= self.again_at;
         self.is_asking |= asks;
         asks.then(|| self.places.taken() + self.waiting.len())
     }
 
-    /// What Redis has leased when it was asked at this moment; none where it has not answered.
+    /// Records the reply to a request for a block made at `asked_at`; `None` if Redis did not answer.
     pub(super) fn leased(&mut self, asked_at: Instant, block: Option<Block>, now: Instant) {
         self.is_asking = false;
         let is_old = asked_at < self.changed_at;
@@ -277,13 +277,13 @@ impl Room {
         self.ratio = block.ratio;
         self.lease_asked_at = asked_at;
         self.sold_out_at = (block.left == 0 && !is_old).then_some(now);
-        // However late it comes: a user more on the way does no harm.
+        // A late reply is used too, because an additional user in flight does no harm.
         self.until = now + BLOCK_LASTS;
         let keeps_track = block.grants <= GRANTS_MAX;
         self.block = if keeps_track { block.users } else { u32::MAX };
     }
 
-    /// A call has granted so many, and so many units are left.
+    /// Records the grants of a call, and the units left after it.
     pub(super) fn granted(&mut self, grants: u32, units: u64, now: Instant) {
         self.block = self.block.saturating_sub(grants);
         self.sold_out_at = (units == 0).then_some(now);
@@ -293,20 +293,20 @@ impl Room {
         });
     }
 
-    /// Units may have come back.
+    /// Records that units may have been restocked.
     pub(super) fn reopen(&mut self, now: Instant) {
         self.changed_at = now;
         self.again_at = now;
         self.sold_out_at = None;
     }
 
-    /// Everybody who waits.
+    /// Removes all waiting claims.
     pub(super) fn empty(&mut self) -> Vec<PendingClaim> {
         self.signal.sub(self.home, self.waiting.len());
         self.waiting.drain(..).map(|it| it.pending).collect()
     }
 
-    /// Nobody is in it, and what it knows is too old to be of use.
+    /// Whether the room is empty, and its knowledge too old to be useful.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         let is_known = self.left.is_some_and(|left| left.is_recent(now));
         let is_idle = self.waiting.is_empty() && !self.is_asking && self.places.taken() == 0;

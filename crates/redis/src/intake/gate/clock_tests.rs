@@ -1,4 +1,4 @@
-//! Partitions whose servers have clocks that differ.
+//! Tests of partitions on servers with different clocks.
 #![allow(clippy::unwrap_used)]
 
 use qiang_core::{
@@ -16,12 +16,12 @@ use super::*;
 use crate::{Options, RedisEngine};
 
 const PARTITIONS: [PartitionId; 2] = [PartitionId(0), PartitionId(1)];
-/// So far ahead is the clock of the other partition's server.
+/// Difference by which the clock of the other partition's server is ahead.
 const AHEAD_MS: i64 = 300_000;
-/// The longest that the gate may take to know a campaign, on a busy machine.
+/// Maximum time until the gate knows a campaign, on a busy machine.
 const KNOWN_MAX: Duration = Duration::from_secs(60);
 
-/// A campaign that opens in a while is not open because the server of another partition says so.
+/// A campaign with a later start is not opened by the clock of another partition's server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_partitions_clock_opens_nothing() {
     let server = tokio::task::block_in_place(|| Standalone::start(&ServerOptions::new()));
@@ -50,7 +50,7 @@ async fn another_partitions_clock_opens_nothing() {
             break;
         }
         assert!(Instant::now() < until, "the gate never knows");
-        // Tells the gate about the campaign.
+        // This claim makes the gate load the campaign.
         let claimed: Result<_, EngineError> = engine.claim(claim.clone()).await;
         let outcome = claimed.unwrap().outcome;
         assert_eq!(outcome, Outcome::NotStarted { starts_at: opens });
@@ -58,7 +58,7 @@ async fn another_partitions_clock_opens_nothing() {
     }
     let own: Timestamp = partitions.clock(home).now();
     assert!(own < opens, "{own:?}");
-    // The earliest is by which campaigns start that are to start at once.
+    // The earliest time counts for campaigns that start at once.
     let time = engine.time();
     assert!(time.is_none_or(|time| time < opens), "{time:?}");
     engine.close().await;

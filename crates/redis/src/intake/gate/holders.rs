@@ -1,5 +1,5 @@
-//! Who has a grant of a campaign, as fingerprints. They are kept when the campaign is invalidated, because users are
-//! never taken out again: when it has sold out once more, only the orders that were made meanwhile are looked at.
+//! Users with a grant of a campaign, as fingerprints. They are kept when the campaign is invalidated, because users are
+//! never removed. When it sells out again, only orders made in between are read.
 
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
@@ -15,30 +15,30 @@ use crate::{
     partitions::Partitions, protocol::campaign_meta::CampaignMeta, shards::tally::PartTally,
 };
 
-/// Holders that are kept, of all campaigns together: 8 bytes each, and as much again for finding them.
+/// Maximum holders kept, of all campaigns together: 8 bytes each, and as much again for their index.
 const KEPT_MAX: usize = 8_000_000;
-/// Campaigns that they are kept of; past it, those are forgotten that were not loaded lately.
+/// Maximum campaigns with kept holders. Past it, campaigns that were not loaded recently are forgotten.
 const CAMPAIGNS_MAX: usize = 4_096;
 /// Users or orders loaded at a time.
 const LOADED_MAX: u32 = 2_000;
 
-/// Fingerprints of users. There may be more of them than have a grant; none is missing.
+/// Fingerprints of users. They include all users with a grant, and possibly others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Holders {
     fingerprints: HashSet<u64>,
-    /// Of each part, what is in it.
+    /// Loaded grants of each shard.
     parts: Vec<Loaded>,
 }
 
-/// So many grants of a part, in this term of its partition: in another one grants may be missing, and their numbers
-/// somebody else's.
+/// Number of loaded grants of a shard, in one term of its partition. In another term grants may be missing, and their
+/// numbers may belong to other users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Loaded {
     term: Arc<str>,
     grants: u32,
 }
 
-/// The holders of campaigns, also of those that are not inactive any more.
+/// Holders of campaigns, including campaigns that are no longer inactive.
 pub(super) struct KeptHolders(Mutex<TwoGenerations<CampaignId, Arc<Holders>>>);
 
 impl Default for KeptHolders {
@@ -48,8 +48,7 @@ impl Default for KeptHolders {
 }
 
 impl KeptHolders {
-    /// Everybody who has one of the grants that the parts' numbers speak of. The terms are those of before the numbers
-    /// were read.
+    /// Loads all users with a grant that is counted in `tallies`. `terms` must be read before `tallies`.
     pub(super) async fn load(
         &self,
         partitions: &Partitions,
@@ -92,7 +91,7 @@ impl Holders {
         self.fingerprints.contains(&fnv1a(user.as_bytes()))
     }
 
-    /// With the grants that were made since, or from the beginning where a term is another one.
+    /// Adds the grants made since the last load. If a term has changed, loads all of them.
     async fn grown(
         mut self,
         partitions: &Partitions,
@@ -118,7 +117,7 @@ impl Holders {
         Ok(self)
     }
 
-    /// The buyers of the orders of a part that were made then.
+    /// Adds the buyers of a shard's orders in this range.
     async fn add_buyers(
         &mut self,
         partitions: &Partitions,
@@ -135,7 +134,7 @@ impl Holders {
                 command.arg(1 + index + u32::from(meta.parts) * ordinal);
             }
             let orders: Vec<Option<String>> = partitions.query(partition, &command).await?;
-            // State, refunds due, user.
+            // Order text: state, refunds due, user.
             let user = |order: &str| order.split('\t').nth(2).map(|user| fnv1a(user.as_bytes()));
             let users = orders.iter().flatten().filter_map(|order| user(order));
             self.fingerprints.extend(users);
@@ -143,7 +142,7 @@ impl Holders {
         Ok(())
     }
 
-    /// All users of a part who have a grant.
+    /// Adds all users of a shard who have a grant.
     async fn add_users(
         &mut self,
         partitions: &Partitions,

@@ -1,5 +1,5 @@
-//! What the gate knows by campaign, and what is being loaded. Nothing that was invalidated while it was loaded becomes
-//! known, whatever the order in which a load ends and an invalidation comes.
+//! Cached values of the gate, and their loads. A value that was invalidated during its load is never cached, in any
+//! order of the end of the load and the invalidation.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
@@ -8,12 +8,12 @@ use qiang_core::two_generations::TwoGenerations;
 
 /// Values by key, which are loaded in the background and invalidated at any moment.
 pub(super) struct Known<K, V> {
-    /// At most so many are loaded at a time.
+    /// Maximum concurrent loads.
     loads_max: usize,
-    /// Those are forgotten that nobody has asked for lately.
+    /// Past the limit, values that were not requested recently are forgotten.
     values: RwLock<TwoGenerations<K, Arc<V>>>,
-    /// What is being loaded, and whether it was invalidated meanwhile. Whoever changes values holds this lock, so that
-    /// a load that ends and an invalidation come one after the other.
+    /// Keys that are being loaded, and whether they were invalidated during the load. Each change of values holds this
+    /// lock, so the end of a load and an invalidation never overlap.
     loading: Mutex<HashMap<K, bool>>,
 }
 
@@ -37,13 +37,13 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
         Some(value)
     }
 
-    /// Something of every value.
+    /// Maps each value.
     pub(super) fn collect<T>(&self, of: impl Fn(&K, &V) -> T) -> Vec<T> {
         let values = self.values.read();
         values.iter().map(|(key, value)| of(key, value)).collect()
     }
 
-    /// Begins to load a value, unless one is known that is `good`, it is being loaded already, or too many are.
+    /// Starts a load. False if a `good` value is known, the key is being loaded already, or too many loads run.
     pub(super) fn begin(&self, key: K, good: impl FnOnce(&V) -> bool) -> bool {
         let mut loading = self.loading.lock();
         if loading.len() >= self.loads_max || loading.contains_key(&key) {
@@ -61,7 +61,7 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
         true
     }
 
-    /// Ends a load. What was loaded is known from here on, unless it was invalidated meanwhile.
+    /// Ends a load. The loaded value is cached, unless it was invalidated during the load.
     pub(super) fn end(&self, key: K, loaded: Option<V>) {
         let mut loading = self.loading.lock();
         let invalidated = loading.remove(&key);
@@ -75,7 +75,7 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
         if let Some(invalidated) = loading.get_mut(&key) {
             *invalidated = true;
         }
-        // Mostly there is nothing to forget, and readers need not wait.
+        // Usually there is nothing to forget, and readers need not wait.
         let is_known = self.values.read().find(&key).is_some();
         if is_known {
             self.values.write().remove(&key);
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(known.get(&KEY), None);
     }
 
-    /// What is asked for all the time stays, whatever else is loaded.
+    /// A value that is requested continuously stays, however many others are loaded.
     #[test]
     fn values_are_bounded_and_those_in_use_stay() {
         let known: Known<u32, u64> = Known::new(2, 8);
@@ -145,8 +145,8 @@ mod tests {
         assert!(known.begin(1, |value| *value == 6));
     }
 
-    /// A load reads a state that changes, and is invalidated after each change: nothing that was read before a change
-    /// is known after its invalidation.
+    /// A load reads a state that changes, and is invalidated after each change. No value read before a change may be
+    /// cached after its invalidation.
     #[test]
     fn no_load_outlives_its_invalidation() {
         const CHANGES: u64 = 500_000;
@@ -158,7 +158,7 @@ mod tests {
                         continue;
                     }
                     let read = state.load(Ordering::SeqCst);
-                    // Loads take more or less time.
+                    // Loads take varying time.
                     for _ in 0..turn % 64 {
                         std::hint::spin_loop();
                     }
@@ -174,6 +174,6 @@ mod tests {
                 stale += u64::from(known.get(&KEY).is_some_and(|value| *value != change));
             }
         });
-        assert_eq!(stale, 0, "what was known was of before a change");
+        assert_eq!(stale, 0, "a cached value is older than a change");
     }
 }

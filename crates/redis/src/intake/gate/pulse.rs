@@ -1,17 +1,17 @@
-//! Whether this process has run without a long pause. A process that was stopped, or whose machine was busy for long,
-//! has not read the invalidations that came meanwhile, and may answer a request before it does.
+//! Detection of long pauses of this process. After a stop or on a very busy machine, the process has not read the
+//! invalidations of the pause. It might answer a request before it reads them.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-/// How often the pulse is taken.
+/// Interval of beats.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_millis(50);
-/// A pause that is longer may have hidden an invalidation.
+/// Maximum pause; a longer one may have hidden an invalidation.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 
-/// When this process was last known to run, and to know of every invalidation of before.
+/// Last time at which this process was known to run and to have seen all earlier invalidations.
 pub(super) struct Pulse {
     started: Instant,
     last_ms: AtomicU64,
@@ -31,7 +31,7 @@ impl Pulse {
         self.started.elapsed() <= last + PAUSE_MAX
     }
 
-    /// Takes the pulse. After a long pause it stays what it was, and the answer is false: what is known must be
+    /// Records that the process runs. After a long pause it records nothing and returns false: cached values must be
     /// compared first.
     pub(super) fn beat(&self) -> bool {
         let is_steady = self.is_steady();
@@ -41,7 +41,7 @@ impl Pulse {
         is_steady
     }
 
-    /// What was known when this began has been compared since.
+    /// Records that all values known at `began` have been compared.
     pub(super) fn compared(&self, began: Instant) {
         self.set(began - self.started);
     }

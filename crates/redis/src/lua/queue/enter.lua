@@ -1,26 +1,26 @@
--- Gives users places at the end of a campaign's line. Who has one keeps it. No number is given twice, also where the
--- line was empty in between.
--- KEYS[1] waiting, KEYS[2] number of the last place, KEYS[3] how many wait in all lines, KEYS[4] line, KEYS[5] places,
--- KEYS[6..] what became of each user's last place
--- ARGV[1] the campaign, ARGV[2] places at most in its line, ARGV[3] places at most in the partition,
--- ARGV[4..] in pairs: a user; what to keep of the place behind its number
--- Replies: for each user "w", the number of the first place in line and what is kept of the user's; or "full"
+-- Adds users at the end of a campaign's queue. A user who has an entry keeps it. No number is issued twice, even if the
+-- queue was empty in between.
+-- KEYS[1] waiting, KEYS[2] number of the last entry, KEYS[3] entries in all queues, KEYS[4] line, KEYS[5] places,
+-- KEYS[6..] result of each user's last entry
+-- ARGV[1] the campaign, ARGV[2] maximum entries in its queue, ARGV[3] maximum entries in the partition, ARGV[4..] in
+-- pairs: a user; the text to store after the entry's number
+-- Replies: for each user "w", the number of the queue's first entry and the stored text of the user's; or "full"
 local COUNTED_S = 60
 local function number_at(index)
   return tonumber(redis.call('ZRANGE', KEYS[4], index, index, 'WITHSCORES')[2])
 end
 local all = tonumber(redis.call('GET', KEYS[3]))
 if not all then
-  -- From time to time, and behind what may have changed lines without the number.
+  -- The count is renewed at intervals, because some changes of queues may have missed it.
   all = 0
   for _, count in ipairs(redis.call('HVALS', KEYS[1])) do
     all = all + tonumber(count)
   end
-  -- Without memory for it, the next call counts again.
+  -- If Redis has no memory for the count, the next call counts again.
   redis.pcall('SET', KEYS[3], all, 'EX', COUNTED_S)
 end
 local here, first = redis.call('HLEN', KEYS[5]), number_at(0)
--- A line may be older than the key.
+-- A queue may be older than the key.
 local last = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), number_at(-1) or 0)
 local before, replies = here, {}
 for at = 4, #ARGV, 2 do

@@ -1,8 +1,8 @@
--- Where users stand in a campaign's line.
--- KEYS[1] line, KEYS[2] places, KEYS[3..] what became of each user's last place
+-- Reads the status of users in a campaign's queue.
+-- KEYS[1] line, KEYS[2] places, KEYS[3..] result of each user's last entry
 -- ARGV the users
--- Replies: for each user "w", the number of the first place in line and what is kept of the user's; "d", the place's
--- number and what became of it; or ""
+-- Replies: for each user "w", the number of the queue's first entry and the stored text of the user's; "d", the entry's
+-- number and its result; or ""
 local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
 local replies = {}
 for at, user in ipairs(ARGV) do

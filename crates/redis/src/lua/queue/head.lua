@@ -1,7 +1,7 @@
--- The first places of a line.
+-- Reads the first entries of a queue.
 -- KEYS[1] line, KEYS[2] places
--- ARGV[1] how many
--- Replies: how many wait; then for each place its user, and what is kept of it
+-- ARGV[1] maximum number of entries
+-- Replies: the number of entries in the queue; then for each entry read its user and its stored text
 local users = redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[1]) - 1)
 local reply = {tostring(redis.call('HLEN', KEYS[2]))}
 for _, user in ipairs(users) do

@@ -1,8 +1,8 @@
--- The campaigns in whose lines somebody waits, for the one process that decides them. Where nobody waits, nothing is
+-- Lists the campaigns with queue entries, for the one process that decides them. If all queues are empty, nothing is
 -- written.
 -- KEYS[1] waiting, KEYS[2] decider
 -- ARGV[1] the process, ARGV[2] milliseconds for which it decides
--- Replies: "own", or "other" where another process decides; and the campaigns
+-- Replies: "own", or "other" if another process decides; and the campaigns
 local lines = redis.call('HKEYS', KEYS[1])
 local owner = #lines > 0 and redis.call('GET', KEYS[2]) or ARGV[1]
 if #lines > 0 and owner == ARGV[1] then

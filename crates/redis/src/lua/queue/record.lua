@@ -1,10 +1,9 @@
--- Takes places out of a campaign's line and keeps what became of them for a while. A place that is not there any more,
--- or is another one by now, is left as it is.
--- KEYS[1] waiting, KEYS[2] how many wait in all lines, KEYS[3] line, KEYS[4] places, KEYS[5..] where to keep it, for
--- each user
--- ARGV[1] the campaign, ARGV[2] milliseconds,
--- ARGV[3..] in threes: a user; what is kept of the place; its number and what became of it
--- Replies: how many were taken out
+-- Removes entries from a campaign's queue and stores their results for some time. An entry that is gone or was replaced
+-- is skipped.
+-- KEYS[1] waiting, KEYS[2] entries in all queues, KEYS[3] line, KEYS[4] places, KEYS[5..] result key of each user
+-- ARGV[1] the campaign, ARGV[2] milliseconds that results are stored,
+-- ARGV[3..] in threes: a user; the stored text of the entry; its number and its result
+-- Replies: the number of removed entries
 local count = 0
 for at = 3, #ARGV, 3 do
   local user = ARGV[at]

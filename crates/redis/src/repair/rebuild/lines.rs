@@ -1,27 +1,27 @@
-//! Rows and entries as Redis has them: the text of buyers, shares, orders and records.
+//! Rows and entries in Redis' form: text of buyers, shares, orders and records.
 
 use super::*;
 
-/// Who an order belongs to whose number was given to somebody whom nobody knows. It is cancelled, and has no units.
+/// User of an order whose number an unknown user received. The order is cancelled and has no units.
 const NOBODY: &str = "-";
 
-/// What Redis keeps of a part's rows, as fields and values.
+/// Rows of a shard in Redis, as fields and values.
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) users: Vec<String>,
     pub(crate) orders: Vec<String>,
-    /// Payments, and returns of parts of orders.
+    /// Payments and partial returns of orders.
     pub(crate) payments: Vec<String>,
     /// Returns that are not kept.
     pub(super) refused_returns: Vec<String>,
-    /// Keys of orders that find no room in their buyers' rows.
+    /// Keys of orders that do not fit in their buyers' rows.
     pub(crate) keys: Vec<String>,
-    /// Users who have nothing any more.
+    /// Users who no longer have rows.
     pub(super) gone: Vec<String>,
 }
 
 impl Rows {
-    /// Those of a packet that a repair has changed.
+    /// Rows of a packet that a repair has changed.
     pub(crate) fn of_packet(meta: &CampaignMeta, repair: &Repair) -> Self {
         let users = repair.changed.iter().filter_map(|number| {
             let row = repair.rows.grants.get(number)?;
@@ -33,7 +33,7 @@ impl Rows {
         }
     }
 
-    /// The same of a sale, and of all users who have one of them.
+    /// Rows of a sale that a repair has changed, and of all users who have one of them.
     pub(crate) fn of_sale(meta: &CampaignMeta, facts: &PartFacts, repair: &Repair) -> Self {
         let rows = &repair.rows;
         let mut users: BTreeSet<&UserId> = repair.removed.iter().map(|(user, _)| user).collect();
@@ -52,7 +52,7 @@ impl Rows {
                 payments.extend([format!("{number}\t\t{key}"), units.to_string()]);
             }
         }
-        // Numbers that were given to somebody whom nobody knows are not given again.
+        // Numbers that unknown users received are not issued again.
         let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
         for number in numbers.filter(|number| !rows.grants.contains_key(number)) {
             let line = format!("c\t0\t{NOBODY}\t0\t0\t0\t");
@@ -75,12 +75,12 @@ impl Rows {
     }
 }
 
-/// What Redis keeps of buyers, as fields and values.
+/// Rows of buyers in Redis, as fields and values.
 struct Buyers {
     rows: Vec<String>,
-    /// Keys that find no room in their rows.
+    /// Keys that do not fit in their rows.
     further_keys: Vec<String>,
-    /// Users who have no order any more.
+    /// Users who no longer have an order.
     gone: Vec<String>,
 }
 
@@ -183,7 +183,7 @@ fn order_line(meta: &CampaignMeta, number: u32, row: &GrantRow, rows: &PartRows)
     format!("{state}\t{due}\t{user}\t{units}\t{amount_minor}\t{offset}\t{key}")
 }
 
-/// Events as records of the log: runs of grants of one instant, and of other events of one instant.
+/// Events as records of the log. Consecutive grants of one instant form one record; so do consecutive other events.
 pub(crate) fn records(meta: &CampaignMeta, events: &[(Timestamp, Event)]) -> Vec<NewRecord> {
     let mut records: Vec<NewRecord> = Vec::new();
     for (at, event) in events {

@@ -1,17 +1,18 @@
-//! The numbers of a campaign's part, as its hash has them, from what is known of its rows.
+//! Counters of a shard, as its hash has them, computed from its rows.
 
 use super::*;
 
-/// What a campaign's hash says of a part.
+/// Hash of a repaired shard.
 pub(crate) struct Numbers {
     /// Its fields and their values.
     pub(crate) fields: Vec<[String; 2]>,
-    /// When something is due.
+    /// When its next tick is due.
     due: Option<Timestamp>,
 }
 
 impl Numbers {
-    /// Those of a part, from what it was before and what a repair says; `fields` come on top of what follows from that.
+    /// Hash of a shard, from its state before and the result of a repair. `fields` are the base that the result
+    /// overrides.
     pub(crate) fn of(
         meta: &CampaignMeta,
         facts: &PartFacts,
@@ -56,8 +57,8 @@ impl Numbers {
             let money = repair.funded_minor - rows.amount_minor() - repair.refunded_minor;
             all.insert("money", money.to_string());
         }
-        // A part of a spread campaign withholds what is withheld now, and a closed one nothing; otherwise that comes on
-        // top.
+        // A shard of a spread campaign withholds what the repair withholds now, and a closed one nothing. Otherwise the
+        // repair adds to what was withheld before.
         let (is_spread, is_over) = (facts.parts > 1, rows.phase == Phase::Closed);
         if repair.withheld.units > 0 || is_spread || is_over {
             let field = |name: &str| all.get(name).map_or("", String::as_str);
@@ -67,7 +68,7 @@ impl Numbers {
                     let (units, minor) = before.withheld;
                     (units, minor, before.withheld_shares.clone())
                 }
-                // An earlier repair had withheld them, and Redis has lost that.
+                // An earlier repair withheld them, and Redis has lost that.
                 None => {
                     let units = field("withheld").parse().unwrap_or(0);
                     let minor = field("withheld_minor").parse().unwrap_or(0);
@@ -86,7 +87,7 @@ impl Numbers {
             all.insert("withheld_shares", shares);
         }
         let end = (!is_over).then_some(meta.window.ends_at());
-        // Other parts are to follow the terms of this one at once.
+        // Other shards must follow the terms of this one at once.
         let leads = all.get("behind").is_some_and(|behind| behind == "1");
         let due = end
             .into_iter()
@@ -102,7 +103,7 @@ impl Numbers {
         }
     }
 
-    /// When something is due, in milliseconds, or nothing.
+    /// When its next tick is due, in milliseconds, or an empty text.
     pub(crate) fn due_ms(&self) -> String {
         let millis = |due: Timestamp| due.as_millis().to_string();
         self.due.map_or_else(String::new, millis)

@@ -1,11 +1,11 @@
-//! Calls that are sent again, and calls that break off half-way.
+//! Tests of repeated calls, and of calls that fail half-way.
 
 use qiang_core::{id::OrderId, outcome::Outcome};
 use redis::{Cmd, Value};
 
 use super::*;
 
-/// The call of a connection that claims a unit of a sale without a key, as often as it may be sent.
+/// A connection's call that claims a unit of a sale without a key. The call may be repeated.
 fn claim_of(world: &World, sale: &Setup, number: u64, is_again: bool) -> Cmd {
     let partitions = &world.engine.node.partitions;
     let keys = partitions.keys();
@@ -21,7 +21,7 @@ fn claim_of(world: &World, sale: &Setup, number: u64, is_again: bool) -> Cmd {
     command
 }
 
-/// Status, and number of units that are left; none where there is no reply.
+/// Status, and number of units left; `None` if the reply is lost.
 async fn send(world: &World, command: &Cmd) -> (String, Option<u64>) {
     let partitions = &world.engine.node.partitions;
     let reply: Vec<Value> = partitions.query(PARTITION, command).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_call_whose_reply_has_expired_is_not_carried_out_again() {
         send(&world, &claim_of(&world, &sale, 2, false)).await,
         ok(3)
     );
-    // A minute has passed, or a server has taken over whose clock is ahead by more than that.
+    // A minute has passed, or a server with a clock further ahead has taken over.
     let replies = world.call(&["KEYS", "packets:{p00}:call:*"]);
     for key in replies.array().iter().filter_map(RedisReply::text) {
         world.call(&["PEXPIRE", key, "0"]);
@@ -58,7 +58,7 @@ async fn a_call_whose_reply_has_expired_is_not_carried_out_again() {
         send(&world, &claim_of(&world, &sale, 2, true)).await,
         lost()
     );
-    // A packet that was under way for all that time.
+    // A packet that was in flight for all that time.
     assert_eq!(
         send(&world, &claim_of(&world, &sale, 1, false)).await,
         lost()
@@ -71,7 +71,7 @@ async fn a_call_whose_reply_has_expired_is_not_carried_out_again() {
     );
 }
 
-/// The number of a node's last call goes an hour after the node has gone, and not before.
+/// The number of a node's last call is deleted an hour after the node has gone, and not before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_of_calls_go_with_their_nodes() {
     const HOUR_MS: i64 = 3_600_000;
@@ -105,11 +105,11 @@ async fn numbers_of_calls_go_with_their_nodes() {
     );
 }
 
-/// What has begun and broken off is not known: whoever asks again with the same key may find it.
+/// The result of a call that failed half-way is unknown. A retry with the same key may find it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_after_the_first_write_is_not_known() {
     let mut world = World::new(1).await;
-    // A script that breaks off half-way leaves its campaign damaged, so each command has one of its own.
+    // A script that fails half-way leaves its campaign damaged, so each command has its own campaign.
     let mut targets = Vec::new();
     for n in 2..5 {
         let sale = long(sale(5)).hold_ms(3_600_000).setup(n);
@@ -141,7 +141,7 @@ async fn an_error_after_the_first_write_is_not_known() {
         "{cancelled:?}"
     );
     world.call(&["ACL", "SETUSER", "default", "+xadd"]);
-    // Refused before anything is written: it did not happen.
+    // Refused before the first write: nothing has happened.
     world.call(&["CONFIG", "SET", "maxmemory", "1"]);
     assert_eq!(world.names(&[whole.one("cid")]).await, ["overloaded"]);
     world.call(&["CONFIG", "SET", "maxmemory", "0"]);

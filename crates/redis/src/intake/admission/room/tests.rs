@@ -1,4 +1,4 @@
-//! Who goes, who waits and who is turned away, by a clock that is set.
+//! Tests of admission, waiting and refusal, with a controlled clock.
 
 use qiang_core::{
     book::Claim,
@@ -13,7 +13,7 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A room of a sale that admits three users for two units, and when it was made.
+/// A room of a sale that admits three users for two units, and the time of its creation.
 fn room() -> (Room, Instant) {
     let starts = Timestamp::from_millis(0);
     let bits = 1 | (0x7 << 76) | (0x2 << 62);
@@ -36,7 +36,7 @@ fn room() -> (Room, Instant) {
     )
 }
 
-/// Claims of these users enter. Gives those who may go at once, and the tickets of all.
+/// Adds claims of these users. Returns the claims that may proceed at once, and the tickets of all.
 fn enter(
     room: &mut Room,
     users: std::ops::Range<usize>,
@@ -63,7 +63,7 @@ fn enter(
     (room.enter(claims, now), tickets)
 }
 
-/// Redis says, as fast as it can, that there is no block, and how many units are left.
+/// Redis replies at once that there is no block, and how many units are left.
 fn no_block(room: &mut Room, left: u64, asked_at: Instant) {
     let block = Block {
         users: 0,
@@ -79,7 +79,7 @@ fn waiting(room: &Room) -> usize {
     room.waiting.len()
 }
 
-/// Other nodes hold all places, for as long as one likes.
+/// Other nodes hold all permits, without an end.
 #[test]
 fn nobody_is_turned_away_while_fewer_ask_than_are_admitted() {
     let (mut room, t0) = room();
@@ -100,29 +100,30 @@ fn nobody_is_turned_away_while_fewer_ask_than_are_admitted() {
     assert_eq!((on_the_way.len(), waiting(&room)), (150, 0));
 }
 
-/// Those behind as many as are admitted are, in the order in which they came.
+/// Claims after as many users as the sale admits are refused, in order of arrival.
 #[test]
 fn who_waits_behind_all_who_are_admitted_is_turned_away() {
     let (mut room, t0) = room();
     let (on_the_way, _tickets) = enter(&mut room, 0..40, t0);
-    // Half of them click again, and some have gone.
+    // Half of them click again, and some have left.
     let _again = enter(&mut room, 1..20, t0);
     let (_, gone) = enter(&mut room, 40..60, t0);
     drop(gone);
     let now = t0 + TURNED_AWAY_AFTER;
     no_block(&mut room, 26, now);
-    assert_eq!(room.turn_away(now).len(), 0, "39 users wait for 39 places");
+    assert_eq!(room.turn_away(now).len(), 0, "39 users wait for 39 permits");
     no_block(&mut room, 20, now);
     let away = room.turn_away(now);
     let names: Vec<_> = away.iter().map(|away| away.claim.user.as_str()).collect();
     let last: Vec<_> = (31..40).map(|n| format!("user-{n}")).collect();
-    assert_eq!(names, last, "30 places");
+    assert_eq!(names, last, "30 permits");
     assert_eq!(waiting(&room), 30 + 19);
     drop(on_the_way);
     assert_eq!(room.admit(now, usize::MAX).len(), 30 + 19);
 }
 
-/// What Redis has said before units came back, or long ago, turns nobody away; nor does it those who came later.
+/// A reply from before a restock, or an old one, refuses no claim. Nor does a reply refuse claims that arrived after
+/// its request.
 #[test]
 fn an_old_answer_turns_nobody_away() {
     let (mut room, t0) = room();
@@ -135,7 +136,7 @@ fn an_old_answer_turns_nobody_away() {
     let late = overdue + 2 * MS + LEFT_LASTS;
     assert_eq!(room.turn_away(late).len(), 0);
     assert_eq!(room.turn_away(late - MS).len(), 24);
-    // It was asked for before they came, and answered late.
+    // The request preceded the claims, and the answer was late.
     let (mut room, t0) = self::room();
     let (_on_the_way, _tickets) = enter(&mut room, 0..40, t0 + 2 * MS);
     let block = Block {
@@ -149,7 +150,7 @@ fn an_old_answer_turns_nobody_away() {
     assert_eq!(room.turn_away(overdue).len(), 0);
 }
 
-/// Redis says that nothing is left, and the gate knows nothing: those who wait are let in to hear it.
+/// Redis reports that no units are left, and the gate knows nothing: waiting claims proceed to receive the answer.
 #[test]
 fn who_waits_for_a_gate_that_is_late_hears_from_redis() {
     let (mut room, t0) = room();
@@ -165,7 +166,7 @@ fn who_waits_for_a_gate_that_is_late_hears_from_redis() {
     assert_eq!(room.admit(now, usize::MAX).len(), 999 - BATCH_MAX);
 }
 
-/// Where there is plenty, a few go without a block; and a block that comes late is one.
+/// With much stock, some users proceed without a block. A block that arrives late is still used.
 #[test]
 fn where_there_is_plenty_a_few_go_without_a_block() {
     let (mut room, t0) = room();
@@ -189,7 +190,7 @@ fn where_there_is_plenty_a_few_go_without_a_block() {
     assert_eq!(room.admit(late, usize::MAX).len(), 500);
 }
 
-/// Redis names the ratio with each block: the one with which the room was made counts until then.
+/// Redis reports the ratio with each block. Until then, the ratio of the room's creation counts.
 #[test]
 fn ratio_of_last_lease_counts() {
     let (mut room, t0) = room();
@@ -203,12 +204,12 @@ fn ratio_of_last_lease_counts() {
         room.leased(t0, Block::parse(&text), t0);
         assert_eq!(room.admitted(left), admitted, "{percent}");
     }
-    // No answer changes nothing.
+    // A missing answer changes nothing.
     room.leased(t0, None, t0);
     assert_eq!(room.admitted(left), usize::MAX);
 }
 
-/// Nobody is in it, nobody is asked, and nothing is known.
+/// The room is empty, no request is in flight, and no report is recent.
 #[test]
 fn a_room_that_nobody_asks_for_is_over() {
     let (mut room, t0) = room();
