@@ -5,9 +5,8 @@
 //! PostgreSQL or MySQL/MariaDB is first copied, row by row, into such a file.
 //!
 //! Architecture invariant: the audit shares no logic with the engine. Its proofs are written in SQL, one file per
-//! check.
-//! Only the splits are recomputed with `qiang_core::split`, because that is the promise of commit and reveal. The file
-//! is only read, in one transaction.
+//! check. Only the splits are recomputed with `qiang_core::split`, because that is the promise of commit and reveal.
+//! The file is only read, in one transaction.
 
 mod archives;
 mod copy;
@@ -66,8 +65,8 @@ macro_rules! sql_checks {
     };
 }
 
-/// Checks in SQL. Each file has two statements with an empty line between them: the number of examined rows, and the
-/// offending rows as one line of text each.
+/// Checks in SQL. Each file has two statements with an empty line between them. The first counts the examined rows, and
+/// the second returns the offending rows as text.
 const SQL_CHECKS: [(Needs, &str, &str); 67] = sql_checks![
     // the log alone
     Archives "archives_follow",
@@ -376,8 +375,8 @@ fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check
     Ok(check)
 }
 
-/// Whether the rows cause the error (sums that overflow 64 bits, a value of another type than its column, a damaged
-/// file), and not the machine that reads them.
+/// Whether the rows cause the error, and not the machine that reads them. Examples are sums that overflow 64 bits,
+/// values of a wrong type, and damaged files.
 fn is_of_rows(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, PermissionDenied,

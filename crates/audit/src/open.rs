@@ -6,9 +6,8 @@
 //! | no `-wal`, or an empty one | everything is in the file | as immutable: no lock, no new file |
 //!
 //! An ordinary read of a file in WAL mode creates a `-wal` and a `-shm`, which a read-only connection leaves. The
-//! second
-//! row avoids that. A server that starts during an immutable read may change the file under the reader. The audit
-//! detects this afterwards.
+//! second row avoids that. A server that starts during an immutable read may change the file under the reader. The
+//! audit detects this afterwards.
 
 use std::{
     fs::{File, Metadata},

@@ -7,9 +7,9 @@
 //! settled. The ledger's rows then describe a history in which the quarantined entries have not happened yet, and such
 //! a history conserves units and money.
 //!
-//! A grant in quarantine may be *discarded*: the engine restocks its units, and the grant and all steps of its order
-//! stop blocking at the same time. Their effects on units add up to zero. So entries that waited for them are settled
-//! as if they had never happened. The discarded entries are kept, and their number is never settled.
+//! A grant in quarantine may be *discarded*: the engine restocks its units. The grant and all steps of its order stop
+//! blocking at the same time. Their effects on units add up to zero. So entries that waited for them are settled as if
+//! they had never happened. The discarded entries are kept, and their number is never settled.
 
 use std::collections::BTreeMap;
 

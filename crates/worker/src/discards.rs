@@ -1,8 +1,8 @@
 //! Discards grants that the ledger refused, and restocks their units.
 //!
 //! An operator requests each discard, and the ledger records the request first. The engine then restocks the units as
-//! for any order: it cancels a held order, returns a paid one, and leaves an order alone that was already undone. That
-//! step is an entry of the log, and enters quarantine after the grant. Then the ledger marks both as discarded in one
+//! for any order: it cancels a held order, and returns a paid one. An order that was already undone stays. That step is
+//! an entry of the log, and enters quarantine after the grant. Then the ledger marks both as discarded in one
 //! transaction, and the entries that waited for them are settled. Each step may be repeated, and the next run resumes
 //! an interrupted discard.
 

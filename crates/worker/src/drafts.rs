@@ -109,7 +109,7 @@ impl DraftOpener {
     }
 
     /// Opens every draft that can be opened, and returns the number of drafts in the ledger. Each opened draft is read
-    /// back: all its parts must be there, and their counts must add up to the amount that the ledger has funded.
+    /// back: all its parts must be there, and their counts must add up to the funded amount.
     ///
     /// # Errors
     /// If the ledger does not answer, or the first campaign that the engine has not opened; the others are open. A

@@ -1,7 +1,7 @@
 //! Submits queue entries to the engine in the order of entry, and records each outcome.
 //!
-//! A crash between the two is harmless: the engine answers the same claim with the same grant. Two processes may
-//! decide the same queue without harm; the lease only avoids double work. If a campaign has nothing left to grant, the
+//! A crash between the two is harmless: the engine answers the same claim with the same grant. Two processes may decide
+//! the same queue without harm; the lease only avoids double work. If a campaign has nothing left to grant, the
 //! engine's gate or its largest batches answer the whole queue at once.
 
 use std::{
@@ -293,7 +293,7 @@ impl Line {
     /// Submits the first entries to the engine, and collects the outcomes.
     ///
     /// The engine may decide claims of the same flight in any order. So a flight has only entries whose outcomes do not
-    /// depend on the order: entries that the remaining units cover, and entries that want more than all that remains.
+    /// depend on the order. Each entry is either covered by the remaining units, or wants more than all of them.
     async fn fly(
         &self,
         places: Vec<Place>,

@@ -1,5 +1,5 @@
--- The engine's granted and returned units of a campaign, or of a part of one, equal those of the ledger plus those in
--- flight or quarantined. If an order ends, its units are restocked while the campaign is open, and returned afterwards.
+-- For each campaign or part, the engine's granted and returned units equal the ledger's ones plus those in flight or
+-- quarantined. If an order ends, its units are restocked while the campaign is open, and returned afterwards.
 SELECT count(*) FROM temp.engine_parts;
 
 WITH moves AS (

@@ -1,6 +1,6 @@
--- Each payout has one posting to outside: a refund from the buyer's refunds due, a withdrawal from the user's account,
--- a reversal from the user of the deposit. The reversals of a deposit sum to at most the deposit, and exactly to it if
--- one took the remainder. Each such posting has one payout.
+-- Each payout has one posting to outside. A refund comes from the buyer's refunds due, a withdrawal from the user's
+-- account, and a reversal from the deposit's user. The reversals of a deposit sum to at most the deposit, and exactly
+-- to it if one took the remainder. Each such posting has one payout.
 SELECT payouts FROM temp.totals;
 
 SELECT format('%s %s (posting -1/%d) is missing or wrong', t.kind, t.reference, t.posting)

@@ -1,4 +1,4 @@
--- The recorded refund of a packet, or of each part of one, has one posting from its escrow to its sender that follows
+-- The recorded refund of a packet, or of each part, has one posting from its escrow to its sender. The posting follows
 -- from that partition's log. Nothing else was refunded.
 SELECT packets FROM temp.totals;
 

@@ -1,5 +1,5 @@
--- supply = granted + remaining + returned: the close returns exactly the units that no user has, of the supply with all
--- its changes in the log.
+-- supply = granted + remaining + returned: the close returns exactly the units that no user has. The supply includes
+-- all its changes in the log.
 SELECT campaigns FROM temp.totals;
 
 SELECT format('campaign #%d: of %d units users had %d at the close, and %d were returned',

@@ -1,11 +1,11 @@
-//! What an audit came to.
+//! Outcome of an audit.
 
 use std::collections::BTreeSet;
 
 use qiang_audit::Report;
 use serde_json::Value;
 
-/// The checks that are broken, and the whole report as JSON.
+/// Broken checks, and the whole report as JSON.
 pub(crate) fn broken(report: &Report) -> (BTreeSet<String>, Value) {
     let json = serde_json::to_value(report).unwrap();
     let checks = json["checks"].as_array().unwrap();
@@ -18,7 +18,7 @@ pub(crate) fn broken(report: &Report) -> (BTreeSet<String>, Value) {
     (broken, json)
 }
 
-/// Why there is no report: one line without any password.
+/// Error of an audit: one line without any password.
 pub(crate) fn refusal(audited: anyhow::Result<Report>) -> String {
     let text = match audited {
         Ok(report) => panic!("{report}"),

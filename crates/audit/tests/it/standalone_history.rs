@@ -1,4 +1,4 @@
-//! A ledger alone with a full life behind it: logs of books, settled into whatever ledger there is.
+//! A ledger alone with a complete history: logs of books, settled into any ledger.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world in which nothing has happened, with the ledger that is opened in its runtime.
+    /// Creates a world without events. `open` opens the ledger in its runtime.
     pub(crate) fn new(open: impl AsyncFnOnce(Arc<ManualClock>) -> Arc<dyn Ledger>) -> Self {
         let clock = ManualClock::new(OPENS);
         let partitions = |numbers: &[u16]| numbers.iter().copied().map(PartitionId).collect();
@@ -116,7 +116,7 @@ impl World {
         self.play(book, Command::Act { campaign, action });
     }
 
-    /// Settles all logs, but for so many entries at the end of one of the three.
+    /// Settles all logs, except for some entries at the end of one of the three.
     pub(crate) fn settle(&self, but: usize) {
         for (n, book) in self.books.iter().enumerate() {
             for (part, (partition, log)) in book.partitions().iter().zip(book.logs()).enumerate() {
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-/// Campaigns 1 to 4 in one piece, 11 to 15 in three parts, 21 a draft; and of each something of everything.
+/// Campaigns 1 to 4 in one part, 11 to 15 in three parts, and the draft 21, with every kind of step.
 pub(crate) fn history(mut world: World) -> World {
     let always = |builder: Builder| builder.window(OPENS, 100 * OPEN_MS);
     let lazy = always(red_packet(500, 10, SplitRule::Lazy { min: 10 }));
@@ -153,12 +153,12 @@ pub(crate) fn history(mut world: World) -> World {
         world.pay(book, order, "p-free");
     }
     world.enter(21, &red_packet(30, 3, SplitRule::Equal));
-    // A unit that one part has sold and taken back, which its ledger does not know, and another has sold again.
+    // One part has sold and restocked a unit, which the ledger has not settled, and another part has sold it again.
     let resold = world.open(1, 15, &sale(1).window(OPENS, 100 * OPEN_MS));
     let of_part = |world: &World, part: usize| {
         let names = (0..).map(|n| format!("u{n}"));
         let mut own = names.filter(|name| world.books[1].part_of(&user(name)) == part);
-        own.next().expect("names do not end")
+        own.next().expect("there are infinitely many names")
     };
     let (first, second) = (of_part(&world, 0), of_part(&world, 1));
     world.granted(1, resold, &first);
@@ -171,7 +171,7 @@ pub(crate) fn history(mut world: World) -> World {
     world
 }
 
-/// A refund of what is owed for an order, a withdrawal and a reversal.
+/// A refund due of an order is paid, and a withdrawal and a reversal are made.
 fn pay_out(world: &World, order: OrderId) {
     let money = |minor| Money::new(minor, currency());
     let reference = PaymentRef::new("r-1").unwrap();
@@ -202,7 +202,7 @@ fn pay_out(world: &World, order: OrderId) {
     });
 }
 
-/// A repair has withheld two units of campaign 4, and two numbers behind the last one.
+/// A repair has withheld two units of campaign 4, and the two numbers after the last one.
 fn withhold(world: &World) {
     let partition = world.books[0].partitions()[0];
     let epoch = "0123456789abcdef".to_owned();
@@ -241,7 +241,7 @@ fn withhold(world: &World) {
     });
 }
 
-/// A sale with orders in every state, closed while some are held. Returns one that was paid twice.
+/// A sale with orders in every state, closed with some held orders. Returns an order that was paid twice.
 fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
     let policy = PaymentPolicy::AcceptWithTolerance(2);
     let target = world.open(book, n, &sale(12).limit(2).price(7).payment_policy(policy));

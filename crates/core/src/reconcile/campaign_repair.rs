@@ -148,8 +148,8 @@ impl ComparedCampaign {
         Ok(())
     }
 
-    /// The ledger's row with the engine's facts wherever the two differ. Entries in flight are left out: they
-    /// settle on top of it.
+    /// The ledger's row with the engine's facts wherever the two differ. Entries in flight are left out: they settle on
+    /// top of it.
     ///
     /// # Errors
     /// The first difference that is not repaired.
@@ -329,9 +329,8 @@ impl ComparedCampaign {
     }
 
     /// The current row, in which the ledger's original facts replace all facts that commands did not bring to the
-    /// engine.
-    /// `restated` is the row that the repair wrote before. Facts that changed since stay. `None` if nothing is left to
-    /// change.
+    /// engine. `restated` is the row that the repair wrote before. Facts that changed since stay. `None` if nothing is
+    /// left to change.
     ///
     /// Terms stay as the repair wrote them. Another change of the terms may be in flight. Its settlement records the
     /// row's terms as the terms before it, and orders are audited by those.

@@ -1,6 +1,5 @@
 //! Reconciliation and repair: compares what an engine and a ledger have of one campaign, and merges both into one
-//! state.
-//! Pure functions: rows in, differences and a plan out.
+//! state. Pure functions: rows in, differences and a plan out.
 //!
 //! An engine that has lost the end of its log is a prefix of the history. So is a ledger, which may be before or after
 //! the engine. Entries after both ends are known only from the answers that nodes keep. [`compare()`] lists the

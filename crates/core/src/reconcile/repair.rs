@@ -157,8 +157,7 @@ impl Survey<'_> {
     }
 
     /// Units and minor units of a part that the ledger has closed: the users' ones, and the owner's returned ones.
-    /// These
-    /// totals are final, even if the engine has others.
+    /// These totals are final, even if the engine has others.
     pub(super) fn closed_with(&self) -> Option<(u64, i64)> {
         let closed = self.closed?;
         let claimed = match self.facts.kind {

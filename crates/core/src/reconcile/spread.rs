@@ -163,8 +163,7 @@ impl Survey<'_> {
 
 /// Removes as many free shares as a closed part has returned. No record says which shares these were, except that no
 /// other part withholds them. The cheapest shares are kept, so users get at most the money that is left. The rest goes
-/// back
-/// to the owner when the last part has closed.
+/// back to the owner when the last part has closed.
 fn keep_cheapest(free: &mut BTreeMap<u32, i64>, count: usize, withheld: &BTreeSet<u32>) {
     let Some(over) = free.len().checked_sub(count) else {
         return;
@@ -198,8 +197,8 @@ fn move_to_withhold(parts: &[Survey<'_>], named: &[usize], own: &mut [Vec<(u32, 
 }
 
 /// Divides units among parts: each gets the units that it remembers, and at least its granted and withheld ones.
-/// Surplus units are divided equally. Missing units are taken from the parts' grantable units first, then
-/// from withheld ones.
+/// Surplus units are divided equally. Missing units are taken from the parts' grantable units first, then from withheld
+/// ones.
 fn divide(units: u64, parts: &[Claim]) -> Vec<u64> {
     let least = |part: &Claim| part.granted.saturating_add(part.withheld);
     let wanted = |part: &Claim| {

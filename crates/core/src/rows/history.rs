@@ -14,8 +14,7 @@ use crate::{
 };
 
 /// Columns: id, title and currency of the campaign; number, quantity, amount, state, granted_at and returned_in_parts
-/// of
-/// the order.
+/// of the order.
 pub type UserOrderColumns = (String, String, String, i64, i64, i64, String, i64, i64);
 /// Columns: source, seq, kind, amount and at of a posting; campaign id; number; reference.
 pub type PostingColumns = (

@@ -14,8 +14,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// Columns: `ref` and currency of a campaign; user, amount and state of its order, null if the ledger lacks the order;
-/// quantity and partially returned units, or null.
+/// Columns: `ref` and currency of a campaign; user, amount and state of its order; quantity and partially returned
+/// units. Those of an order that the ledger lacks are null.
 pub type OwedColumns = (
     i64,
     String,
@@ -38,12 +38,10 @@ pub type PaidOutColumns = (i64, i64, String, String, Option<String>, Option<i64>
 ///
 /// `moved` has the order's payments and its paid refunds. For the payment that paid the order, a refund is due once the
 /// order is returned. For a partial return, the returned units' part of it is due. If the ledger lacks the order, it
-/// may
-/// be among `discarded`, the discarded entries of its campaign.
-/// ledger `discarded` has the discarded entries of its campaign: it may be among them.
+/// may be among `discarded`, the discarded entries of its campaign.
 ///
+/// # Errors
 /// If a column has an invalid value.
-/// When a column holds what was never written.
 pub fn owed_of(
     order: OrderId,
     columns: OwedColumns,

@@ -126,8 +126,8 @@ impl SettledReturn {
 }
 
 impl SettledPart {
-    /// Reads a part from its campaign's record, the number of parts, and the columns phase, returned and refunded of
-    /// the part's row, if there is one.
+    /// Reads a part from its campaign's record, the number of parts, and the part's row, if there is one. The row has
+    /// the columns phase, returned and refunded.
     ///
     /// # Errors
     /// If a column has an invalid value.

@@ -92,7 +92,8 @@ impl WebhookRecord {
 }
 
 /// Columns of a [`WebhookEvent`]: place, partition and seq of its entry, kind, at, campaign id, kind, owner and
-/// currency, number, user, quantity, amount, payment, and the currency of the amount, null for the campaign's currency.
+/// currency, number, user, quantity, amount, payment, currency. The last one is that of the amount, and null for the
+/// campaign's currency.
 pub type WebhookEventColumns = (
     i64,
     i64,

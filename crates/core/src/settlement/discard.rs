@@ -17,14 +17,11 @@ pub const NOT_AN_ORDER: &str = "only the grant of a sale that the ledger has can
 
 impl<'a> Plan<'a> {
     /// Plans the discard of an order's grant, together with all later `steps` of the order. `steps` begins with the
-    /// grant,
-    /// and is sorted by position. None of the steps has changed a row. `closed` is the position of the campaign's
-    /// close,
-    /// if that is in quarantine as well.
+    /// grant, and is sorted by position. None of the steps has changed a row. `closed` is the position of the
+    /// campaign's close, if that is in quarantine as well.
     ///
     /// The effects of the steps on units add up to zero, unless units were restocked after the close: then the owner
-    /// has
-    /// them. Refunds of received payments become due. Returns `None` while the order still has units.
+    /// has them. Refunds of received payments become due. Returns `None` while the order still has units.
     ///
     /// # Errors
     /// If the first step is not the grant of an order, or its campaign is not known.

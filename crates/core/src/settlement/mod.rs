@@ -3,8 +3,7 @@
 //! A ledger settles a run of entries in these steps:
 //! 1. It locks the partition's position, and keeps the entries after it ([`fresh`]).
 //! 2. It reads what it knows of their campaigns. If the partition has quarantined entries, [`sort`] removes entries
-//!    that
-//!    must wait for them.
+//!    that must wait for them.
 //! 3. It reads the orders that the other entries change ([`wanted_orders`]), and builds a [`Plan`].
 //! 4. It writes the plan, in the order of its fields, and moves the position, in the same transaction.
 //!

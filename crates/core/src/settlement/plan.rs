@@ -65,7 +65,7 @@ pub struct Plan<'a> {
 }
 
 /// Close of a red packet, or of a part of one. Once all parts are closed and all units are accounted for, the whole
-/// remaining escrow is refunded, even if an earlier fault left some of it.
+/// remaining escrow is refunded. That includes a residue of an earlier fault.
 #[derive(Debug, Clone, Copy)]
 pub struct Close<'a> {
     /// The packet.

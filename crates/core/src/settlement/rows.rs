@@ -278,9 +278,8 @@ impl TermsRow {
     }
 }
 
-/// Columns of a [`KnownCampaign`]: ref, id, kind, owner, currency, whether the limit is and always was one unit per
-/// user (1, else 0), hold_ms, parts, phase, phase of the partition's own part, and whether a webhook may want its
-/// events (1, else 0).
+/// Columns of a [`KnownCampaign`]: ref, id, kind, owner, currency, one_per_user (0 or 1), hold_ms, parts, phase, phase
+/// of the partition's own part, and watched (0 or 1).
 pub type KnownCampaignColumns = (
     i64,
     String,
@@ -351,8 +350,8 @@ impl KnownCampaign {
     }
 }
 
-/// Columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, units of partial returns, and the
-/// amount that paid it, null if it is not paid.
+/// Columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, units of partial returns, and the paid
+/// amount, or null.
 pub type KnownOrderColumns = (i64, i64, String, i64, i64, String, i64, Option<i64>);
 
 /// Data of an order that settlement needs.

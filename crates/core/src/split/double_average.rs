@@ -1,14 +1,11 @@
 //! The rules `double_average` and `lazy`.
 //!
 //! This is the well-known rule that splits a red packet while it is claimed. A share is uniform between the smallest
-//! share
-//! and twice the mean of the remaining money, less the smallest share. The implementation uses the *spare* money: what
-//! remains if all further shares are the smallest ones. With `n` shares to come, a share's extra is uniform in `0..=b`,
-//! where `b = 2 × spare / n`. A fractional `b` is rounded up with the probability of its fraction, and down otherwise.
-//! So
-//! the expectation of the extra is exactly `spare / n`, and every claim expects the same amount, early or late. Only
-//! the
-//! variance grows towards the end. The last share takes the remainder.
+//! share and twice the mean of the remaining money, less the smallest share. The implementation uses the *spare* money:
+//! the rest if all further shares are the smallest ones. With `n` shares to come, a share's extra is uniform in
+//! `0..=b`, where `b = 2 × spare / n`. A fractional `b` is rounded up with the probability of its fraction, and down
+//! otherwise. So the expectation of the extra is exactly `spare / n`, and every claim expects the same amount, early or
+//! late. Only the variance grows towards the end. The last share takes the remainder.
 //!
 //! `double_average` draws all shares from one stream and shuffles them, which evens out the variance too. `lazy` gives
 //! each grant its own stream, so an amount can be drawn without the draws of earlier grants.

@@ -1,8 +1,7 @@
 //! Splits the money of a red packet into shares.
 //!
 //! A [`Split`] is a total in minor units, a count of shares and a [`SplitRule`]. With a [`Seed`] it gives its shares.
-//! They
-//! are the same on every machine, and in every release with the same [`SPLIT_VERSION`]. The service publishes the
+//! They are the same on every machine, and in every release with the same [`SPLIT_VERSION`]. The service publishes the
 //! [`Commitment`] of [`commit`] before the red packet opens, and the seed after it is closed. So users can verify that
 //! the amounts were fixed beforehand, and recompute them.
 //!
@@ -13,8 +12,7 @@
 //! # Version 1
 //! Random numbers are the ChaCha20 key stream under the seed, read as little-endian 64-bit words. It is Bernstein's
 //! variant, with a 64-bit block counter from zero and a 64-bit nonce. Rules that draw all shares at once use nonce 0.
-//! The
-//! lazy rule uses the number of the grant, from 1, as nonce. A draw below `n` is Lemire's method with rejection. A
+//! The lazy rule uses the number of the grant, from 1, as nonce. A draw below `n` is Lemire's method with rejection. A
 //! shuffle is Fisher and Yates', from the last place down. Each rule's steps are described in its file. Any change to
 //! this is a new version.
 

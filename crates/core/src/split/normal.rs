@@ -1,28 +1,25 @@
 //! The rule `normal`.
 //!
 //! The idea: a coin chooses the side of the mean, weighted by the distance to the *other* bound, so that small and
-//! large
-//! shares balance. Then a distance from the mean is drawn that is mostly short. The distance is the side's width times
-//! `|u₁ + u₂ + u₃ + u₄ − 2| / 2`, the folded sum of four uniform numbers. Its distribution is close to a folded normal
-//! one, but ends at the bound: with the mean in the middle, the bounds are √12 ≈ 3.5 standard deviations away. If the
-//! mean is off the middle, that alone would put nearly all shares on the side of the near bound, with a cliff at the
+//! large shares balance. Then a distance from the mean is drawn that is mostly short. The distance is the side's width
+//! times `|u₁ + u₂ + u₃ + u₄ − 2| / 2`, the folded sum of four uniform numbers. Its distribution is close to a folded
+//! normal one, but ends at the bound. With the mean in the middle, the bounds are √12 ≈ 3.5 standard deviations away.
+//! With the mean off the middle, that alone would put nearly all shares on the near bound's side, with a cliff at the
 //! mean. So three shares in four use only the width of the near bound, on either side with the same probability. One in
 //! four uses the widths of both bounds: a bell around the mean with a tail to the far bound. In each case the
 //! expectation is the mean, wherever it is between the bounds.
 //!
 //! The steps, with all roundings decided by chance so that expectations are exact:
-//! 1. Bounds that the total does not allow are tightened. No share exceeds the money that is left if all others are
-//!    smallest, and none is below the money that is left if all others are largest.
+//! 1. Bounds that the total does not allow are tightened. No share exceeds the rest if all others are smallest, and
+//!    none is below the rest if all others are largest.
 //! 2. A share's centre is the floor of the mean, or one more with the probability of the mean's fraction.
 //! 3. With probability 3/4 both sides are as wide as the narrower one. Otherwise each reaches to its bound. The share
-//!    is
-//!    on the low side with probability `high width / (low width + high width)`.
+//!    is on the low side with probability `high width / (low width + high width)`.
 //! 4. The share's distance from the centre is drawn and rounded as above.
 //! 5. The sum now misses the total by chance alone, by about the square root of the count. Missing money is apportioned
 //!    to the shares by their distance to the largest share. If there is too much, the money above the smallest shares
-//!    is
-//!    apportioned by each share's distance to the smallest share. This takes one exact pass, and no share leaves its
-//!    bounds.
+//!    is apportioned by each share's distance to the smallest share. This takes one exact pass, and no share leaves
+//!    its bounds.
 //! 6. The shares are shuffled, which removes the trace of the apportionment's rounding.
 
 use super::rng::Stream;

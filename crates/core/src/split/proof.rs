@@ -16,18 +16,15 @@
 //! | 32 | the seed |
 //!
 //! Every field has a fixed length, so no two splits have the same bytes. The 256 random bits of the seed hide it, so
-//! the
-//! parameters may be public. The id binds the packet. Without it, a service that opens two packets with the same
+//! the parameters may be public. The id binds the packet. Without it, a service that opens two packets with the same
 //! parameters could show either commitment for either packet.
 //!
 //! # Choice of the seed
 //! The service chooses the seed, unless the sender contributes to it. A [`Promise`] is the SHA-256 of
 //! `qiang/split/promise` and a zero byte, the packet's id and a [`Secret`] of the service. A sender that has the
-//! promise
-//! sends its own [`Entropy`]. The seed is then the SHA-256 of `qiang/split/seed` and a zero byte, the secret and the
-//! entropy. The service is bound to the secret before it learns the entropy, and the sender does not know the secret.
-//! So
-//! neither chooses the seed.
+//! promise sends its own [`Entropy`]. The seed is then the SHA-256 of `qiang/split/seed` and a zero byte, the secret
+//! and the entropy. The service is bound to the secret before it learns the entropy, and the sender does not know the
+//! secret. So neither chooses the seed.
 
 use std::fmt;
 

@@ -101,8 +101,8 @@ mod tests {
         }
     }
 
-    /// With a bound of 3/4 of the range, a draw without rejection would give some values twice as often as others:
-    /// values with remainder 0 modulo 3 would occur in half of all draws.
+    /// With a bound of 3/4 of the range, a draw without rejection would give some values twice as often as others.
+    /// Values with remainder 0 modulo 3 would occur in half of all draws.
     #[test]
     fn a_large_bound_is_not_biased() {
         let mut stream = stream(2);

@@ -39,9 +39,8 @@ macro_rules! hex_bytes {
 pub(super) use hex_bytes;
 
 /// 32 random bytes that determine the shares of a split. It is secret until the red packet is closed: `Debug` hides it,
-/// and
-/// `Display` shows it (64 lowercase hexadecimal digits). Use the operating system's random numbers, and a new seed for
-/// each red packet.
+/// and `Display` shows it (64 lowercase hexadecimal digits). Use the operating system's random numbers, and a new seed
+/// for each red packet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
 

@@ -26,8 +26,7 @@ impl Month {
     /// The month of an instant.
     ///
     /// Converts days to dates by Howard Hinnant's "chrono-Compatible Low-Level Date Algorithms". Its years begin in
-    /// March, so
-    /// the leap day is the last day of a year.
+    /// March, so the leap day is the last day of a year.
     #[must_use]
     pub const fn of(at: Timestamp) -> Self {
         let days = at.as_millis().div_euclid(DAY_MS) + EPOCH_DAYS;

@@ -1,5 +1,5 @@
-//! The values of version 1. Published commitments rest on them: when one of these tests fails, the algorithm has
-//! changed and needs a new version; the expected values here are never edited.
+//! Golden values of version 1. Published commitments depend on them. If one of these tests fails, the algorithm has
+//! changed and needs a new version. The expected values are never edited.
 
 use qiang_core::{
     id::CampaignId,
@@ -64,7 +64,7 @@ fn normal() {
     );
 }
 
-/// Bounds that the total does not let anybody reach.
+/// Bounds that no share can reach with this total.
 #[test]
 fn normal_tightened() {
     check(
@@ -161,7 +161,7 @@ fn lazy() {
     );
 }
 
-/// A commitment binds the packet; its seed may be made by service and sender.
+/// A commitment binds the packet. Its seed may come from service and sender.
 #[test]
 fn what_a_packet_commits_to() {
     let id = |text: &str| text.parse::<CampaignId>().unwrap();
@@ -193,7 +193,7 @@ fn what_a_packet_commits_to() {
         "864e69af4743001275501a7ee0abdcfe6d59b678052f6186f35965484b2034ab"
     );
 
-    // Whatever is another, the hash is.
+    // Any changed input changes the hash.
     let other = id("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f81");
     let lazy = Split::new(10_000, 10, SplitRule::Lazy { min: 500 }).unwrap();
     let double = Split::new(10_000, 10, SplitRule::DoubleAverage { min: 500 }).unwrap();

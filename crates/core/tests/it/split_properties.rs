@@ -1,4 +1,4 @@
-//! What every split must hold, on random and on extreme inputs.
+//! Properties of every split, for random and extreme inputs.
 
 use proptest::prelude::*;
 use qiang_core::split::{
@@ -10,7 +10,7 @@ fn amount() -> impl Strategy<Value = i64> {
     (0_u32..63).prop_flat_map(|bits| (1_i64 << bits)..=(i64::MAX >> (62 - bits)))
 }
 
-/// Any possible split of up to 300 shares: a total is picked first and bounds around its mean, or at it.
+/// Any possible split of up to 300 shares: first a total, then bounds around its mean, or at it.
 fn split() -> impl Strategy<Value = Split> {
     let count = prop_oneof![1_u32..=4, 1_u32..=300];
     (amount(), count, amount(), amount(), 0..4_u8).prop_map(|(total, count, low, high, rule)| {
@@ -33,7 +33,7 @@ fn seed() -> impl Strategy<Value = Seed> {
     any::<[u8; 32]>().prop_map(Seed::from_bytes)
 }
 
-/// Exact, inside the bounds, reproducible.
+/// Checks that a split is exact, inside its bounds and reproducible.
 fn check(split: &Split, seed: &Seed) {
     let shares = split.shares(seed);
     assert_eq!(shares.len(), split.count() as usize);
@@ -73,7 +73,7 @@ proptest! {
         prop_assume!(a != b);
         for rule in rules(1, 2_000_000_000) {
             let split = Split::new(10_000_000_001, 10, rule).unwrap();
-            // Equal shares differ in one unit's place only, so two seeds may well agree.
+            // Equal shares differ only in the places of single units, so two seeds may agree.
             prop_assert!(rule == SplitRule::Equal || split.shares(&a) != split.shares(&b));
         }
     }
@@ -104,7 +104,7 @@ proptest! {
     }
 }
 
-/// The commitment of one packet to a split.
+/// Commitment of one packet to a split.
 fn commit_one(seed: &Seed, split: &Split) -> Commitment {
     let id = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".parse().unwrap();
     commit(id, "CNY".parse().unwrap(), seed, split)
@@ -119,7 +119,7 @@ fn rules(min: i64, max: i64) -> [SplitRule; 4] {
     ]
 }
 
-/// Every field of a split is under the commitment, one at a time.
+/// The commitment covers every field of a split.
 #[test]
 fn a_commitment_covers_every_parameter() {
     let seed = Seed::from_bytes([4; 32]);
@@ -142,7 +142,7 @@ fn a_commitment_covers_every_parameter() {
     }
 }
 
-/// Refused is exactly what cannot be, found here by adding up every choice of shares.
+/// Exactly the impossible splits are refused. The test finds them by adding up every choice of shares.
 #[test]
 fn exactly_the_impossible_is_refused() {
     const TOTAL_MAX: i64 = 42;
@@ -279,7 +279,7 @@ fn extremes_hold() {
     assert_eq!(same.shares(&seed), [7; 10]);
 }
 
-/// A quadratic algorithm would take hours for this.
+/// A quadratic algorithm would need hours for this.
 #[test]
 fn a_million_shares() {
     let seed = Seed::from_bytes([6; 32]);
@@ -288,7 +288,7 @@ fn a_million_shares() {
     }
 }
 
-/// Run it with `--release -- --ignored --nocapture` to see how long each rule takes.
+/// Run it with `--release -- --ignored --nocapture` to see the time of each rule.
 #[test]
 #[ignore = "slow without optimisation"]
 fn ten_million_shares() {

@@ -1,5 +1,5 @@
-//! What splits must hold on average. Seeds are fixed, so that each test passes always or never; the bounds are six
-//! standard errors, which an honest algorithm misses for about one seed set in a hundred million.
+//! Statistical properties of splits. Seeds are fixed, so each test passes always or never. The bounds are six standard
+//! errors, which a correct algorithm misses for about one seed set in a hundred million.
 
 use qiang_core::split::{Seed, Split, SplitRule};
 
@@ -35,7 +35,7 @@ fn moments(values: &[f64]) -> Moments {
     }
 }
 
-/// Over many splits, every position has the same mean, which is the total's; and, for a shuffled rule, the same
+/// Over many splits, every position has the mean of the total. For a shuffled rule, every position also has the same
 /// variance.
 fn check_positions(total: i64, count: u32, rule: SplitRule, splits: u32) {
     let split = Split::new(total, count, rule).unwrap();
@@ -72,7 +72,7 @@ fn check_positions(total: i64, count: u32, rule: SplitRule, splits: u32) {
 fn no_position_is_better_in_normal() {
     check_positions(10_000, 20, SplitRule::Normal { min: 100, max: 900 }, 5000);
     check_positions(10_000, 20, SplitRule::Normal { min: 1, max: 5000 }, 5000);
-    // Small shares, where the apportionment's rounding would show.
+    // Small shares, for which the apportionment's rounding would show.
     check_positions(47, 20, SplitRule::Normal { min: 1, max: 5 }, 20_000);
     check_positions(25, 20, SplitRule::Normal { min: 1, max: 5 }, 20_000);
 }
@@ -88,7 +88,7 @@ fn no_position_is_better_in_equal() {
     check_positions(10_007, 20, SplitRule::Equal, 5000);
 }
 
-/// An early and a late claim expect the same, though a late one risks more.
+/// An early and a late claim have the same expectation, but a late one has more variance.
 #[test]
 fn no_claim_expects_more_in_lazy() {
     check_positions(10_000, 20, SplitRule::Lazy { min: 1 }, 5000);
@@ -114,7 +114,7 @@ fn neighbours_are_not_correlated() {
                 pairs += 1.0;
             }
         }
-        // The fixed sum alone makes it -1/(count - 1).
+        // The fixed sum alone gives -1/(count - 1).
         let correlation = products / squares + 1.0 / f64::from(count - 1);
         assert!(
             correlation.abs() < SIGMAS / f64::sqrt(pairs),
@@ -151,7 +151,7 @@ fn normal_is_a_bell_around_the_mean() {
     );
     assert!(counts[0] > 0 && counts[9] > 0, "{counts:?}");
     for (low, high) in counts.iter().zip(counts.iter().rev()) {
-        // Two counts with a standard deviation of at most the square root of each.
+        // Difference of two counts, each with a standard deviation of at most its square root.
         let error = ((low + high) as f64).sqrt();
         assert!(low.abs_diff(*high) as f64 <= SIGMAS * error, "{counts:?}");
     }
@@ -168,14 +168,14 @@ fn normal_is_a_bell_around_the_mean() {
         .iter()
         .filter(|share| share.abs_diff(1000) as f64 <= expected)
         .count();
-    // A normal distribution has 0.683 of itself within one standard deviation, the sum of four uniforms 0.672.
+    // Within one standard deviation a normal distribution has 0.683 of its mass, and the sum of four uniforms 0.672.
     assert!(
         (0.66..0.69).contains(&(near as f64 / f64::from(count))),
         "{near}"
     );
 }
 
-/// With the mean off the middle the most frequent shares are still those around it, and both bounds are in reach.
+/// If the mean is off the middle, the most frequent shares are still around it, and both bounds are reachable.
 #[test]
 fn normal_keeps_its_bounds_and_mean_when_skewed() {
     let (min, max, count) = (1, 1000, 100_000);
@@ -191,7 +191,7 @@ fn normal_keeps_its_bounds_and_mean_when_skewed() {
             .0;
         let mean = 2 * tenth as usize;
         assert!(mode == mean || mode + 1 == mean, "{tenth}: {counts:?}");
-        // No cliff at the mean: its two sides are alike.
+        // Both sides of the mean are similar, so there is no cliff at it.
         let (low, high) = (counts[mean - 1] as f64, counts[mean] as f64);
         assert!(low / high < 2.0 && high / low < 2.0, "{tenth}: {counts:?}");
         let reach = counts.iter().filter(|count| **count > 0).count();
@@ -199,7 +199,7 @@ fn normal_keeps_its_bounds_and_mean_when_skewed() {
     }
 }
 
-/// A largest share beyond what the total allows is as good as the largest that it does allow.
+/// A largest share above the limit of the total has the same effect as that limit.
 #[test]
 fn normal_is_not_squeezed_by_bounds_out_of_reach() {
     let rule = SplitRule::Normal {
@@ -211,7 +211,7 @@ fn normal_is_not_squeezed_by_bounds_out_of_reach() {
         .flat_map(|index| split.shares(&seed(index)))
         .collect();
     let above = |least: i64| shares.iter().filter(|share| **share >= least).count();
-    // One share in forty is drawn from the wide high side, beyond all that the others can be.
+    // One share in forty is drawn from the wide high side, above the reach of the others.
     assert!(
         above(2200) > 100 && above(4000) > 0,
         "{} {}",
@@ -220,7 +220,7 @@ fn normal_is_not_squeezed_by_bounds_out_of_reach() {
     );
 }
 
-/// Between bounds one unit off the mean, a distance counts by the chance of rounding it up.
+/// If the bounds are one unit off the mean, the chance of rounding up determines a distance.
 #[test]
 fn normal_spreads_over_three_amounts() {
     let count = 100_000;
@@ -237,7 +237,7 @@ fn normal_spreads_over_three_amounts() {
     }
 }
 
-/// With few shares: the first draw decides, and it is uniform up to twice the mean.
+/// With few shares, the first draw decides. It is uniform up to twice the mean.
 #[test]
 fn double_average_is_uniform_up_to_twice_the_mean() {
     let split = Split::new(200, 2, SplitRule::DoubleAverage { min: 1 }).unwrap();

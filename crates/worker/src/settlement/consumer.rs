@@ -93,9 +93,9 @@ impl PartitionConsumer {
     }
 
     /// Up to `limit` entries directly after `after`, which must be the ledger's current position. Waits at most
-    /// `wait_max` for the first one. Returns an empty list if nothing arrived, if another worker owns the partition, or
-    /// if the
-    /// entries do not follow the position, which may be outdated. The call may be dropped before it ends.
+    /// `wait_max` for the first one. Returns an empty list if nothing arrived, or if another worker owns the partition.
+    /// The same holds if the entries do not follow the position, which may be outdated. The call may be dropped before
+    /// it ends.
     ///
     /// # Errors
     /// If the transport or the log does not answer, or answers with invalid data. [`LedgerError::LogLost`] if the log

@@ -2,7 +2,7 @@
 //!
 //! Each partition has its own reconciler. A caller that waits for an entry wakes it; otherwise it runs on a timer.
 //! Failures are retried with growing pauses, and a stuck partition delays no other. A log that has lost entries refuses
-//! reads until it is repaired, because its next entries would belong to a history that the ledger does not have.
+//! reads until it is repaired. Its next entries would belong to a history that the ledger does not have.
 
 mod bisect;
 mod consumer;

@@ -1,5 +1,5 @@
-//! Settlement as one node observes it, regardless of the process that settles: the ends of log and ledger, stalled
-//! partitions, and the number of entries in quarantine.
+//! Settlement as one node observes it: the ends of log and ledger, stalled partitions, and the number of quarantined
+//! entries. Any process may settle.
 
 use std::{
     collections::BTreeMap,
@@ -230,8 +230,7 @@ impl Reconciler for Look {
     /// Reads everything once. Partitions that do not answer count as making no progress, and are the error.
     ///
     /// Heads are read first, and do not wait for the ledger: while it does not answer, the lag grows. Positions are
-    /// read
-    /// after the heads, so entries that were appended between both reads do not count as unsettled.
+    /// read after the heads, so entries that were appended between both reads do not count as unsettled.
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
         let mut failed = Vec::new();
         let heads = self.heads(&mut failed).await;

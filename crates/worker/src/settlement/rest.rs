@@ -26,9 +26,9 @@ pub struct Unsettled {
     pub reason: String,
 }
 
-/// Settles each partition directly from its log, up to its current end and at least up to `known`, the last entry that
-/// this process has answered or read. Waits at most `wait_max`, and returns the partitions that are not complete.
-/// Other processes may settle the same entries concurrently.
+/// Settles each partition directly from its log, up to its current end and at least up to `known`. That is the last
+/// entry that this process has answered or read. Waits at most `wait_max`, and returns the partitions that are not
+/// complete. Other processes may settle the same entries concurrently.
 pub async fn settle_rest(
     log: &Arc<dyn EventLog>,
     ledger: &Arc<dyn Ledger>,

@@ -1,4 +1,4 @@
-//! Archiving the months of a log that does as it is told.
+//! Archiving the months of a scripted log.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// A log with months, and what it was asked for.
+/// A log with months, and the months that it was requested to archive.
 struct FakeLog {
     months: Mutex<Result<Vec<Month>, LedgerError>>,
     asked: Mutex<Vec<Month>>,
@@ -25,7 +25,7 @@ struct FakeLog {
 #[async_trait]
 impl ArchiveLog for FakeLog {
     async fn archivable(&self, _: Month) -> Result<Vec<LogStretch>, LedgerError> {
-        unreachable!("nobody asks")
+        unreachable!("the archiver does not call this")
     }
 
     async fn archive_next(&self, before: Month) -> Result<Option<LogArchive>, LedgerError> {
@@ -66,14 +66,14 @@ async fn months_are_archived_when_they_have_been_over_for_long_enough() {
     let Schedule { interval, .. } = LogArchiver::SCHEDULE;
     sleep(interval / 2).await;
     assert_eq!(left(), Ok(3));
-    // Nine days of February, and then ten.
+    // First nine days into March, then ten.
     clock.set(january.next().begins().plus_millis(10 * DAY_MS - 1));
     sleep(interval).await;
     assert_eq!(left(), Ok(3));
     clock.advance(1);
     sleep(interval).await;
     assert_eq!(left(), Ok(2));
-    // Years later all of them, one after the other.
+    // Years later all months, one after the other.
     clock.advance(900 * DAY_MS);
     sleep(interval).await;
     assert_eq!((left(), host.stuck()), (Ok(0), None));

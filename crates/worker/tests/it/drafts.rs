@@ -1,4 +1,4 @@
-//! Opening drafts, with a ledger and an engine that do as they are told.
+//! Opening drafts, with a scripted ledger and a scripted engine.
 
 use std::{
     ops::RangeInclusive,
@@ -27,7 +27,7 @@ async fn drafts_are_opened_and_one_that_fails_holds_up_no_other() {
     assert!(failed.contains(&id(2).to_string()), "{failed}");
     assert_eq!(engine.done(), [id(1), id(3)]);
 
-    // What is there is left alone.
+    // Open drafts are left alone.
     engine.refused.lock().unwrap().clear();
     *engine.lost.lock().unwrap() = Some(id(1));
     let failed = opener.open_all().await.unwrap_err().to_string();
@@ -50,8 +50,8 @@ async fn drafts_are_opened_and_one_that_fails_holds_up_no_other() {
     host.stop().await;
 }
 
-/// Settlement lags: everything is open, and is a draft in the ledger. No campaign is read from it, and of a page of
-/// them the engine says each second that it has them.
+/// Settlement lags: every campaign is open, and still a draft in the ledger. The opener reads no campaign from the
+/// ledger. Once per second the engine reports a page of them as open.
 #[tokio::test(start_paused = true)]
 async fn what_is_open_and_not_settled_is_not_read() {
     let (ledger, engine) = (FakeLedger::new(), Arc::new(FakeEngine::default()));
@@ -71,7 +71,7 @@ async fn what_is_open_and_not_settled_is_not_read() {
     host.stop().await;
 }
 
-/// Those that cannot be opened hold up none of the next pages.
+/// Drafts that cannot be opened do not delay the next pages.
 #[tokio::test(start_paused = true)]
 async fn each_run_goes_on_where_the_last_one_stopped() {
     let (ledger, engine) = (FakeLedger::new(), Arc::new(FakeEngine::default()));
@@ -83,19 +83,19 @@ async fn each_run_goes_on_where_the_last_one_stopped() {
     host.start("drafts", DraftOpener::SCHEDULE, opener);
     sleep(interval / 2).await;
     assert_eq!(engine.done(), []);
-    // The next two pages at once.
+    // The next two pages follow at once.
     sleep(interval).await;
     assert_eq!(engine.done(), (257..=600).map(id).collect::<Vec<_>>());
     host.stop().await;
 }
 
-/// A campaign of another version, for example: it makes no node unready, and is read again later.
+/// An unreadable draft, for example of another version, makes no node unready. It is read again later.
 #[tokio::test(start_paused = true)]
 async fn one_that_cannot_be_read_stops_no_other() {
     let (ledger, engine) = (FakeLedger::new(), Arc::new(FakeEngine::default()));
     *ledger.drafts.lock().unwrap() = Ok(drafts(1..=4));
     *ledger.unreadable.lock().unwrap() = vec![id(2), id(4)];
-    // Such as one that reads from the same rows.
+    // The engine may read the same rows.
     *engine.doubtful.lock().unwrap() = vec![id(4)];
     let host = Host::new("upkeep");
     let opener = DraftOpener::new(ledger.clone(), engine.clone());
@@ -112,7 +112,7 @@ async fn one_that_cannot_be_read_stops_no_other() {
     host.stop().await;
 }
 
-/// One that hangs holds up those beside it for a minute at most, and is named.
+/// A draft that hangs delays the others by at most a minute, and is named.
 #[tokio::test(start_paused = true)]
 async fn one_that_hangs_is_given_up() {
     let (ledger, engine) = (FakeLedger::new(), Arc::new(FakeEngine::default()));

@@ -1,4 +1,4 @@
-//! An engine that opens and closes campaigns as it is told, and decides nothing.
+//! A scripted engine that opens and closes campaigns, and decides no claims.
 
 use std::{
     collections::BTreeSet,
@@ -20,23 +20,23 @@ use qiang_core::{
 #[derive(Default)]
 pub(crate) struct FakeEngine {
     done: Mutex<Vec<CampaignId>>,
-    /// What is neither opened nor closed.
+    /// Campaigns that it refuses to open or close.
     pub(crate) refused: Mutex<Vec<CampaignId>>,
-    /// What is opened and not there.
+    /// Campaign that it reports as opened, but does not have.
     pub(crate) lost: Mutex<Option<CampaignId>>,
-    /// What is there.
+    /// Campaigns that it has.
     pub(crate) there: Mutex<BTreeSet<CampaignId>>,
-    /// What it is asked about that it does not know at once.
+    /// Number of tally requests, except for campaigns that it knows as opened.
     pub(crate) tallies: AtomicUsize,
-    /// What it says nothing of.
+    /// Campaigns for which a tally fails.
     pub(crate) doubtful: Mutex<Vec<CampaignId>>,
-    /// What never comes to an end.
+    /// Campaign that it never answers for.
     pub(crate) hangs: Mutex<Option<CampaignId>>,
     unanswered: Mutex<Vec<Answer<Reply>>>,
 }
 
 impl FakeEngine {
-    /// What was opened or closed since this was asked last.
+    /// Campaigns that were opened or closed since the last call.
     pub(crate) fn done(&self) -> Vec<CampaignId> {
         std::mem::take(&mut *self.done.lock().unwrap())
     }
@@ -78,7 +78,7 @@ impl Engine for FakeEngine {
     fn tally(&self, id: CampaignId) -> Ticket<Option<Tally>> {
         self.tallies.fetch_add(1, Ordering::Relaxed);
         if self.doubtful.lock().unwrap().contains(&id) {
-            return Ticket::ready(Err(EngineError::unavailable("it was told to fail")));
+            return Ticket::ready(Err(EngineError::unavailable("a planted failure")));
         }
         let is_lost = *self.lost.lock().unwrap() == Some(id);
         let there = !is_lost && self.there.lock().unwrap().contains(&id);

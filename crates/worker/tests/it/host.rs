@@ -1,4 +1,4 @@
-//! The task host, by tokio's clock, which stands still unless everybody sleeps.
+//! The task host, by tokio's paused clock, which advances only while every task sleeps.
 
 use std::{
     sync::{Arc, Mutex},
@@ -19,12 +19,12 @@ const SCHEDULE: Schedule = Schedule {
     backoff_max: BACKOFF_MAX,
 };
 
-/// Ends every run as it is set to, and remembers when it ran.
+/// Reconciler with a set result that records the times of its runs.
 #[derive(Clone)]
 struct Recorder {
     result: Arc<Mutex<Result<Next, Stuck>>>,
     runs: Arc<Mutex<Vec<Instant>>>,
-    /// How long a run takes.
+    /// Duration of a run.
     takes: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Recorder {
         self.runs.lock().unwrap().len()
     }
 
-    /// The pauses between the runs since the last call.
+    /// Pauses between the runs since the last call.
     fn pauses(&self) -> Vec<Duration> {
         let mut runs = self.runs.lock().unwrap();
         let pauses = runs.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -74,7 +74,7 @@ async fn reconcilers_run_on_a_timer_and_on_a_signal() {
     let waker = host.start("one", SCHEDULE, recorder.clone());
     sleep(Duration::from_secs(40)).await;
     assert_eq!(seconds(&recorder.pauses()), [11, 11, 11]);
-    sleep(Duration::from_secs(6)).await; // a run at 44 s, and past its rest
+    sleep(Duration::from_secs(6)).await; // there was a run at 44 s, and its rest is over
     assert_eq!(recorder.runs(), 1);
     waker.wake();
     sleep(Duration::from_millis(1)).await;
@@ -87,7 +87,7 @@ async fn reconcilers_run_on_a_timer_and_on_a_signal() {
     sleep(REST).await;
     host.wake();
     sleep(Duration::from_millis(1)).await;
-    assert_eq!(recorder.runs(), 4, "all are told");
+    assert_eq!(recorder.runs(), 4, "a signal reaches all");
     host.stop().await;
     sleep(INTERVAL * 10).await;
     assert_eq!(recorder.runs(), 4);
@@ -128,7 +128,7 @@ async fn failures_are_tried_again_after_growing_pauses_and_hold_up_no_other() {
     failing.ends(Err(Stuck("no disk".to_owned())));
     sleep(Duration::from_secs(30)).await;
     let pauses = failing.pauses();
-    assert_eq!(seconds(&pauses)[..2], [2, 4], "it begins anew");
+    assert_eq!(seconds(&pauses)[..2], [2, 4], "the pauses start again");
     host.stop().await;
 }
 
@@ -155,7 +155,11 @@ async fn stopping_waits_for_the_run_and_aborting_does_not() {
     sleep(REST).await;
     drop(host);
     sleep(INTERVAL * 10).await;
-    assert_eq!(recorder.runs(), 1, "dropped, it comes to its end by itself");
+    assert_eq!(
+        recorder.runs(),
+        1,
+        "a dropped host finishes its run and ends"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Closing packets that are claimed, with a ledger and an engine that do as they are told.
+//! Closing claimed red packets, with a scripted ledger and a scripted engine.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ async fn packets_are_closed_and_one_that_fails_holds_up_no_other() {
     assert!(failed.contains(&id(2).to_string()), "{failed}");
     assert_eq!(engine.done(), [id(1), id(3)]);
 
-    // The ledger is told by settlement; until then they are closed again.
+    // The ledger learns of closes from settlement. Until then the packets are closed again.
     engine.refused.lock().unwrap().clear();
     assert!(matches!(closer.close_all().await, Ok(3)));
     assert_eq!(engine.done(), [id(1), id(2), id(3)]);
@@ -39,7 +39,7 @@ async fn packets_are_closed_and_one_that_fails_holds_up_no_other() {
     host.stop().await;
 }
 
-/// As many packets as a run closes cannot be closed, because their partition is halted: the others are, all the same.
+/// A full page of packets cannot be closed, because their partition is halted. The other packets are closed anyway.
 #[tokio::test(start_paused = true)]
 async fn packets_that_cannot_be_closed_do_not_fill_every_run() {
     const HALTED: u64 = 600;

@@ -1,4 +1,4 @@
-//! Partitions are repaired one beside the other, by a clock that stands still.
+//! Concurrent repairs of partitions, by a paused clock.
 
 use std::{
     sync::{Arc, Mutex},
@@ -20,20 +20,20 @@ use tokio::time::{Instant, sleep};
 
 use crate::fakes::{FakeLedger, FakeLog};
 
-/// What happens to a partition that is to be repaired.
+/// Scripted result of a partition's repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Hang,
     Fail,
     Repair,
-    /// It is whole.
+    /// The partition needs no repair.
     Nothing,
 }
 
 struct Parts {
     log: Arc<FakeLog>,
     does: Mutex<Vec<Does>>,
-    /// Which partitions somebody tried to repair, and when.
+    /// Partitions and times of attempted repairs.
     attempts: Mutex<Vec<(PartitionId, Instant)>>,
     repaired: Mutex<Vec<PartitionId>>,
 }
@@ -92,7 +92,7 @@ impl RepairEngine for Parts {
         match self.does(partition) {
             Does::Hang => std::future::pending().await,
             Does::Fail => Err(EngineError::Unavailable {
-                reason: "it was told to fail".to_owned(),
+                reason: "a planted failure".to_owned(),
             }),
             Does::Repair | Does::Nothing => {
                 self.does.lock().unwrap()[usize::from(partition.0)] = Does::Nothing;
@@ -120,7 +120,7 @@ impl RepairEngine for Parts {
     }
 }
 
-/// Starts repairing.
+/// Starts the repairs.
 fn start(does: &[Does], mode: RepairMode) -> (Arc<Parts>, Host) {
     let partitions: Vec<u16> = (0..).take(does.len()).collect();
     let parts = Arc::new(Parts {
@@ -147,7 +147,7 @@ async fn a_repair_that_takes_long_holds_up_no_other() {
         *parts.repaired.lock().unwrap(),
         [PartitionId(1), PartitionId(3)]
     );
-    // What is lost later is repaired as well.
+    // A later loss is repaired as well.
     parts.does.lock().unwrap()[3] = Does::Repair;
     sleep(Duration::from_secs(1)).await;
     assert_eq!(parts.repaired.lock().unwrap()[2..], [PartitionId(3)]);

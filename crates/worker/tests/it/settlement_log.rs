@@ -1,5 +1,5 @@
-//! What settlement logs: once that it is stuck, and once that it is not any more. In a process of its own, since
-//! others would reach the same lines while this one begins to listen.
+//! Log lines of settlement: one when it becomes stuck, and one when it recovers. This test has its own process, because
+//! other tests would reach the same lines while its subscriber is installed.
 
 use std::{
     sync::{
@@ -41,7 +41,7 @@ async fn a_change_of_state_is_logged_once() {
     settlement.stop().await;
 }
 
-/// Counts what is logged.
+/// Counts log lines.
 #[derive(Clone, Default)]
 struct Logged(Arc<AtomicUsize>);
 

@@ -1,4 +1,4 @@
-//! Deciding lines, with lines that are read as they are told, and an engine that decides in its own order.
+//! Deciding queues, with scripted reads of queues, and an engine that decides in its own order.
 
 use std::{
     sync::{Arc, Mutex},
@@ -34,7 +34,7 @@ const LIMITS: WaitingLimits = WaitingLimits {
     kept_ms: 1_000,
 };
 
-/// How a line is read.
+/// Scripted result of reading a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Read {
     Well,
@@ -43,11 +43,11 @@ enum Read {
     Panics,
 }
 
-/// Lines of one partition.
+/// Queues of one partition.
 struct FakeRoom {
     places: Mutex<Vec<Place>>,
     decided: Mutex<Vec<(Place, Decision)>>,
-    /// How the line of the first campaign is read.
+    /// Result of reading the queue of the first campaign.
     first: Mutex<Read>,
     /// Whether no other process has the lease.
     own: Mutex<bool>,
@@ -102,7 +102,7 @@ impl WaitingRoom for FakeRoom {
         let read = *self.first.lock().unwrap();
         match read {
             Read::Fails if campaign == id(1) => return Err(EngineError::Overloaded),
-            Read::Panics if campaign == id(1) => panic!("it was told to"),
+            Read::Panics if campaign == id(1) => panic!("a planted panic"),
             _ => {}
         }
         let mut places = self.places.lock().unwrap().clone();
@@ -131,7 +131,7 @@ impl WaitingRoom for FakeRoom {
 
 type UnderWay = Vec<(Claim, Answer<Claimed>)>;
 
-/// An engine that decides claims that are under way together, the last one first.
+/// An engine that decides concurrent claims together, the last one first.
 #[derive(Clone)]
 struct LastFirst {
     book: BookEngine,
@@ -178,7 +178,7 @@ impl Engine for LastFirst {
     }
 }
 
-/// What decides the lines of a room.
+/// Ports that decide the queues of a room.
 fn ports(room: &Arc<FakeRoom>, engine: Arc<dyn Engine>, clock: Arc<ManualClock>) -> WaitingPorts {
     WaitingPorts {
         room: room.clone(),
@@ -190,7 +190,7 @@ fn ports(room: &Arc<FakeRoom>, engine: Arc<dyn Engine>, clock: Arc<ManualClock>)
     }
 }
 
-/// Two lines in one partition, and what decides them.
+/// Two queues in one partition, and ports that decide them.
 async fn two_lines() -> (Arc<FakeRoom>, WaitingPorts) {
     let clock = ManualClock::new(OPENS);
     let engine = BookEngine::new(clock.clone(), vec![PartitionId(0)]);
@@ -211,8 +211,8 @@ async fn two_lines() -> (Arc<FakeRoom>, WaitingPorts) {
     (room, ports)
 }
 
-/// Those are granted whom one claim after the other would have granted, whatever an engine makes of claims that it has
-/// together, of one unit, of several, and of more than are left.
+/// The grants are those of claims that are decided one after the other, for any order in which the engine decides
+/// concurrent claims. The claims are for one unit, for several, and for more than are left.
 #[tokio::test(start_paused = true)]
 async fn the_line_is_decided_in_its_order_by_an_engine_that_has_another() {
     const STOCK: u32 = 60;
@@ -250,8 +250,8 @@ async fn the_line_is_decided_in_its_order_by_an_engine_that_has_another() {
     assert_eq!(decided, expected.collect::<Vec<_>>());
 }
 
-/// A process that stood still, or did not reach Redis, for longer than its lease may have decided what another one
-/// decides: nothing is wrong then, and somebody should know of it. A lease that nobody needs any more is not missed.
+/// A process that was paused, or did not reach Redis, for longer than its lease may have decided the same queues as
+/// another one. That is harmless, but it is counted. A lease without entries in the queues does not count as lost.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_is_counted() {
     const LEASE: Duration = Duration::from_secs(5);
@@ -263,16 +263,16 @@ async fn a_lease_that_is_lost_is_counted() {
     look().await;
     sleep(LEASE - Duration::from_millis(1)).await;
     look().await;
-    assert_eq!(monitor.leases_lost(), 0, "it was renewed in time");
+    assert_eq!(monitor.leases_lost(), 0, "the lease was renewed in time");
     sleep(LEASE).await;
     look().await;
-    assert_eq!(monitor.leases_lost(), 1, "it was renewed late");
+    assert_eq!(monitor.leases_lost(), 1, "the lease was renewed late");
     *room.own.lock().unwrap() = false;
     look().await;
-    assert_eq!(monitor.leases_lost(), 2, "another process has it");
+    assert_eq!(monitor.leases_lost(), 2, "another process has the lease");
     sleep(2 * LEASE).await;
     look().await;
-    assert_eq!(monitor.leases_lost(), 2, "who has none loses none");
+    assert_eq!(monitor.leases_lost(), 2, "there is no lease to lose");
     *room.own.lock().unwrap() = true;
     *room.first.lock().unwrap() = Read::Well;
     look().await;
@@ -280,7 +280,7 @@ async fn a_lease_that_is_lost_is_counted() {
     look().await;
     sleep(2 * LEASE).await;
     look().await;
-    assert_eq!(monitor.leases_lost(), 2, "nobody waited");
+    assert_eq!(monitor.leases_lost(), 2, "the queues are empty");
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,7 +294,7 @@ async fn a_line_that_cannot_be_decided_is_stuck_and_holds_up_no_other() {
         host.start("lines", LineDecider::SCHEDULE, decider);
         sleep(interval / 2).await;
         let left = room.places.lock().unwrap().clone();
-        assert_eq!(left.len(), 1, "{read:?}: the other line is decided");
+        assert_eq!(left.len(), 1, "{read:?}: the other queue is decided");
         let stuck = host.stuck().unwrap_or_default();
         assert!(stuck.contains(&id(1).to_string()), "{read:?}: {stuck}");
         *room.first.lock().unwrap() = Read::Well;
@@ -304,7 +304,7 @@ async fn a_line_that_cannot_be_decided_is_stuck_and_holds_up_no_other() {
     }
 }
 
-/// It was read once, and has not become empty since.
+/// An unreadable queue keeps the length of its last read.
 #[tokio::test]
 async fn a_line_that_cannot_be_read_does_not_look_empty() {
     let (room, ports) = two_lines().await;

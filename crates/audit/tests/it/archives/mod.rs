@@ -1,5 +1,5 @@
-//! Old entries of an engine's log go into archives while it serves: nobody can tell, and everything stays proved. What
-//! dies between two steps goes on, and what is not as it was written is found.
+//! Archiving old entries of a running engine's log. Answers do not change, and the audit still proves every entry. An
+//! archiver that dies between two steps is resumed, and changed archives are detected.
 
 mod proofs;
 mod scene;
@@ -68,7 +68,7 @@ fn months_leave_and_everything_is_answered_as_before() {
         let state = view.unwrap().unwrap().grant.order.unwrap().state;
         assert_eq!(state, OrderState::Expired);
     }
-    // A late payment of an order whose grant is archived, and its return.
+    // A late payment of an order with an archived grant, and its return.
     let paid = scene.pay(sale, order.number, "late");
     assert_eq!(paid, PaymentOutcome::Reinstated);
     assert_eq!(scene.engine.positions().0, head + 1);
@@ -92,7 +92,7 @@ fn months_leave_and_everything_is_answered_as_before() {
     assert!(qiang_audit::audit(&copy).unwrap().ok);
 }
 
-/// All of it may have left: what is next is numbered behind it all the same.
+/// All entries may have left the file. The next entry continues the numbering anyway.
 #[test]
 fn a_log_without_any_entry_goes_on_where_it_was() {
     let mut scene = Scene::new();
@@ -127,7 +127,7 @@ fn what_is_not_over_or_not_settled_stays() {
     assert_eq!(block_on(log.archive_next(january)), Ok(None), "only before");
     let archived = block_on(log.archive_next(january.next())).unwrap().unwrap();
     assert_eq!(archived.stretch.entries(), 2);
-    // There is nowhere to write to.
+    // The folder of the archives does not exist.
     scene.pass(31);
     scene.grant(packet.one("b"));
     scene.settle();
@@ -141,12 +141,12 @@ fn what_is_not_over_or_not_settled_stays() {
     assert_eq!(scene.entries(), 1);
 }
 
-/// A clock that was wrong for a moment: what it dated into the future goes with the month around it, and what it dated
-/// back behind a month's end goes into the next archive.
+/// Entries of a clock that was wrong for a moment. Those dated into the future belong to the month around them. Those
+/// dated back before a month's end go into the next archive.
 #[test]
 fn entries_of_wrong_clocks_go_with_those_around_them() {
     let scene = Scene::new();
-    // Of one packet, what comes later is not dated before what came first.
+    // Within one packet, a later entry is never dated before an earlier one.
     let (packet, other) = (scene.create(long_packet(1)), scene.create(long_packet(2)));
     let at = scene.clock.now();
     scene.clock.set(at.plus_millis(900 * DAY_MS));
@@ -169,7 +169,7 @@ fn entries_of_wrong_clocks_go_with_those_around_them() {
     scene.audit();
 }
 
-/// The process dies between any two steps, and the next one goes on.
+/// The process dies between any two steps, and the next one resumes.
 #[test]
 fn a_kill_between_any_two_steps_is_gone_on_from() {
     let mut scene = Scene::new();
@@ -195,7 +195,7 @@ fn a_kill_between_any_two_steps_is_gone_on_from() {
         scene.sql().execute(insert, values).unwrap();
     };
     let written = fs::read(&archive.file).unwrap();
-    // A file that is not complete; one that is; one in the table; one for which half of the entries have left.
+    // Cases: an incomplete file; a complete one; a recorded one; one with half of its entries removed from the log.
     for step in ["writing", "written", "recorded", "half"] {
         scene.engine.close();
         for name in ["qiang.db.replaced", "qiang.db.replaced-wal"] {
@@ -230,7 +230,7 @@ fn a_kill_between_any_two_steps_is_gone_on_from() {
     }
 }
 
-/// Nothing leaves for a file that is not the one that was written, and no file of another log is written over.
+/// No entry leaves the log for a changed file, and no file of another log is overwritten.
 #[test]
 fn entries_leave_only_for_the_file_that_was_written() {
     let mut scene = Scene::new();
@@ -242,7 +242,7 @@ fn entries_leave_only_for_the_file_that_was_written() {
     let archives = scene.archive();
     let (file, left) = (&archives[0].file, scene.entries());
     let written = fs::read(file).unwrap();
-    // In the table, and nothing has left yet.
+    // The archive is recorded, and no entry has left yet.
     let sql = scene.sql();
     let copied = copy.to_str().unwrap();
     sql.execute("ATTACH ?1 AS copy", [copied]).unwrap();
@@ -268,7 +268,7 @@ fn entries_leave_only_for_the_file_that_was_written() {
         assert_eq!(scene.entries(), all);
     }
     fs::write(file, &written).unwrap();
-    // The position was set back: what is behind it is not settled, whatever is archived.
+    // The position was set back, so archived entries after it are not settled.
     let position = scene.number("SELECT seq FROM settled");
     scene.run("UPDATE settled SET seq = 5");
     let refused = block_on(log.archive_next(ever()));
@@ -281,7 +281,7 @@ fn entries_leave_only_for_the_file_that_was_written() {
     assert_eq!(block_on(log.archive_next(ever())), Ok(None));
     assert_eq!(scene.entries(), left);
 
-    // The log went another way, or is of another campaign: the archive is another log's.
+    // The log has other entries or another campaign, so the archive belongs to another log.
     for other in [
         "UPDATE events SET at = at + 1 WHERE seq = 7",
         "UPDATE campaigns SET id = substr(id, 1, 35) || '1' WHERE ref = 1",
@@ -303,8 +303,8 @@ fn entries_leave_only_for_the_file_that_was_written() {
     }
 }
 
-/// A campaign of which the ledger refused something is made from its log: that stays in the file, or is read from
-/// archives where it had left before.
+/// A campaign with a refused entry is rebuilt from its log. The log stays in the file, or is read from archives if it
+/// has left before.
 #[test]
 fn a_campaign_with_quarantined_entries_keeps_its_log() {
     let mut scene = Scene::new();
@@ -317,7 +317,7 @@ fn a_campaign_with_quarantined_entries_keeps_its_log() {
     }
     scene.pass(31);
     assert_eq!(scene.archive().len(), 1);
-    // Behind the archive, the ledger refuses a grant of one campaign.
+    // After the archive, the ledger refuses a grant of one campaign.
     let hide = format!(
         "UPDATE shares SET number = number + 1000 WHERE number = 13 \
          AND campaign = (SELECT ref FROM campaigns WHERE id = '{}')",
@@ -349,7 +349,7 @@ fn a_campaign_with_quarantined_entries_keeps_its_log() {
     }
     assert_eq!(scene.grant(one.one("u16")).number, 16);
     scene.settle();
-    // Without the archives it is that campaign that cannot be read, and no other.
+    // Without the archives only that campaign cannot be read.
     let january = scene.path("qiang-2027-01.db");
     fs::rename(&january, scene.path("away")).unwrap();
     scene.restart();
@@ -364,7 +364,7 @@ fn a_campaign_with_quarantined_entries_keeps_its_log() {
     let again = scene.claim(one.one("u1"));
     assert!(matches!(again, Outcome::AlreadyGranted(_)), "{again:?}");
 
-    // Settled after all, it needs its log no more.
+    // Once the entry is settled, the campaign does not need its log.
     let mend = "UPDATE shares SET number = number - 1000 WHERE number > 1000";
     assert_eq!(scene.run(mend), 1);
     for row in block_on(scene.engine.list_quarantined(None, 10)).unwrap() {

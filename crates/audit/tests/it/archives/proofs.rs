@@ -1,4 +1,4 @@
-//! What the audit says of archives that are not as they were written.
+//! Audits of archives that were changed or lost.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -13,7 +13,7 @@ fn broken(report: &Report) -> BTreeSet<&str> {
     broken.map(|check| check.name).collect()
 }
 
-/// A file at rest with two archives beside it, in a folder.
+/// A file without a writer, with two archives in its folder.
 fn archived() -> Scene {
     let scene = Scene::new();
     let (packet, sale) = (scene.create(long_packet(1)), scene.create(long_sale(2)));
@@ -31,7 +31,7 @@ fn run(path: &Path, sql: &str) {
     assert!(conn.execute(sql, []).unwrap() > 0, "{sql}");
 }
 
-/// Has the file take its archive of January for the one that was written.
+/// Makes the file accept its changed archive of January.
 fn sign(scene: &Scene) {
     let digest = Sha256::digest(fs::read(scene.path("qiang-2027-01.db")).unwrap());
     let digest = hex::encode(digest);
@@ -94,7 +94,7 @@ fn an_audit_needs_every_archive_as_it_was_written() {
     assert!(qiang_audit::audit(&db).unwrap().ok);
 }
 
-/// Whoever changes an archive and the digest that the file keeps of it meets the checks of the log.
+/// The checks of the log detect a changed archive, even if the recorded digest was changed with it.
 #[test]
 fn a_changed_entry_is_found_although_its_archive_is_signed_anew() {
     let changes: [(&str, &[&str]); 7] = [
@@ -158,7 +158,7 @@ fn what_the_file_says_of_its_archives_is_checked() {
     );
 }
 
-/// One of several is missing, or the file does not know of it: those around it do not make up for it.
+/// One of several archives is missing, or the file does not know it. The others do not replace it.
 #[test]
 fn a_missing_archive_is_found_wherever_it_stands() {
     let scene = Scene::new();
@@ -210,7 +210,7 @@ fn archives_lie_beside_the_file_or_where_it_is_said() {
         BTreeSet::from(["archives_whole"]),
         "{report}"
     );
-    // A copy of the file, with the archives where they are now.
+    // A copy of the file, with the archives in another folder.
     let copy = elsewhere.join("copy.db");
     qiang_embedded::copies::back_up(&db, &copy).unwrap();
     let report = qiang_audit::audit(&copy).unwrap();

@@ -1,4 +1,4 @@
-//! An engine whose log is archived: campaigns that are open for years, and a clock that tests move.
+//! An engine with archives, campaigns that are open for years, and a clock that tests move.
 
 use std::{
     path::{Path, PathBuf},
@@ -36,7 +36,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     runtime.enable_all().build().unwrap().block_on(future)
 }
 
-/// Behind all months.
+/// A month after all others.
 pub(crate) fn ever() -> Month {
     Month::of(Timestamp::MAX)
 }
@@ -69,7 +69,7 @@ impl Scene {
         conn
     }
 
-    /// Runs a statement beside the engine; returns how many rows it changed.
+    /// Runs a statement concurrently with the engine. Returns the number of changed rows.
     pub(crate) fn run(&self, sql: &str) -> usize {
         self.sql().execute(sql, []).unwrap()
     }
@@ -128,7 +128,7 @@ impl Scene {
         head
     }
 
-    /// Lets days pass, and what they make due happen.
+    /// Moves the clock by days, and lets due events happen.
     pub(crate) fn pass(&self, days: i64) {
         self.clock.advance(days * DAY_MS);
         let events_max = 10_000;
@@ -139,7 +139,7 @@ impl Scene {
         self.engine.archives_in(self.folder.path().to_owned())
     }
 
-    /// Archives everything that may be.
+    /// Archives everything that can be archived.
     pub(crate) fn archive(&self) -> Vec<LogArchive> {
         self.settle();
         let (log, mut archives) = (self.archives(), Vec::new());
@@ -150,7 +150,7 @@ impl Scene {
         archives
     }
 
-    /// How many entries the file has.
+    /// Number of entries in the file.
     pub(crate) fn entries(&self) -> u64 {
         self.number("SELECT count(*) FROM events").unsigned_abs()
     }
@@ -160,14 +160,14 @@ impl Scene {
         self.engine = open(&self.path("qiang.db"), &self.clock);
     }
 
-    /// Whether the file with its archives is in order.
+    /// Checks that the file and its archives are sound.
     pub(crate) fn audit(&self) {
         let report = qiang_audit::audit_served(&self.path("qiang.db")).unwrap();
         assert!(report.ok, "{report}");
     }
 
-    /// Grants of some users, in a month of their own: of the first a share and an order that is not paid, of the others
-    /// a share and an order that is. With the last entry of the month.
+    /// Grants of some users within a month. The first user has a share and an unpaid order, the others a share and a
+    /// paid order. Also returns the last entry of the month.
     pub(crate) fn month(&self, packet: Target, sale: Target, month: u32) -> (Grant, Grant, Seq) {
         let name = |n: u32| format!("u{month}-{n}");
         let grants = (

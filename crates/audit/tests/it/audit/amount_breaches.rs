@@ -1,4 +1,4 @@
-//! Breaches of payments of other amounts, in a file that has a log.
+//! Breaches of payments with other amounts, in a file that has a log.
 
 use qiang_core::{
     book::PaymentOutcome,
@@ -8,7 +8,7 @@ use qiang_core::{
 
 use super::{breaches::entry, history::World};
 
-/// Adds sales that accept other amounts than their price.
+/// Adds sales that accept amounts other than their price.
 pub(crate) fn accepted(world: &mut World) {
     let money = |minor| Money::new(minor, "CNY".parse().unwrap());
     world.payment_policy = PaymentPolicy::AcceptWithTolerance(3);
@@ -51,7 +51,7 @@ pub(crate) fn accepted(world: &mut World) {
     world.payment_policy = PaymentPolicy::default();
 }
 
-/// What each breach is, the checks that must report it and no others, and how it is made.
+/// Each breach: its name, exactly the checks that must report it, and its changes.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = str::to_owned;
     let due = |amount: &str, note: &str| {

@@ -1,5 +1,5 @@
-//! One breach at a time, planted in a copy of a sound ledger: exactly the checks that prove the
-//! opposite report it. A check that cannot fail would prove nothing.
+//! One breach at a time, planted in a copy of a sound ledger. Exactly the checks that prove the opposite report it.
+//! This shows that each check can fail.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -11,7 +11,7 @@ use super::{
     payout_breaches, return_breaches, split_breaches,
 };
 
-/// Changes a ledger in ways that its own constraints would refuse.
+/// Changes a ledger against its own constraints.
 pub(crate) fn plant(db: &Path, sql: &str) {
     let conn = Connection::open(db).unwrap();
     conn.execute_batch(
@@ -27,8 +27,8 @@ pub(crate) fn plant(db: &Path, sql: &str) {
     assert!(conn.changes() > 0, "{sql}");
 }
 
-/// `@title` stands for the row of the campaign with that title, `@head` for the end of the log,
-/// `@begin` for the instant at which the history begins, and `@user` for the account of a user.
+/// `@title` stands for the row of the campaign with that title, and `@user` for the account of a user. `@head` is the
+/// end of the log, and `@begin` the start of the history.
 fn in_full(sql: &str) -> String {
     let mut sql = sql
         .replace("@head", "(SELECT max(seq) FROM events)")
@@ -69,7 +69,7 @@ fn in_full(sql: &str) -> String {
     sql.replace("@outside", outside)
 }
 
-/// Appends an entry behind everything that is settled.
+/// Appends an entry after all settled ones.
 pub(super) fn entry(campaign: &str, kind: u8, values: &str) -> String {
     let columns = "(seq, at, campaign, kind, number, user, quantity, amount, note)";
     format!(
@@ -77,7 +77,7 @@ pub(super) fn entry(campaign: &str, kind: u8, values: &str) -> String {
     )
 }
 
-/// What each breach is, the checks that must report it, and no others.
+/// Each breach: its name, exactly the checks that must report it, and its changes.
 fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let granted = 1;
     let (paid, cancelled, expired, refund_due, paused, ended) = (2, 3, 4, 6, 7, 9);
@@ -92,7 +92,7 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
         )
     };
     vec![
-        // the log by itself
+        // the log alone
         ("a gap", &["log_dense"], sql("UPDATE events SET seq = seq + 1 WHERE seq = @head")),
         ("an unknown kind", &["log_entries"], entry("@rush", 99, "NULL, NULL, NULL, NULL, NULL")),
         ("no such campaign", &["log_entries", "order_steps"], entry("99", cancelled, "1, 'ann', NULL, NULL, NULL")),
@@ -248,7 +248,7 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             sql("UPDATE shares SET user = 'mallory' WHERE campaign = @normal AND number = 2"),
         ),
         (
-            "a share given by nobody",
+            "a share without a grant",
             &["shares_follow_log"],
             sql("UPDATE shares SET user = 'mallory', granted_at = 1 WHERE campaign = @untouched AND number = 1"),
         ),
@@ -325,7 +325,7 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             sql("DELETE FROM postings WHERE kind = 'return' AND campaign = @tried AND number = 1"),
         ),
         (
-            "a return that somebody else pays for",
+            "a return that another user pays for",
             &["balances", "payment_postings"],
             sql("UPDATE postings SET debit = @bob WHERE kind = 'return' AND campaign = @tried"),
         ),

@@ -1,6 +1,6 @@
-//! Breaches of what the ledger has of changes of campaigns, in a file.
+//! Breaches of recorded changes of campaigns, in a file.
 
-/// What each breach is, the checks that must report it and no others, and how it is made.
+/// Each breach: its name, exactly the checks that must report it, and its changes.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     vec![
         (

@@ -1,4 +1,4 @@
-//! A ledger with a full life behind it, made through the ports as a server makes it.
+//! A ledger with a complete history, built through the ports as a server does.
 
 use std::{
     path::Path,
@@ -30,9 +30,9 @@ use qiang_embedded::Embedded;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
-/// When the history begins; windows are counted from here, in seconds.
+/// Start of the history. Windows are relative to it, in seconds.
 const START: i64 = 1_800_000_000_000;
-/// Claims of the last rush, of which settlement has not seen all when the writer stops.
+/// Claims of the last rush. Settlement has not finished them when the writer stops.
 const RUSH: u32 = 5_000;
 
 /// A clock that tests move.
@@ -48,7 +48,7 @@ pub(crate) struct World {
     runtime: Runtime,
     clock: Arc<ManualClock>,
     pub(crate) embedded: Embedded,
-    /// Of the sales that are made next.
+    /// Payment policy of the next sales.
     pub(crate) payment_policy: PaymentPolicy,
     made: u8,
 }
@@ -120,7 +120,7 @@ impl World {
         assert!(paid_out.unwrap().fresh);
     }
 
-    /// Enters a campaign of `sender`'s, with a window in seconds.
+    /// Creates a campaign of `sender`, with a window in seconds.
     fn enter(&mut self, title: &str, window: (i64, i64), rules: Rules) -> Setup {
         let id = CampaignId::new(self.id()).unwrap();
         let instant = |seconds| Timestamp::from_millis(START + 1_000 * seconds);
@@ -230,7 +230,7 @@ impl World {
         self.report(order, payment, Received::Price, expected);
     }
 
-    /// A payment of another amount than the order's price.
+    /// Pays an amount other than the order's price.
     fn pay_other(&self, order: OrderId, payment: &str, minor: i64, currency: &str) {
         let other = Received::Other(Money::new(minor, currency.parse().unwrap()));
         self.report(order, payment, other, PaymentOutcome::RefundDue);
@@ -283,7 +283,7 @@ impl World {
     }
 }
 
-/// Makes a history with everything that can happen to a campaign in it. The world still runs when it is returned.
+/// Builds a history with everything that can happen to a campaign. The world is still running afterwards.
 pub(crate) fn live(path: &Path) -> World {
     let mut world = World::new(path);
     world.deposit("sender", 1_000_000, "CNY");
@@ -321,7 +321,7 @@ pub(crate) fn live(path: &Path) -> World {
     world
 }
 
-/// Adds a rush and stops the writer before settlement has carried all of it. Its first two grants are settled.
+/// Adds a rush, and stops the writer before settlement has finished it. Its first two grants are settled.
 pub(crate) fn load_and_stop(mut world: World) {
     let rush = world.packet(
         "rush",
@@ -393,7 +393,7 @@ fn packets(world: &mut World) {
     world.at(101); // `normal` closes by the clock
 }
 
-/// Orders in every state: `single` sells one unit a user, `many` up to three. Returns one that was paid twice.
+/// Orders in every state: `single` sells one unit per user, `many` up to three. Returns an order that was paid twice.
 fn orders(world: &mut World) -> OrderId {
     let single = world.sale("single", (100, 2_000), 5, 1, 100);
     let paid = world.buy(single, "ann", 1); // 1
@@ -435,8 +435,8 @@ fn orders(world: &mut World) -> OrderId {
     paid
 }
 
-/// A sale that closes while orders are held; they are cancelled, expire and are paid after it. Returns an order that
-/// was returned.
+/// A sale that closes with held orders. Afterwards they are cancelled, expire and are paid. Returns an order that was
+/// returned.
 fn late_orders(world: &mut World) -> OrderId {
     let closing = world.sale("closing", (200, 230), 4, 2, 30);
     let cancelled = world.buy(closing, "ann", 2);
@@ -452,7 +452,7 @@ fn late_orders(world: &mut World) -> OrderId {
     let held = world.sale("held", (300, 5_000), 2, 2, 11);
     world.buy(held, "ann", 2);
 
-    // Payments of other amounts: one order stays held, and one is paid by the price.
+    // Payments with other amounts: one order stays held, and one is paid at its price.
     let amounts = world.sale("amounts", (300, 5_000), 2, 1, 11);
     let waiting = world.buy(amounts, "ida", 1); // 1
     world.pay_other(waiting, "p-less", 10, "CNY");
@@ -460,7 +460,7 @@ fn late_orders(world: &mut World) -> OrderId {
     world.pay_other(settled, "p-euros", 7, "EUR");
     world.pay(settled, "p-jon", PaymentOutcome::Paid);
 
-    // Paid orders that are returned, while the sale is open and after it.
+    // Paid orders that are returned, before and after the close.
     let tried = world.sale("tried", (300, 5_000), 3, 2, 13);
     let returned = world.buy(tried, "ann", 2); // 1
     world.pay(returned, "p-tried", PaymentOutcome::Paid);
@@ -474,7 +474,7 @@ fn late_orders(world: &mut World) -> OrderId {
     world.act(tried, CampaignAction::Close);
     world.take_back(late);
 
-    // Its stock goes up and down; at times users have more than it had before, or has afterwards.
+    // The stock is raised and lowered. At times users have more than an earlier or later stock.
     let restocked = world.sale("restocked", (300, 5_000), 4, 2, 9);
     let back = world.buy(restocked, "ann", 2);
     world.buy(restocked, "bob", 2);
@@ -485,7 +485,7 @@ fn late_orders(world: &mut World) -> OrderId {
     world.set_stock(restocked, 5);
     world.buy(restocked, "dan", 1);
 
-    // Its price and its limit go up and down, and it ends earlier; whoever has more than the last limit keeps it.
+    // Price and limit are raised and lowered, and the end is moved forward. Users keep orders above the last limit.
     let repriced = world.sale("repriced", (300, 5_000), 9, 1, 40);
     let first = world.buy(repriced, "ann", 1);
     world.set_terms(repriced, 3, 55, Some(4_000));

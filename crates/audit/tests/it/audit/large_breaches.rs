@@ -1,6 +1,6 @@
-//! Breaches of large packets, whose shares are written before them, and of large sums.
+//! Breaches of large packets, whose shares are written before their packets, and of large sums.
 
-/// What each breach is, the checks that must report it and no others, and how it is made.
+/// Each breach: its name, exactly the checks that must report it, and its changes.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = |text: &str| text.to_owned();
     vec![
@@ -11,7 +11,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
                  INSERT INTO shares (campaign, number, amount) VALUES (99, 1, 1)"),
         ),
         (
-            "a share that somebody has of a packet that is not entered",
+            "a granted share of a packet that is not entered",
             &["shares_complete", "shares_follow_log"],
             sql("INSERT INTO preparations (ref) VALUES (99);
                  INSERT INTO shares (campaign, number, amount, user, granted_at) VALUES (99, 1, 1, 'ann', 1)"),
@@ -22,8 +22,8 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             sql("INSERT INTO preparations (ref) VALUES (@untouched)"),
         ),
         (
-            // What went in and out is counted all the same: the balances are right.
-            "deposits and withdrawals by nobody, each more than 64 bits hold",
+            // Balances are computed in full, so they are right.
+            "deposits and withdrawals without rows, each above 64 bits in sum",
             &["deposits", "payouts"],
             sql("WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 20000)
                  INSERT INTO postings

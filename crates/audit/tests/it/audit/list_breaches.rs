@@ -1,6 +1,6 @@
-//! Breaches of what lists look for, in a file.
+//! Breaches of the indexes of lists, in a file.
 
-/// What each breach is, the check that must report it and no other, and how it is made.
+/// Each breach: its name, the only check that must report it, and its changes.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = |text: &str| text.to_owned();
     vec![

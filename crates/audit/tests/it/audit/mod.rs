@@ -1,5 +1,4 @@
-//! The audit of files: ledgers that are sound, one that is in use, files that are no ledgers, and ledgers with one
-//! planted breach each.
+//! Audits of files: sound ledgers, one in use, files that are not ledgers, and ledgers with one planted breach each.
 
 mod amount_breaches;
 mod breaches;
@@ -23,7 +22,7 @@ use qiang_testkit::{ManualClock, campaign::OPENS};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The audit of a file: the checks that are broken, and the whole report.
+/// Audits a file. Returns the broken checks and the whole report.
 pub(crate) fn broken(db: &Path) -> (BTreeSet<String>, Value) {
     crate::outcome::broken(&qiang_audit::audit(db).unwrap())
 }
@@ -33,7 +32,7 @@ fn assert_sound(db: &Path) {
     assert!(broken.is_empty(), "{report:#}");
 }
 
-/// Every file of a folder with its bytes; the `-shm`, which readers share, is left out.
+/// All files of a folder with their bytes, except the `-shm`, which readers share.
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
@@ -62,7 +61,7 @@ fn a_full_history_is_sound_while_it_is_served_and_after() {
 
     history::load_and_stop(world);
     assert_sound(&db);
-    // All that the audit looks at was there to be looked at.
+    // Every check but one has examined rows.
     let (_, report) = broken(&db);
     for check in report["checks"].as_array().unwrap() {
         let nothing = check["name"] == "nothing_aside";
@@ -70,8 +69,8 @@ fn a_full_history_is_sound_while_it_is_served_and_after() {
     }
 }
 
-/// An engine's own ledger may refuse an entry, too: the audit names it and what waits for it, and nothing else is
-/// broken by them, unless somebody settles one beside the engine.
+/// An engine's own ledger may refuse an entry, too. The audit names it and the entries that wait for it. No other check
+/// is broken, unless another process settles such an entry.
 #[test]
 fn an_engine_with_a_quarantine_breaks_nothing_else() {
     let folder = TempDir::new().unwrap();
@@ -80,7 +79,7 @@ fn an_engine_with_a_quarantine_breaks_nothing_else() {
     world.embedded.close();
     drop(world);
     let conn = rusqlite::Connection::open(&db).unwrap();
-    // A grant of the open packet `lazy`, taken back as if it had never been settled.
+    // A grant of the open packet `lazy` is removed as if it had never been settled.
     conn.execute_batch(
         "CREATE TEMP TABLE g AS
          SELECT e.seq, e.at, e.user, e.amount, c.id, c.ref, e.number
@@ -171,9 +170,9 @@ fn what_is_no_ledger_is_reported_in_one_line() {
     );
 }
 
-/// The page that names every check.
+/// Documentation page that names every check.
 const AUDIT_PAGE: &str = include_str!("../../../../../docs/reference/audit.md");
-/// The page with examples of SQL.
+/// Documentation page with examples of SQL.
 const QUERIES_PAGE: &str = include_str!("../../../../../docs/reference/queries.md");
 
 #[test]
@@ -218,7 +217,7 @@ fn pages_have_queries_that_find_something_and_name_every_check() {
     }
 }
 
-/// The POSIX locks that this process has on a file.
+/// Number of POSIX locks that this process has on a file.
 #[cfg(target_os = "linux")]
 fn locks(path: &Path) -> usize {
     use std::os::unix::fs::MetadataExt as _;
@@ -229,8 +228,8 @@ fn locks(path: &Path) -> usize {
     all.lines().filter(own).count()
 }
 
-/// A file that this process serves is read by SQLite alone, also where nothing stands in its write-ahead log: a
-/// descriptor that somebody else closed would end the engine's locks.
+/// Only SQLite reads a file that this process serves, even if its write-ahead log is empty: closing another descriptor
+/// would end the engine's locks.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_audit_of_a_served_file_leaves_its_locks() {

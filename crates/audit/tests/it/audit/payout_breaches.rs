@@ -1,4 +1,4 @@
-//! Breaches of what leaves, and of what is owed: of any ledger that has a refund `r-1`, a withdrawal and a reversal.
+//! Breaches of payouts and refunds due, in any ledger with a refund `r-1`, a withdrawal and a reversal.
 
 use qiang_core::{
     id::{IdempotencyKey, UserId},
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::history::World;
 
-/// Reverses a deposit of more than 30 cents in two parts, and then what is left of it.
+/// Reverses a deposit of more than 30 cents in two parts, and then its remainder.
 pub(super) fn reversals(world: &World, user: &UserId, deposit: Uuid) {
     let part = |key, minor| ReversalPart {
         key: IdempotencyKey::new(key).unwrap(),
@@ -25,7 +25,7 @@ pub(super) fn reversals(world: &World, user: &UserId, deposit: Uuid) {
     }
 }
 
-/// What each breach is, the checks that must report it and no others, and how it is made.
+/// Each breach: its name, exactly the checks that must report it, and its changes.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = |text: &str| text.to_owned();
     vec![
@@ -35,7 +35,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             sql("DELETE FROM payouts WHERE kind = 'refund_paid' AND reference = 'r-1'"),
         ),
         (
-            "a refund of more than was owed",
+            "a refund of more than was due",
             &["refunds_due"],
             sql("UPDATE payouts SET amount = amount + 10 WHERE kind = 'refund_paid' AND reference = 'r-1';
                  UPDATE postings SET amount = amount + 10 WHERE (source, seq) = (-1, (SELECT posting FROM payouts
@@ -79,7 +79,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             sql("UPDATE payouts SET reference = 'x' || reference WHERE kind = 'reversal'"),
         ),
         (
-            "owed to somebody for nothing",
+            "a refund due without a reason",
             &["balances", "refunds_due"],
             sql("UPDATE accounts SET balance = balance + 7 WHERE id = (SELECT min(id) FROM accounts
                      WHERE purpose = 'refunds_due');

@@ -1,4 +1,4 @@
-//! Breaches of orders that are returned in parts, in a file that has a log.
+//! Breaches of partially returned orders, in a file that has a log.
 
 use qiang_core::{
     book::{Command, PaymentOutcome},
@@ -16,8 +16,8 @@ fn give(world: &World, order: OrderId, quantity: u32, key: &str) {
     world.submit(Command::Return { order, part }).unwrap();
 }
 
-/// Adds a sale with orders that are returned in parts: some units of the first, all of the second, and the third in one
-/// part.
+/// Adds a sale with partially returned orders: some units of the first, all of the second in parts, and all of the
+/// third at once.
 pub(crate) fn returned(world: &mut World) {
     world.payment_policy = PaymentPolicy::AcceptOver;
     let sale = world.sale("returned in parts", (300, 5_000), 9, 3, 33);
@@ -39,7 +39,7 @@ pub(crate) fn returned(world: &mut World) {
     give(world, once, 3, "k1");
 }
 
-/// What each breach is, the checks that must report it and no others, and how it is made.
+/// Each breach: its name, exactly the checks that must report it, and its changes.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = str::to_owned;
     let returned = |values: &str| entry("@returned in parts", 16, values);

@@ -1,11 +1,11 @@
-//! Breaches of what red packets are bound to: of a file that has the packets `@normal` and `@lazy`.
+//! Breaches of red packets' commitments, in a file with the packets `@normal` and `@lazy`.
 
 use std::path::Path;
 
 use qiang_core::split::{Seed, Split, SplitRule, commit};
 use rusqlite::Connection;
 
-/// What each breach is, the checks that must report it and no others, and how it is made.
+/// Each breach: its name, exactly the checks that must report it, and its changes.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = |text: &str| text.to_owned();
     vec![
@@ -46,7 +46,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
     ]
 }
 
-/// The same with a commitment to the packet's own split and seed, in another currency.
+/// A commitment to the packet's own split and seed in another currency.
 pub(crate) fn of_another_currency(
     sound: &Path,
 ) -> Vec<(&'static str, &'static [&'static str], String)> {

@@ -1,4 +1,4 @@
-//! The audit of a ledger alone: a file without a log, with campaigns in one piece and in parts.
+//! Audits of a ledger alone: a file without a log, with campaigns in one part and in several.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::{AUDIT_PAGE, breaches, broken, standalone_breaches};
 use crate::standalone_history::{World, history};
 
-/// The checks that only a ledger alone has, and one that it makes in its own way.
+/// Checks that only a ledger alone has, and one that differs there.
 const OWN_CHECKS: [&str; 14] = [
     "positions_known",
     "parts_whole",
@@ -43,7 +43,7 @@ fn in_file(path: &Path) -> (World, SqliteLedger) {
     (history(world), file.expect("it was opened"))
 }
 
-/// A sound file, and the folder in which it is.
+/// A sound file, and its folder.
 fn sound() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("ledger.db");
@@ -74,7 +74,7 @@ fn a_ledger_alone_is_sound_and_says_what_it_is() {
         }
         file.close();
     }
-    // When all is settled there is nothing in between any more.
+    // Now everything is settled.
     let world = World {
         ledger: Arc::new(SqliteLedger::open(&path, ManualClock::new(OPENS)).unwrap()),
         ..world

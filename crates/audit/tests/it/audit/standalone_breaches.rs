@@ -1,16 +1,17 @@
-//! The breaches that are planted in a ledger alone.
+//! Breaches of a ledger alone.
 
-/// What each breach is, the checks that must report it, and no others. `@3` stands for the row of campaign 3.
+/// Each breach: its name, exactly the checks that must report it, and its changes. `@3` stands for the row of campaign
+/// 3.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static str)> {
     vec![
         (
-            "an entry set aside",
+            "a quarantined entry",
             &["nothing_aside"],
             "INSERT INTO set_aside SELECT 8, 3, id, format('3 0 %s granted 99 zoe 1 5', id), 'no', NULL, 0, 0
                  FROM campaigns WHERE ref = @2",
         ),
         (
-            "an entry set aside beyond what is settled",
+            "an entry quarantined after the settled position",
             &["nothing_aside", "positions_known"],
             "INSERT INTO set_aside SELECT 8, 99999, id, format('99999 0 %s ended', id), 'no', NULL, 0, 0
                  FROM campaigns WHERE ref = @2",
@@ -53,7 +54,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
                  FROM parts WHERE campaign = @13 AND partition <> 3) WHERE campaign = @13 AND partition = 3",
         ),
         (
-            "given back by a part that has not closed",
+            "units returned by a part that has not closed",
             &["parts_whole"],
             "UPDATE parts SET returned = returned + 1 WHERE campaign = @14 AND partition = 3;
              UPDATE campaigns SET returned = returned + 1 WHERE ref = @14",
@@ -79,7 +80,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
             "UPDATE campaigns SET phase = 'draft' WHERE ref = @14",
         ),
         (
-            "granted to nobody",
+            "granted to no user",
             &["counts_add_up"],
             "UPDATE campaigns SET granted = granted + 1 WHERE ref = @1",
         ),
@@ -121,40 +122,40 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
              UPDATE payments SET number = 3 WHERE campaign = @4 AND number = 2",
         ),
         (
-            "a number left out that a repair has written down",
+            "a missing number that a repair has recorded",
             &[],
             "UPDATE orders SET number = 5 WHERE campaign = @4 AND number = 2;
              UPDATE payments SET number = 5 WHERE campaign = @4 AND number = 2;
              INSERT INTO withheld_numbers SELECT partition, epoch, campaign, 2, 2, 1 FROM withheld",
         ),
         (
-            "a number left out beside one that a repair has written down",
+            "a missing number beside one that a repair has recorded",
             &["numbers_dense"],
             "UPDATE orders SET number = 6 WHERE campaign = @4 AND number = 2;
              UPDATE payments SET number = 6 WHERE campaign = @4 AND number = 2;
              INSERT INTO withheld_numbers SELECT partition, epoch, campaign, 2, 2, 1 FROM withheld",
         ),
         (
-            "a number left out that was written down for another campaign",
+            "a missing number that was recorded for another campaign",
             &["numbers_dense", "withheld_add_up"],
             "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2;
              UPDATE payments SET number = 3 WHERE campaign = @4 AND number = 2;
              INSERT INTO withheld_numbers SELECT partition, epoch, @3, 2, 2, 1 FROM withheld",
         ),
         (
-            "a number left out that no repair has written down",
+            "a missing number that no repair has recorded",
             &["numbers_dense", "withheld_add_up"],
             "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2;
              UPDATE payments SET number = 3 WHERE campaign = @4 AND number = 2;
              INSERT INTO withheld_numbers SELECT partition, 'another', campaign, 2, 2, 1 FROM withheld",
         ),
         (
-            "more withheld than nobody has",
+            "more withheld than is left",
             &["withheld_add_up"],
             "UPDATE withheld SET units = 4",
         ),
         (
-            "more withheld than nobody has, and given back",
+            "more withheld than is left, and released",
             &[],
             "UPDATE withheld SET units = 4, released_at = 1",
         ),
@@ -183,7 +184,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
             "INSERT INTO withheld SELECT partition, epoch, @3, 1, 0, NULL FROM withheld",
         ),
         (
-            "withheld by nobody",
+            "withheld without a repair",
             &["withheld_add_up"],
             "DELETE FROM repairs",
         ),
@@ -223,7 +224,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
             "UPDATE orders SET hold_until = hold_until + 1 WHERE campaign = @4 AND number = 1",
         ),
         (
-            "paid by nobody",
+            "paid without a payment",
             &["orders_paid"],
             "DELETE FROM payments WHERE campaign = @4 AND number = 2",
         ),
@@ -314,7 +315,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
              UPDATE postings SET amount = amount - 1 WHERE kind = 'refund' AND campaign = @2 AND seq > 1",
         ),
         (
-            "refunded to somebody",
+            "refunded to another user",
             &["refunds_posted", "balances"],
             "UPDATE postings SET credit = (SELECT id FROM accounts WHERE owner = 'u1' AND purpose = 'user')
                  WHERE kind = 'refund' AND campaign = @2",
@@ -342,7 +343,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
              INSERT INTO withheld SELECT partition, epoch, @1, 1, 0, 1 FROM withheld LIMIT 1",
         ),
         (
-            "keys that keep nothing out any more",
+            "unique keys that are missing",
             &["keys_unique"],
             "ALTER TABLE settled RENAME TO before;
              CREATE TABLE settled AS SELECT * FROM before;

@@ -1,4 +1,4 @@
-//! An engine on Redis and a ledger that follows it, and the audit of both.
+//! An engine on Redis, a ledger that follows it, and audits of both.
 
 use std::{
     path::PathBuf,
@@ -37,7 +37,7 @@ pub(super) fn server() -> &'static Standalone {
     SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
 }
 
-/// Where the ledger is.
+/// Place of the ledger.
 pub(super) enum TestLedger {
     File { path: PathBuf, _folder: TempDir },
     Database(String),
@@ -50,12 +50,13 @@ pub(super) struct World {
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) engine: RedisEngine,
     pub(super) prefix: String,
-    /// Where the engine is.
+    /// Place of the engine.
     pub(super) place: EnginePlace,
 }
 
 impl World {
-    /// An engine that spreads all campaigns of ten units and more over three partitions; in a database or in a file.
+    /// Starts an engine that spreads campaigns of ten or more units over three partitions, with a ledger in a database
+    /// or in a file.
     pub(super) fn new(kind: Option<LedgerKind>) -> Self {
         let urls = vec![server().url()];
         let options = Options {
@@ -181,7 +182,7 @@ impl World {
         self.submit(Command::Act { campaign, action });
     }
 
-    /// Settles all partitions, but for so many entries at the end of each; returns how many those are.
+    /// Settles all partitions, except for `but` entries at the end of each. Returns the number of unsettled entries.
     pub(super) fn settle(&self, but: usize) -> usize {
         self.runtime.block_on(async {
             let mut left = 0;
@@ -196,7 +197,7 @@ impl World {
         })
     }
 
-    /// The audit of the ledger beside an engine.
+    /// Audits the ledger together with an engine.
     pub(super) fn audit(&self, place: &EnginePlace) -> anyhow::Result<Report> {
         let ledger = match &self.test_ledger {
             TestLedger::File { path, .. } => LedgerPlace::File(path),
@@ -205,7 +206,7 @@ impl World {
         runtime().block_on(qiang_audit::audit_beside(ledger, place))
     }
 
-    /// What is broken, with the first line of each, and how many entries are in flight.
+    /// Broken checks with their first lines, and the number of entries in flight.
     pub(super) fn broken(&self) -> (Vec<(String, String)>, u64) {
         let report = serde_json::to_value(self.audit(&self.place).unwrap()).unwrap();
         let checks = report["checks"].as_array().unwrap();
@@ -226,7 +227,7 @@ impl World {
         (broken.collect(), report["in_flight"].as_u64().unwrap())
     }
 
-    /// What a check has found.
+    /// Offending lines of a check.
     pub(super) fn lines(&self, name: &str) -> Vec<String> {
         let report = serde_json::to_value(self.audit(&self.place).unwrap()).unwrap();
         let checks = report["checks"].as_array().unwrap();
@@ -254,7 +255,7 @@ impl Drop for World {
     }
 }
 
-/// Packets and sales, spread and in one piece, with something of everything. After the first half all is settled.
+/// Packets and sales, spread and in one part, with every kind of step. The first half is settled.
 pub(super) fn history(world: &World) {
     let lazy = world.open(1, &red_packet(500, 10, SplitRule::Lazy { min: 10 }));
     let normal = world.open(
@@ -285,7 +286,7 @@ pub(super) fn history(world: &World) {
     }
     world.settle(0);
 
-    // What follows stays in flight for a while: ends of orders from before and from after, before a close and after it.
+    // The rest stays in flight for a while: orders that end before and after a close.
     for packet in [lazy, normal, closed] {
         world.granted(packet, "u2");
     }

@@ -1,12 +1,12 @@
-//! One breach at a time, planted in a copy of a sound ledger without keys and constraints: exactly the checks that
+//! One breach at a time, planted in a copy of a sound ledger without keys and constraints. Exactly the checks that
 //! prove the opposite report it, and show the rows.
 
 use std::collections::BTreeSet;
 
 use super::{KINDS, broken, sound};
 
-/// A breach: what it is, the checks that must report it, what the first of them shows, and how it is made. `@3` stands
-/// for the row of campaign 3, which `#3` is in what is shown.
+/// Each breach: its name, exactly the checks that must report it, text that the first one must show, and its changes.
+/// `@3` stands for the row of campaign 3, which is shown as `#3`.
 type Breach = (
     &'static str,
     &'static [&'static str],
@@ -81,7 +81,7 @@ const BREACHES: [Breach; 36] = [
         "INSERT INTO orders SELECT * FROM orders WHERE campaign = @4 AND number = 2",
     ),
     (
-        "an order paid by nobody",
+        "an order without a payment",
         &["orders_paid"],
         "campaign #@4",
         "DELETE FROM payments WHERE campaign = @4 AND number = 2",
@@ -178,13 +178,13 @@ const BREACHES: [Breach; 36] = [
         "UPDATE payouts SET reference = 'x' WHERE kind = 'reversal'",
     ),
     (
-        "a deposit that nobody made",
+        "a posting without its deposit",
         &["deposits"],
         "",
         "DELETE FROM deposits WHERE posting = 1",
     ),
     (
-        "a share posted for nobody",
+        "a share posted to no user",
         &["grants_posted", "counts_add_up"],
         "",
         "UPDATE shares SET \"user\" = NULL, granted_at = NULL WHERE campaign = @12 AND number = 2",
@@ -257,7 +257,7 @@ fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
             for n in [11, 12, 13, 14, 15, 1, 2, 3, 4] {
                 let row = format!("(SELECT ref FROM campaigns WHERE title = 'campaign {n}')");
                 sql = sql.replace(&format!("@{n}"), &row);
-                // Campaigns are entered in this order.
+                // Campaigns are created in this order.
                 let place = [1, 2, 3, 4, 11, 12, 13, 14]
                     .iter()
                     .position(|other| *other == n);

@@ -1,4 +1,4 @@
-//! A ledger held against the engine on Redis that it follows from, with entries in flight.
+//! Comparison of a ledger with the engine on Redis that it follows, with entries in flight.
 
 use qiang_audit::{EnginePlace, LedgerPlace, Report};
 use qiang_core::{
@@ -18,10 +18,10 @@ use super::{
     runtime,
 };
 
-/// Audits that are made while grants are made, settled and released, and at most how many grants.
+/// Number of audits during grants, settlement and releases, and maximum grants.
 const AUDITS: usize = 8;
 const GRANTS_MAX: u32 = 100_000;
-/// Grants that are made before they are settled together.
+/// Grants per settlement.
 const BATCH: usize = 3;
 
 #[test]
@@ -41,7 +41,7 @@ fn what_is_in_flight_is_understood() {
                 assert!(text.contains(&line), "{text}");
             }
         }
-        // What is settled may be gone from the log.
+        // Settled entries may be trimmed from the log.
         for partition in 0..PARTITIONS {
             world.redis(&[
                 "XTRIM",
@@ -54,7 +54,7 @@ fn what_is_in_flight_is_understood() {
     }
 }
 
-/// What the ledger has set aside is known, and not lost: what the engine has granted adds up with it.
+/// The audit knows quarantined entries: with them, the engine's grants add up.
 #[test]
 fn what_is_set_aside_is_not_lost() {
     for kind in [Some(LedgerKind::Postgres), Some(LedgerKind::MariaDb), None] {
@@ -65,7 +65,7 @@ fn what_is_set_aside_is_not_lost() {
             for partition in (0..PARTITIONS).map(PartitionId) {
                 let after = world.ledger.settled(partition).await.unwrap();
                 let log = world.engine.read(partition, after, 100_000).await.unwrap();
-                // Each third one, unless it waits for one that is there already.
+                // Quarantines every third entry. Others may wait for a quarantined one.
                 for (n, entry) in log.iter().enumerate() {
                     let refused = match n % 3 {
                         0 => world.ledger.quarantine(partition, entry, "asked for").await,
@@ -81,7 +81,7 @@ fn what_is_set_aside_is_not_lost() {
                 let list = world.ledger.list_quarantined(None, 1_000).await.unwrap();
                 let own = list.iter().filter(|row| row.partition == partition);
                 aside.extend(own.map(|row| (partition, row.entry.seq)));
-                // What the ledger has in either way may be gone from the log.
+                // Settled and quarantined entries may be trimmed from the log.
                 let head = log.last().map_or(after, |entry| entry.seq);
                 world.engine.release(partition, head).await.unwrap();
             }
@@ -119,7 +119,7 @@ fn what_differs_is_reported() {
     };
     assert_eq!(world.broken(), (vec![], left as u64));
 
-    // A grant that one of them does not have.
+    // A grant that only the engine has.
     let id = sale(6).price(7).setup(5).campaign.id;
     let count = |by: &str| {
         let script = "if redis.call('EXISTS', KEYS[1]) == 1 then \
@@ -137,7 +137,7 @@ fn what_differs_is_reported() {
     count("-1");
     assert_eq!(world.broken(), (vec![], left as u64));
 
-    // Units that the engine can hand out, and that nobody has put there: of a sale in one piece, and of a spread one.
+    // Other units or terms in the engine than in the ledger, for a sale in one part and for a spread one.
     for (n, field, check_name) in [
         (5, "supply", "engine_stock"),
         (4, "stock", "engine_stock"),
@@ -160,7 +160,7 @@ fn what_differs_is_reported() {
         assert_eq!(world.broken(), (vec![], left as u64));
     }
 
-    // Units that one part of a spread sale has got from nowhere, and can grant.
+    // Units without an origin that one part of a spread sale can grant.
     let id_of_spread = sale(30).price(7).setup(8).campaign.id;
     let create = |units: &str| {
         let key = format!("P:{{p01}}:c:{id_of_spread}");
@@ -176,7 +176,7 @@ fn what_differs_is_reported() {
     create("-4");
     assert_eq!(world.broken(), (vec![], left as u64));
 
-    // Units that a repair withholds, and that the engine hands out.
+    // Units that a repair withholds, but the engine can grant.
     world.runtime.block_on(async {
         for partition in (0..PARTITIONS).map(PartitionId) {
             let repair = RepairRecord {
@@ -205,7 +205,11 @@ fn what_differs_is_reported() {
             world.ledger.withhold(&withheld, &attempt).await.unwrap();
         }
     });
-    assert_eq!(world.broken(), (vec![], left as u64), "the repair goes on");
+    assert_eq!(
+        world.broken(),
+        (vec![], left as u64),
+        "the repair is running"
+    );
     world.runtime.block_on(async {
         for partition in (0..PARTITIONS).map(PartitionId) {
             let attempt = attempt(partition);
@@ -236,7 +240,7 @@ fn what_differs_is_reported() {
     withhold("2");
     assert_eq!(world.broken(), (vec![], left as u64));
 
-    // Entries that the ledger never got.
+    // Entries that the ledger never received.
     let settled = world
         .runtime
         .block_on(world.ledger.settled(PartitionId(1)))
@@ -252,7 +256,7 @@ fn what_differs_is_reported() {
         "{broken:#?}"
     );
 
-    // More than the engine has.
+    // The ledger has more than the engine.
     LedgerKind::Postgres.run(
         url,
         "UPDATE settled SET seq = seq + 1000 WHERE partition = 0",
@@ -265,7 +269,7 @@ fn what_differs_is_reported() {
         "{broken:#?}"
     );
 
-    // An engine that has lost everything.
+    // The engine has lost everything.
     for partition in 0..PARTITIONS {
         world.redis(&["DEL", &format!("P:{{p{partition:02}}}:partition")]);
     }
@@ -286,7 +290,7 @@ fn attempt(partition: PartitionId) -> RepairAttempt {
     }
 }
 
-/// Grants are made, settled and released for as long as both are read.
+/// Grants are made, settled and released during the reads of both sides.
 #[test]
 fn both_are_read_as_of_the_same_moment() {
     for kind in [LedgerKind::Postgres, LedgerKind::MariaDb] {
@@ -306,7 +310,7 @@ fn both_are_read_as_of_the_same_moment() {
                 }
                 assert!(!users.is_empty(), "the audits take for ever");
                 world.settle(0);
-                // The engine trims what is cheap to trim; here it is gone at once.
+                // The engine trims the log lazily; the test trims it at once.
                 for partition in 0..PARTITIONS {
                     world.redis(&[
                         "XTRIM",

@@ -1,5 +1,5 @@
-//! The audit of databases: ledgers in PostgreSQL and MariaDB that are sound, one that is written while it is read,
-//! planted breaches, and databases that cannot be audited.
+//! Audits of databases: sound ledgers in PostgreSQL and MariaDB, one that is written during the read, planted breaches,
+//! and databases that cannot be audited.
 
 mod beside;
 mod breaches;
@@ -31,10 +31,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::standalone_history::{World, history};
 
-/// The page that names every check.
+/// Documentation page that names every check.
 const AUDIT_PAGE: &str = include_str!("../../../../../docs/reference/audit.md");
 
-/// The tables of a ledger.
+/// Tables of a ledger.
 const TABLES: [&str; 18] = [
     "sale_terms",
     "campaigns",
@@ -56,7 +56,7 @@ const TABLES: [&str; 18] = [
     "withheld_numbers",
 ];
 
-/// The databases that a ledger may be in.
+/// Databases that a ledger may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LedgerKind {
     Postgres,
@@ -76,7 +76,7 @@ fn mariadb() -> &'static mariadb::MariaDb {
 }
 
 impl LedgerKind {
-    /// The URL of a new, empty database.
+    /// URL of a new, empty database.
     fn database(self) -> String {
         match self {
             Self::Postgres => postgres().create_database(),
@@ -84,7 +84,7 @@ impl LedgerKind {
         }
     }
 
-    /// Runs statements, with `"name"` for names that the databases would take for words of their own.
+    /// Runs statements. Names that may be reserved words are written as `"name"`.
     fn run(self, url: &str, sql: &str) {
         runtime().block_on(async {
             match self {
@@ -105,7 +105,7 @@ impl LedgerKind {
         });
     }
 
-    /// A copy of a ledger in a database of its own, without any key or constraint. Nobody may be connected to it.
+    /// Copies a ledger into its own database, without any key or constraint. The original must have no connections.
     fn bare_copy(self, url: &str) -> String {
         let name = url.rsplit('/').next().unwrap();
         let copy = match self {
@@ -132,7 +132,7 @@ impl LedgerKind {
     }
 }
 
-/// A number that nobody else has.
+/// A unique number.
 fn next() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     LAST.fetch_add(1, Ordering::Relaxed)
@@ -155,7 +155,7 @@ fn world(kind: LedgerKind) -> (World, String) {
     (history(world), url)
 }
 
-/// A sound ledger to which nobody is connected.
+/// A sound ledger without connections.
 fn sound(kind: LedgerKind) -> String {
     world(kind).1
 }
@@ -172,7 +172,7 @@ fn audit(url: &str) -> anyhow::Result<Report> {
     runtime().block_on(qiang_audit::audit_ledger(url))
 }
 
-/// The audit of a ledger: the checks that are broken, and the whole report.
+/// Audits a ledger. Returns the broken checks and the whole report.
 fn broken(url: &str) -> (BTreeSet<String>, Value) {
     crate::outcome::broken(&audit(url).unwrap())
 }

@@ -1,4 +1,4 @@
-//! The audit beside an engine that is not on a single server: it is found, and read wherever it is.
+//! Audits of engines that are not on a single server: the audit finds them, and reads every partition.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use qiang_testkit::servers::redis::{
 
 use super::beside::{PARTITIONS, World, history};
 
-/// Found through some of the nodes, and read where each partition is.
+/// The audit finds the Cluster through some of its nodes, and reads each partition on its node.
 #[test]
 fn a_cluster_is_audited() {
     let cluster = Cluster::start(&ServerOptions::new());
     let options = Options {
-        // A replica among them: it sends whoever asks to the primary.
+        // One of them is a replica, which redirects to the primary.
         urls: cluster.urls().into_iter().rev().take(2).collect(),
         topology: Topology::Cluster,
         ..Options::default()
@@ -26,7 +26,7 @@ fn a_cluster_is_audited() {
     let left = world.settle(4);
     assert_eq!(world.broken(), (vec![], left as u64));
 
-    // What is wrong on one of the nodes is seen.
+    // A breach on one of the nodes is detected.
     let tag = |partition: u16| {
         let key = key_of_partition(&world.prefix, partition, PARTITIONS, "log");
         let slot = slot_of_partition(partition, PARTITIONS);
@@ -43,7 +43,7 @@ fn a_cluster_is_audited() {
         let seen = world.lines("engine_positions").iter().any(missing);
         assert!(seen, "{broken:#?}");
     }
-    // Taken for a single server, most of it is elsewhere.
+    // As a single server, the node lacks most of the engine.
     let alone = EnginePlace {
         urls: cluster.urls(),
         topology: audit::Topology::Standalone,

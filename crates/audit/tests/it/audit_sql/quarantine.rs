@@ -1,4 +1,4 @@
-//! Ledgers with entries set aside: the audit names them, and nothing else is broken by them.
+//! Ledgers with quarantined entries: the audit names them, and no other check is broken.
 
 use qiang_core::{
     book::{CampaignAction, Command},
@@ -11,7 +11,7 @@ use qiang_testkit::campaign::{OPEN_MS, OPENS, red_packet, sale};
 
 use super::{KINDS, World, assert_sound, audit, broken, opened};
 
-/// The partition of the first book.
+/// Partition of the first book.
 const PARTITION: PartitionId = PartitionId(8);
 
 #[test]
@@ -39,7 +39,7 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
                 },
             );
         }
-        // Opened twice, granted six times (places 3 to 8), paid three times. The second share, and the second order.
+        // Opened twice, granted six times (positions 3 to 8), paid three times. The second share, and the second order.
         let log = world.books[0].logs()[0].to_vec();
         for seq in [5, 6] {
             let entry = &log[seq - 1];
@@ -80,7 +80,7 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
         );
         assert!(line(2).ends_with("waits for entry 6"), "{lines}");
         let text = audit(&url).unwrap().to_string();
-        let line = "set aside: 2 entries that the ledger refused, and 1 that wait; `qiang settlement list`";
+        let line = "in quarantine: 2 entries that the ledger refused, and 1 that wait; `qiang settlement list`";
         assert!(text.contains(line), "{text}");
 
         for seq in [5, 6, 10] {
@@ -91,8 +91,8 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
     }
 }
 
-/// A discarded order with its payments and its return, before and behind the close: the ledger is sound, and what was
-/// paid is looked for.
+/// Discarded orders with their payments and returns, before and after the close. The ledger is sound, and the audit
+/// checks the refunds due for the payments.
 #[test]
 fn what_is_discarded_is_proved() {
     for kind in KINDS {

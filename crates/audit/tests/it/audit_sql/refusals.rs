@@ -1,4 +1,4 @@
-//! Databases that cannot be audited: each is refused in one line, without any password.
+//! Databases that cannot be audited. Each is refused in one line, without any password.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use qiang_testkit::servers::{Port, wait_for};
 
 use super::{KINDS, LedgerKind, audit, empty, mariadb, postgres};
 
-/// How long a server may take to read its settings again.
+/// Maximum time until a server has reloaded its settings.
 const RELOAD_MAX: Duration = Duration::from_secs(20);
 
 fn check(url: &str, expected: &str) {
@@ -70,7 +70,7 @@ fn a_wrong_password_is_refused_and_not_shown() {
         "Access denied for user 'ann'",
     );
 
-    // Everybody else goes on without a password.
+    // All other users can still connect without a password.
     postgres().sql("CREATE ROLE ann LOGIN PASSWORD 'right'");
     let rules = "E'host all ann all scram-sha-256\\nhost all all all trust'";
     let file = postgres().sql("SHOW hba_file");

@@ -1,4 +1,4 @@
-//! Ledgers that are sound.
+//! Sound ledgers.
 
 use qiang_core::{book::Command, id::PaymentRef, payment::Received};
 use qiang_testkit::{
@@ -11,10 +11,10 @@ use super::{
     postgres, world,
 };
 
-/// Audits that are made while grants are made and settled, and at most how many grants.
+/// Number of audits during grants and settlement, and maximum grants.
 const AUDITS: usize = 5;
 const GRANTS_MAX: u32 = 100_000;
-/// Orders that are paid before they are settled together.
+/// Paid orders per settlement.
 const BATCH: usize = 10;
 
 #[test]
@@ -32,7 +32,7 @@ fn a_ledger_is_sound_and_says_where_it_is() {
             let name = check["name"].as_str().unwrap();
             assert!(AUDIT_PAGE.contains(&format!("`{name}`")), "{name}");
         }
-        // When all is settled there is nothing in between any more.
+        // Now everything is settled.
         world.settle(0);
         assert_sound(&url);
 
@@ -51,7 +51,7 @@ fn a_ledger_without_rows_is_sound() {
     }
 }
 
-/// Settlement goes on while the rows are read: table after table, each must be as of the same moment.
+/// Settlement continues while the tables are read one after the other. All must be as of the same moment.
 #[test]
 fn a_ledger_is_read_as_of_one_moment() {
     for kind in KINDS {
@@ -96,7 +96,7 @@ fn a_ledger_is_read_as_of_one_moment() {
     }
 }
 
-/// A user who may only read is enough: nothing is written.
+/// A user with read permission is enough, because nothing is written.
 #[test]
 fn a_reader_may_audit() {
     for kind in KINDS {
@@ -123,7 +123,7 @@ fn a_reader_may_audit() {
     }
 }
 
-/// Text and numbers come through as they are, whatever they are.
+/// All texts and numbers are copied unchanged.
 #[test]
 fn rows_come_through_as_they_are() {
     for kind in KINDS {
@@ -140,7 +140,7 @@ fn rows_come_through_as_they_are() {
             &format!("UPDATE accounts SET owner = '{name}' WHERE owner = 'u1'"),
         );
         assert_sound(&url);
-        // A difference in case alone is one.
+        // Texts that differ only in case are different.
         kind.run(
             &url,
             "UPDATE accounts SET owner = 'U2' WHERE owner = 'u2' AND purpose = 'user'",
@@ -151,7 +151,7 @@ fn rows_come_through_as_they_are() {
     }
 }
 
-/// A default of the server may hide all rows but the first: the audit reads them all.
+/// A server's default may limit results to one row. The audit reads all rows anyway.
 #[test]
 fn limits_of_the_server_hide_no_rows() {
     let server = MariaDb::start(&Options::new().without_fsync());

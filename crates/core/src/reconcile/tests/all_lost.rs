@@ -1,5 +1,5 @@
-//! Spread campaigns of which all parts are lost: units of earlier repairs, and those that unnamed entries may have
-//! taken, are withheld again, wherever they were at first.
+//! Spread campaigns that have lost all their parts. Units of earlier repairs, and units that unnamed entries may have
+//! granted, are withheld again, in any of the parts.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn amount(number: u32) -> i64 {
     10 + i64::from(number % 5)
 }
 
-/// A part of which Redis has lost everything, with orders or shares that the ledger has.
+/// A part that Redis has lost completely, with orders or shares in the ledger.
 fn emptied(kind: CampaignKind, index: u16, granted: &[u32]) -> Survey<'static> {
     let is_packet = kind == CampaignKind::RedPacket;
     let mut ledger = PartRows::new(Phase::Scheduled);
@@ -80,7 +80,7 @@ fn repaired(kind: CampaignKind, parts: Vec<Survey<'_>>) -> Vec<Repair> {
     repairs
 }
 
-/// Share 2 belongs to the second part at first. The first part had it when a repair withheld it.
+/// Share 2 belongs to the second part at first. It was in the first part when a repair withheld it.
 #[test]
 fn a_withheld_share_stays_in_its_part_when_all_parts_are_lost_again() {
     let kind = CampaignKind::RedPacket;
@@ -102,7 +102,7 @@ fn a_withheld_share_stays_in_its_part_when_all_parts_are_lost_again() {
     assert_eq!(free.count(), 13);
 }
 
-/// A share that was withheld and has been named since is its user's. No other one is withheld for it.
+/// A withheld share that was named since belongs to its user. No other share is withheld for it.
 #[test]
 fn a_withheld_share_that_a_user_has_is_not_withheld() {
     let kind = CampaignKind::RedPacket;
@@ -113,7 +113,7 @@ fn a_withheld_share_that_a_user_has_is_not_withheld() {
     assert_eq!((repairs[0].granted, repairs[1].withheld.units), (1, 0));
 }
 
-/// The engine of the first part granted share 2, which is at first the second part's, to a user with share 1 in the
+/// The engine of the first part granted share 2, which the second part has at first. Its user has share 1 in the
 /// ledger. That row is refused, and its share can be granted in one part only.
 #[test]
 fn a_share_of_a_refused_row_is_in_one_part() {
@@ -136,7 +136,7 @@ fn a_share_of_a_refused_row_is_in_one_part() {
     assert_eq!(free.filter(|(number, _)| *number == 2).count(), 1);
 }
 
-/// The first part has granted all that it was given at first, and units that came from the others.
+/// The first part has granted all units that it had at first, and units from other parts.
 #[test]
 fn withheld_units_stay_withheld_when_all_parts_are_lost_again() {
     let kind = CampaignKind::Sale;
@@ -156,7 +156,7 @@ fn withheld_units_stay_withheld_when_all_parts_are_lost_again() {
     }
 }
 
-/// The same for entries of shares that no node can name.
+/// The same for unnamed entries of shares.
 #[test]
 fn shares_are_withheld_for_unnamed_entries_wherever_the_shares_were_at_first() {
     let kind = CampaignKind::RedPacket;

@@ -1,8 +1,8 @@
-//! Repairs of payments of another amount than the order's price.
+//! Repairs of payments with other amounts than the order's price.
 
 use super::*;
 
-/// A node has answered them: they are owed back as they arrived, and the order waits as before.
+/// A node has answered the payments. Their refunds are due as they arrived, and the order stays held.
 #[test]
 fn a_payment_of_another_amount_keeps_its_money() {
     let kept = "granted 1 ann 1 100, refund_due 1 p 99 CNY, refund_due 1 q 7 EUR";
@@ -12,8 +12,8 @@ fn a_payment_of_another_amount_keeps_its_money() {
     assert!(found.conflicts.is_empty());
 }
 
-/// A payment was answered as paid, and again as owed back after a loss. What the ledger has stays. Without it the order
-/// is paid, and the payment is not owed back as well.
+/// A payment was answered as paid, and after a loss as a due refund. The ledger's outcome stays. Without one the order
+/// is paid, and no refund is due.
 #[test]
 fn a_payment_pays_or_is_owed_back() {
     let check = |case: &Case<'_>, expected: (&str, OrderState, &str)| {
@@ -33,7 +33,7 @@ fn a_payment_pays_or_is_owed_back() {
         ledger: "1 ann 1 held",
         ..SALE
     };
-    // The engine has it as owed back, or a node does.
+    // The engine or a node has the refund as due.
     let engine = Case {
         engine: "1 ann 1 held -p",
         kept: "paid 1 p",
@@ -53,7 +53,7 @@ fn a_payment_pays_or_is_owed_back() {
     };
     let expected = ("reinstated 1 p", OrderState::Paid, "p reinstated");
     check(&expired, expected);
-    // The ledger has it as owed back, or will have it.
+    // The ledger has, or will have, the refund as due.
     let owed = ("", OrderState::Held, "p refund_due");
     let settled = Case {
         ledger: "1 ann 1 held -p",
@@ -81,7 +81,7 @@ fn a_payment_pays_or_is_owed_back() {
     check(&other, ("paid 1 q, refund_due 1 p", OrderState::Paid, both));
 }
 
-/// Money that paid an order in the place of its price is kept with the payment, in every order of steps.
+/// Money that paid an order instead of its price is kept with the payment, in every order of steps.
 #[test]
 fn accepted_money_is_kept() {
     for kept in [
@@ -93,7 +93,7 @@ fn accepted_money_is_kept() {
         assert_eq!(appended(&found), kept);
         assert!(found.conflicts.is_empty());
     }
-    // The order has given its units back for good: the money is owed back as it arrived.
+    // The order has released its units for good, so the refund is due as the money arrived.
     let late = Case {
         engine: "1 ann 1 cancelled",
         ledger: "1 ann 1 cancelled",

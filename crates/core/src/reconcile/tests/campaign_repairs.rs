@@ -1,4 +1,4 @@
-//! Repairs of facts of campaigns: rows, commands, and what is refused.
+//! Repairs of facts of campaigns: rows, commands and refusals.
 
 use super::{
     at,
@@ -101,7 +101,7 @@ fn what_is_not_repaired_is_refused() {
     // Users have 60 units.
     check(|row| row.supply = Some(59), true, false);
     check(|row| row.supply = Some(60), true, true);
-    // The sale has opened, and 1,500 is over.
+    // The sale has opened, and time 1,500 has passed.
     let window = |from, upto| Window::new(at(from), at(upto)).unwrap();
     let early = CampaignFacts {
         window: window(500, 9_000),
@@ -138,7 +138,7 @@ fn what_is_not_repaired_is_refused() {
     assert_eq!(part.restated_row(), Err(CampaignRefusal::PartPhase));
 }
 
-/// What the log still takes out of the stock is not cut off at a row that was set below it by SQL.
+/// A row's stock was lowered by SQL, and changes in flight lower it further. The sum is not clamped.
 #[test]
 fn a_row_below_what_is_in_flight_is_restated_exactly() {
     let flight = [entry(Event::StockChanged { units: -10 })];
@@ -181,7 +181,8 @@ fn a_row_never_gets_less_than_users_have() {
     assert_eq!(supply(found(100, 0)), refused(0, 0));
 }
 
-/// A change of the terms settles over what was set by SQL: the row gets the terms before it back, or stays.
+/// A change of the terms in flight overwrites terms that were set by SQL. The row gets the previous terms back, or
+/// stays.
 #[test]
 fn terms_under_a_change_in_flight_are_given_back_or_stay() {
     let engine = CampaignFacts {
@@ -204,7 +205,7 @@ fn terms_under_a_change_in_flight_are_given_back_or_stay() {
     assert_eq!(kinds(&found), expected);
     assert_eq!(found.restated_row(), Ok(sale()));
     assert_eq!(commands(&found), Err(CampaignRefusal::TermsInFlight));
-    // The hash was changed by hand, and the terms before the change are not known.
+    // The hash was changed by hand, so the terms before the change are not known.
     let other = CampaignFacts {
         unit_price_minor: Some(9),
         ..engine
@@ -213,7 +214,7 @@ fn terms_under_a_change_in_flight_are_given_back_or_stay() {
     assert_eq!(unknown.restated_row(), Err(CampaignRefusal::TermsInFlight));
 }
 
-/// Facts that the engine refused go back to the row, unless they were changed in between.
+/// Facts that the engine refused are restored in the row, unless they changed in between.
 #[test]
 fn a_row_gets_back_what_was_not_brought_over() {
     let edited = CampaignFacts {
@@ -228,7 +229,7 @@ fn a_row_gets_back_what_was_not_brought_over() {
     let back = |present: CampaignFacts, commands: &[Command]| {
         found.row_given_back(&sale(), &present, commands)
     };
-    // Terms stay: a change of them may be in flight.
+    // Terms stay, because a change of them may be in flight.
     let edited = CampaignFacts {
         unit_price_minor: sale().unit_price_minor,
         ..edited
@@ -236,13 +237,13 @@ fn a_row_gets_back_what_was_not_brought_over() {
     assert_eq!(back(sale(), &all), Some(edited));
     assert_eq!(back(sale(), &[]), None);
     assert!(!found.has_given_back(&edited, &all));
-    // The stock was brought over, and is settled.
+    // The engine has the stock, and it is settled.
     let settled = CampaignFacts {
         supply: Some(130),
         ..sale()
     };
     assert_eq!(back(settled, &all[1..]), Some(edited));
-    // Another operator's change of the stock is settled: its value stays.
+    // Another operator's change of the stock is settled, so its value stays.
     let other = CampaignFacts {
         supply: Some(120),
         ..sale()
@@ -253,7 +254,7 @@ fn a_row_gets_back_what_was_not_brought_over() {
     };
     assert_eq!(back(other, &all), Some(expected));
     assert_eq!(back(other, &all[..1]), None);
-    // Others have changed the terms and the phase.
+    // Other operators have changed the terms and the phase.
     let other = CampaignFacts {
         per_user_limit: 1,
         terms_revision: 9,

@@ -1,4 +1,4 @@
-//! Facts of campaigns: what differs, and what is in flight.
+//! Facts of campaigns: differences, and changes in flight.
 
 use crate::{
     admission::AdmissionBound,
@@ -120,7 +120,7 @@ fn a_change_in_flight_is_no_difference() {
         ..sale()
     };
     assert_eq!(kinds(&compared(engine, sale(), &flight)), []);
-    // What was changed by hand beside it is one.
+    // A change by hand is a difference.
     let raised = CampaignFacts {
         supply: Some(150),
         ..sale()
@@ -168,8 +168,8 @@ fn terms(price: i64) -> Terms {
     }
 }
 
-/// The row has a price that was set by SQL, and a change of the terms is in flight: it would settle over that price,
-/// and keep it as the price of the orders before.
+/// The row has a price that was set by SQL, and a change of the terms is in flight. Settlement would overwrite that
+/// price, and keep it as the price of earlier orders.
 #[test]
 fn a_row_changed_under_a_change_in_flight_differs() {
     let flight = [entry(Event::TermsChanged {

@@ -1,4 +1,4 @@
-//! Parts that the ledger has closed, and of which the engine has lost the close.
+//! Parts that are closed in the ledger, and whose close the engine has lost.
 
 use super::{super::*, at, entries, facts, rows};
 use crate::campaign::{CampaignKind, Phase};
@@ -10,7 +10,8 @@ fn closed(text: &str) -> PartRows {
     }
 }
 
-/// A part of which the ledger has closed what `ledger` says, and has given back so many units of 10 minor units each.
+/// A part that the ledger has closed with the rows in `ledger`. It has returned `returned` units to the owner, of 10
+/// minor units each.
 fn survey<'a>(
     kind: CampaignKind,
     (engine, supply): (&str, u64),
@@ -54,7 +55,8 @@ fn numbers(repair: &Repair) -> (u64, u64, u64, i64, Phase) {
     (supply, granted, returned, refunded_minor, repair.rows.phase)
 }
 
-/// What an earlier repair had withheld went back with the close: the engine's hash, from before it, does not have it.
+/// Units that an earlier repair had withheld went back at the close. The engine's hash is older, so it does not show
+/// that.
 #[test]
 fn what_was_withheld_has_gone_back() {
     let packet = survey(
@@ -73,7 +75,7 @@ fn what_was_withheld_has_gone_back() {
     assert_eq!(numbers(&sale.repair()), (5, 1, 4, 0, Phase::Closed));
 }
 
-/// Entries of a history that was lost do not change books that are closed: units have gone back, and a payment is owed.
+/// Entries of a lost history do not change closed books: units have gone back, and only refunds become due.
 #[test]
 fn what_is_closed_takes_no_units() {
     let check = |engine: &str, kept: &str, conflicts: usize| {
@@ -101,7 +103,7 @@ fn what_is_closed_takes_no_units() {
     assert_eq!(check("1 ann 1 expired", "granted 2 bob 1 10", 1), "");
 }
 
-/// Orders of a sale that is closed are still paid and still run out; their units go back as well.
+/// Orders of a closed sale can still be paid and still expire. Their units go back to the owner as well.
 #[test]
 fn orders_go_on_after_the_close() {
     let kept = entries("paid 1 p1, cancelled 2");
@@ -118,8 +120,8 @@ fn orders_go_on_after_the_close() {
     assert_eq!(numbers(&repair), (5, 1, 4, 0, Phase::Closed));
 }
 
-/// Units had moved between parts, and back before the close. What the ledger has closed has what it had then; what is
-/// left is that of the parts that are open.
+/// Units had moved between parts, and back before the close. A closed part keeps the units of its close, and the rest
+/// belongs to the open parts.
 #[test]
 fn parts_keep_what_they_closed_with() {
     for kind in [CampaignKind::Sale, CampaignKind::RedPacket] {

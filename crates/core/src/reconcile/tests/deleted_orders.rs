@@ -1,4 +1,4 @@
-//! Which orders count as deleted from the ledger.
+//! Orders that count as deleted from the ledger.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn engine(text: &str, supply: u64) -> EnginePart {
     }
 }
 
-/// Number, state and payments of each.
+/// Number, state and payments of each order.
 fn found(orders: &[DeletedOrder]) -> String {
     let order = |it: &DeletedOrder| {
         let payments = it
@@ -54,10 +54,10 @@ fn settled_orders_that_the_ledger_lacks_are_deleted_ones() {
     check(both, both, "", "");
     check(both, "1 ann 1 held", "2 paid p1", "");
     check(both, "", "1 held, 2 paid p1", "");
-    // A step that the ledger lacks is an entry, if it is not settled.
+    // A step that the ledger lacks may be an unsettled entry.
     check("1 ann 1 paid p1", "1 ann 1 held", "", "");
     check("1 ann 1 expired", "1 ann 1 held", "", "");
-    // A payment alone is missing.
+    // Only a payment is missing.
     check("1 ann 1 paid p1", "1 ann 1 paid", "1 paid p1", "");
     check(
         "1 ann 1 cancelled -p1",
@@ -67,7 +67,7 @@ fn settled_orders_that_the_ledger_lacks_are_deleted_ones() {
     );
     // Another user has the number.
     check("1 ann 1 paid p1", "1 bob 1 paid", "", "");
-    // The limit and the stock are kept.
+    // The limit and the stock are respected.
     check("1 ann 1 held, 2 ann 1 held", "3 ann 1 held", "1 held", "");
     check(
         "1 ann 1 cancelled, 2 ann 1 expired",
@@ -84,7 +84,7 @@ fn settled_orders_that_the_ledger_lacks_are_deleted_ones() {
     assert_eq!(found(&few), "1 held");
 }
 
-/// The ledger has payments of orders that it does not have.
+/// The ledger has payments of orders that it lacks.
 #[test]
 fn orders_whose_payments_are_left_are_restored_with_them() {
     let check = |ours: &str, payment: &str, outcome: PaymentOutcome, expected: &str| {
@@ -101,7 +101,7 @@ fn orders_whose_payments_are_left_are_restored_with_them() {
     check("1 ann 1 paid p1", "p2", RefundDue, "1 paid p1 -p2");
     // The engine has lost the payment.
     check("1 ann 1 held", "p1", Paid, "1 paid p1");
-    // Both sides contradict each other: the repair decides.
+    // Both sides contradict each other, so the repair decides.
     check("1 ann 1 paid p1", "p1", RefundDue, "");
     check("1 ann 1 paid p1", "p2", Paid, "");
     check("1 ann 1 cancelled", "p1", Paid, "");

@@ -1,9 +1,9 @@
-//! Repairs of orders that cost nothing.
+//! Repairs of free orders.
 
 use super::*;
 use crate::id::OrderId;
 
-/// The payment of a free order with this number.
+/// Payment of a free order with this number.
 fn free(number: u32) -> String {
     let order = OrderId {
         campaign: id(),
@@ -12,7 +12,7 @@ fn free(number: u32) -> String {
     PaymentRef::of_free(order).to_string()
 }
 
-/// A node has answered it: it is paid, whatever else is lost.
+/// If a node has answered the payment, the order is paid, even if everything else is lost.
 #[test]
 fn a_free_order_that_a_node_has_answered_is_paid() {
     let kept = format!("granted 1 ann 2 0, paid 1 {}", free(1));
@@ -26,8 +26,8 @@ fn a_free_order_that_a_node_has_answered_is_paid() {
     assert_eq!((found.remaining, found.conflicts.len()), (3, 0));
 }
 
-/// Its number was given to another user, for an order that costs something: that one is not paid by it, and nothing is
-/// owed for it.
+/// The number was reused for another user's order with a price. The free payment does not pay that order, and no refund
+/// is due for it.
 #[test]
 fn the_payment_of_a_free_order_pays_no_other() {
     let (kept, engine) = (
@@ -54,7 +54,7 @@ fn the_payment_of_a_free_order_pays_no_other() {
     }
 }
 
-/// Its user has returned it and ordered again, and a node knows the return, but not its place in the log.
+/// The user has returned the order and ordered again. A node knows the return, but not its log position.
 #[test]
 fn a_free_order_that_was_returned_leaves_room_for_the_next() {
     let kept = format!(

@@ -1,4 +1,4 @@
-//! A random history is cut: the engine has a prefix, the ledger another one, nodes some answers of what follows.
+//! A random history is cut: the engine has one prefix, the ledger another, and nodes some answers after both.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The log of a history.
+/// Log of a history.
 fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
     let (mut book, mut log, mut now) = (Book::new(), Vec::new(), START);
     let campaign = setup.campaign.id;
@@ -119,7 +119,7 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
             }
             Step::Return { number, part } => {
                 let order = order(*number);
-                // Each return has a key of its own.
+                // Each return has its own key.
                 let part = part.map(|quantity| ReturnPart {
                     quantity,
                     key: IdempotencyKey::new(&format!("k{}", log.len())).unwrap(),
@@ -171,7 +171,7 @@ fn facts(setup: &Setup, campaign: CampaignId) -> PartFacts {
     }
 }
 
-/// What the engine has after a prefix of the log.
+/// State of the engine after a prefix of the log.
 fn engine_after(setup: &Setup, log: &[Entry]) -> EnginePart {
     let rows = rows_after(log);
     let all = (1..).zip(setup.shares.iter().copied());
@@ -188,7 +188,7 @@ fn engine_after(setup: &Setup, log: &[Entry]) -> EnginePart {
     }
 }
 
-/// What has gone back after a prefix of the log, if the campaign is closed then.
+/// Remainder that went to the owner after a prefix of the log, if the campaign is closed by then.
 fn closed(setup: &Setup, log: &[Entry]) -> Option<GoneBack> {
     let rows = rows_after(log);
     let gone_back = GoneBack {
@@ -201,7 +201,7 @@ fn closed(setup: &Setup, log: &[Entry]) -> Option<GoneBack> {
     (rows.phase == Phase::Closed).then_some(gone_back)
 }
 
-/// Cuts a history, repairs what is left of it, and checks the result.
+/// Cuts a history, repairs the rest, and checks the result.
 fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[bool]) {
     let (engine, ledger) = (engine.min(log.len()).max(1), ledger.min(log.len()).max(1));
     let end = engine.max(ledger);
@@ -232,7 +232,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
     }
     .repair();
 
-    // Units and money are conserved, and nothing is sold twice.
+    // Units and money are conserved, and no unit is sold twice.
     let supply = setup.campaign.supply();
     assert_eq!(repair.supply + repair.withheld.units, supply);
     assert_eq!(
@@ -250,7 +250,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
         );
         assert_eq!(repair.shares.len() as u64, repair.remaining);
     }
-    // Everybody has at most the limit.
+    // Every user has at most the limit.
     let mut held: BTreeMap<&UserId, u32> = BTreeMap::new();
     for row in repair
         .rows
@@ -262,7 +262,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
     }
     let limit = setup.campaign.per_user_limit();
     assert!(held.values().all(|units| *units <= limit), "{held:?}");
-    // Whatever the ledger will have is kept.
+    // Every row that the ledger will have is kept.
     for (number, row) in &settled.grants {
         let now = &repair.rows.grants[number];
         let known = (&now.user, now.quantity, now.amount_minor, now.granted_at);
@@ -271,7 +271,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
             (&row.user, row.quantity, row.amount_minor, row.granted_at)
         );
     }
-    // An answer is kept, or named as a conflict; and there is none without entries that nobody can name.
+    // Each answer is kept or reported as a conflict. Without unnamed entries there are no conflicts.
     for entry in &kept {
         let Event::Granted { number, user, .. } = &entry.event else {
             continue;
@@ -284,7 +284,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
         let named = repair.conflicts.iter().any(|it| it.number == *number);
         assert!(is_kept || named && unnamed > 0, "{entry:?}");
     }
-    // Nobody could have taken more than what is withheld.
+    // Unnamed entries cannot have granted more than is withheld.
     let taken = lost
         .iter()
         .filter(|lost| !kept.iter().any(|kept| kept.seq == lost.seq));
@@ -292,8 +292,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
         .filter(|entry| matches!(entry.event, Event::Granted { .. }))
         .count();
     assert!(repair.remaining == 0 || taken as u64 <= repair.withheld.units);
-    // The entries that are appended lead from what will be settled to the rows, and say the same to an order at most
-    // once.
+    // The appended entries lead from the settled state to the rows, and repeat no step of an order.
     let settled_before = settled.clone();
     let mut rows = settled;
     for (at, event) in &repair.append {
@@ -307,7 +306,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
     assert_eq!(states(&rows), states(&repair.rows));
     assert_eq!(rows.payments, repair.rows.payments);
     assert_eq!(rows.returns, repair.rows.returns);
-    // No order has returned more than it had, whatever was kept.
+    // No order has returned more than it had, with any kept answers.
     for (number, row) in &repair.rows.grants {
         assert!(row.returned <= row.quantity, "{row:?}");
         let in_parts = repair.rows.returned_in_parts(*number);
@@ -316,7 +315,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
             _ => assert_eq!(in_parts, row.returned, "{row:?}"),
         }
     }
-    // A return that was answered is kept, if the order was paid by what is known.
+    // An answered return is kept if a known payment paid the order.
     for entry in &kept {
         let Event::Returned {
             number,
@@ -350,7 +349,7 @@ proptest! {
         };
         let log = history(&setup, &steps);
         check(&setup, &log, engine, ledger, &kept);
-        // Where all answers were kept, nothing is in conflict but for holds that have ended.
+        // If all answers were kept, only expired holds can conflict.
         check(&setup, &log, engine, ledger, &vec![true; log.len()]);
     }
 }

@@ -46,8 +46,8 @@ fn row(user: &str, quantity: u32, state: OrderState) -> GrantRow {
     }
 }
 
-/// Rows of the form `number user quantity state`, with the payment behind orders that were paid; `free` rows
-/// cost nothing and are paid. A payment with a minus before it is owed back. Returns of parts follow, as `key=units`.
+/// Rows of the form `number user quantity state`, followed by the payment of paid orders. `free` rows have no price and
+/// are paid. A payment with a leading minus has a refund due. Partial returns follow as `key=units`.
 fn rows(text: &str) -> PartRows {
     let mut rows = PartRows::new(Phase::Scheduled);
     for line in text
@@ -161,7 +161,7 @@ struct Case<'a> {
     kind: CampaignKind,
     limit: Option<u32>,
     engine: &'a str,
-    /// Numbers of the shares to come, 10 minor units each.
+    /// Numbers of the shares that are not granted, 10 minor units each.
     shares: &'a [u32],
     ledger: &'a str,
     ahead: bool,
@@ -186,7 +186,7 @@ const PACKET: Case<'static> = Case {
     ..SALE
 };
 
-/// Of 5 units or shares.
+/// A part of 5 units or shares.
 fn repair(case: &Case<'_>) -> Repair {
     let survey = Survey {
         facts: facts(case.kind, case.limit),
@@ -227,7 +227,7 @@ fn appended(repair: &Repair) -> String {
 
 #[test]
 fn what_is_known_is_united() {
-    // Remaining, withheld, the last number, what is appended, conflicts.
+    // Expected: remaining, withheld, last number, appended entries, conflicts.
     let check = |case: &Case<'_>, expected: (u64, u64, u32, &str, usize)| {
         let found = repair(case);
         let what = format!("{:?} {:?} {:?}", case.engine, case.ledger, case.kept);
@@ -250,7 +250,7 @@ fn what_is_known_is_united() {
         ..SALE
     };
     check(&ahead, (3, 0, 2, "", 0));
-    // A node has answered what nobody else knows.
+    // Only a node's answer has the grant.
     let kept = Case {
         engine: "1 ann 1 held",
         ledger: "1 ann 1 held",
@@ -261,7 +261,7 @@ fn what_is_known_is_united() {
         &kept,
         (3, 0, 2, "paid 1 p2, granted 2 bob 1 10, paid 2 p1", 0),
     );
-    // Entries without a name: units and numbers are left out.
+    // Unnamed entries: their units and numbers are skipped.
     check(
         &Case { unnamed: 2, ..kept },
         (1, 2, 4, "paid 1 p2, granted 2 bob 1 10, paid 2 p1", 0),
@@ -275,7 +275,7 @@ fn what_is_known_is_united() {
         &limit,
         (0, 3, 4, "paid 1 p2, granted 2 bob 1 10, paid 2 p1", 0),
     );
-    // What is in flight is settled by itself.
+    // Entries in flight settle without a repair.
     let flying = Case {
         engine: "1 ann 1 held, 2 bob 1 held",
         ledger: "1 ann 1 held",
@@ -284,7 +284,7 @@ fn what_is_known_is_united() {
         ..SALE
     };
     check(&flying, (2, 0, 3, "granted 3 cat 1 10", 0));
-    // A number that was given again keeps its first owner, of those that the ledger has.
+    // A reused number keeps the owner that the ledger has.
     let again = Case {
         engine: "1 ann 1 held, 2 bob 1 held",
         ledger: "1 ann 1 held, 2 cat 1 held",
@@ -301,7 +301,7 @@ fn what_is_known_is_united() {
         ..SALE
     };
     check(&second, (4, 0, 2, "cancelled 1, granted 2 ann 1 10", 0));
-    // Where the limit has changed, it may have allowed both. And any number of units may be somebody's.
+    // A changed limit may have allowed both. And unnamed entries may have granted any number of units.
     let changed = Case {
         limit: None,
         ..second
@@ -312,14 +312,14 @@ fn what_is_known_is_united() {
         ..changed
     };
     check(&unnamed, (0, 3, 3, "granted 2 ann 1 10", 0));
-    // An order that is paid stays; there is no room for the other.
+    // A paid order stays, so there is no room for the other.
     let paid = Case {
         engine: "1 ann 1 paid p1",
         ledger: "1 ann 1 paid p1",
         ..second
     };
     check(&paid, (4, 0, 1, "", 1));
-    // Everything is sold already.
+    // All units are sold already.
     let sold = Case {
         engine: "1 a 1 paid x, 2 b 1 paid x, 3 c 1 paid x, 4 d 1 paid x, 5 e 1 paid x",
         ledger: "1 a 1 paid x, 2 b 1 paid x, 3 c 1 paid x, 4 d 1 paid x, 5 e 1 paid x",
@@ -376,7 +376,7 @@ fn shares_are_united() {
         0,
     );
     check(&Case { unnamed: 9, ..lost }, &[], &[2, 3, 4, 5], 0);
-    // Another amount than the share has, a share that there is not, a second share.
+    // A wrong amount, an unknown share, and a second share.
     check(
         &Case {
             kept: "granted 3 bob 1 11",
@@ -404,7 +404,7 @@ fn shares_are_united() {
         &[],
         1,
     );
-    // The ledger has given ann another share than the engine: the engine's comes back.
+    // The ledger has given ann a different share. The engine's one can be granted again.
     let other = Case {
         ledger: "2 ann 1 held",
         ahead: true,
@@ -413,7 +413,7 @@ fn shares_are_united() {
     check(&other, &[1, 3, 4, 5], &[], 1);
 }
 
-/// Grants of a lazy packet are numbered as orders are: what somebody may have been told is not given again.
+/// Grants of a lazy packet are numbered like orders. Numbers that a lost answer may have named are not reused.
 #[test]
 fn numbers_of_a_lazy_packet_are_left_out() {
     let survey = |unnamed: u64, numbered: u32, accounted: &[u32]| {
@@ -448,7 +448,7 @@ fn numbers_of_a_lazy_packet_are_left_out() {
     let repair = survey(1, 1, &[]);
     assert_eq!((repair.numbered, repair.withheld.units), (4, 3));
     assert_eq!(survey(1, 4, &[]).numbered, 5);
-    // What an earlier repair has withheld for number 2 is enough, but not for others.
+    // Units withheld for number 2 by an earlier repair suffice for it, but not for others.
     assert_eq!(survey(0, 1, &[2, 3, 4]).withheld.units, 0);
     assert_eq!(survey(0, 1, &[1, 4]).withheld.units, 3);
     assert_eq!(survey(1, 1, &[2]).withheld.units, 3);

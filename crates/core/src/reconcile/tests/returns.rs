@@ -1,4 +1,4 @@
-//! Repairs of orders of which some units were returned.
+//! Repairs of orders with partial returns.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn check(engine: &str, ledger: &str, kept: &str, (expected, append): (&str, &str
     );
 }
 
-/// A return that engine, ledger or node knows is kept once, and its units are back.
+/// A return that engine, ledger or node has is kept once, and its units are back.
 #[test]
 fn a_return_of_a_part_that_one_side_knows_is_kept_once() {
     let (paid, one) = ("1 ann 3 paid p", "1 ann 3 paid p k=1");
@@ -44,7 +44,7 @@ fn a_return_of_a_part_that_one_side_knows_is_kept_once() {
     );
 }
 
-/// The last part returns the order, and a return of the rest follows the parts.
+/// The last partial return returns the order. A return of the rest follows the partial ones.
 #[test]
 fn parts_and_the_rest_return_the_order() {
     let (paid, one) = ("1 ann 3 paid p", "1 ann 3 paid p k=1");
@@ -61,7 +61,7 @@ fn parts_and_the_rest_return_the_order() {
     check(one, one, "returned 1 2 l", (parts, "returned 1 2 l"));
 }
 
-/// More than the order has is never returned, and the ledger's returns come first.
+/// An order never returns more than it has, and the ledger's returns take precedence.
 #[test]
 fn returns_of_more_than_the_order_has_are_refused() {
     let one = "1 ann 3 paid p k=1";
@@ -85,7 +85,7 @@ fn returns_of_more_than_the_order_has_are_refused() {
     assert!(found.changed.contains(&1));
 }
 
-/// Nothing was paid that could be owed back: the units stay with the order that is held.
+/// Without a payment no refund can be due, so the units stay with the held order.
 #[test]
 fn a_return_of_a_part_needs_the_payment() {
     let held = "1 ann 3 held";

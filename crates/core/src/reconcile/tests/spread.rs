@@ -1,5 +1,5 @@
-//! A spread campaign whose parts have lost different ends of their histories: units that have moved between them are
-//! there once, and as many as there were.
+//! A spread campaign with parts that have lost different ends of their histories. Each unit that has moved between them
+//! exists once afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +16,16 @@ use crate::{
 const PARTS: u16 = 3;
 const SUPPLY: u32 = 17;
 
-/// What a part has: everything that its partition keeps of it.
+/// State of a part, as its partition keeps it.
 #[derive(Debug, Clone)]
 struct Part {
     rows: PartRows,
-    /// Shares or, of a sale, units without a name, to come.
+    /// Shares that are not granted, or units of a sale.
     units: Vec<u32>,
-    /// What it was sending when its state was taken, and has not arrived.
+    /// Units in transfers that had not arrived at the time of this state.
     moving: Vec<u32>,
     numbered: u32,
-    /// The grants after which this state is, for what nodes have answered behind it.
+    /// Number of grants before this state. Nodes may have answered later ones.
     grants: usize,
 }
 
@@ -63,11 +63,11 @@ fn facts(kind: CampaignKind, index: u16) -> PartFacts {
     }
 }
 
-/// All states that each part has been in, and all grants that each has made, in their order.
+/// All states of each part, and all grants of each part, in their order.
 struct History {
     states: Vec<Vec<Part>>,
     grants: Vec<Vec<Entry>>,
-    /// Users have one part each: they are numbered.
+    /// Number of users. Each has a grant of one part only.
     users: u32,
 }
 
@@ -153,8 +153,8 @@ impl History {
     }
 }
 
-/// One case: each part that has lost something with the number of states that are left of it, 0 for all lost; for each
-/// part how many grants the ledger has; whether nodes have kept their answers.
+/// Checks one case. `cuts` has, for each part with a loss, the number of its remaining states, 0 for none. `settled`
+/// has the number of each part's grants in the ledger. `all_kept` says whether nodes have kept their answers.
 fn check(
     kind: CampaignKind,
     steps: &[Step],
@@ -180,7 +180,7 @@ fn check(
     let (mut elsewhere, mut elsewhere_shares) = (0, BTreeSet::new());
     for part in (0..usize::from(PARTS)).filter(|part| !lost.contains(part)) {
         let state = history.now(part);
-        // What it was sending to a part that is repaired is taken from it; here it never was to another one.
+        // Units in flight to a repaired part count there. This test moves none between other parts.
         elsewhere += state.rows.granted() + state.units.len() as u64;
         elsewhere_shares.extend(state.units);
         elsewhere_shares.extend(state.rows.grants.keys());
@@ -269,7 +269,7 @@ fn check(
             let money = repair.shares.iter().map(|(_, amount)| amount).sum::<i64>();
             assert_eq!(money + repair.rows.amount_minor(), repair.funded_minor);
         }
-        // Whatever the ledger has, and whoever was answered, keeps it.
+        // Grants of the ledger and answered grants stay with their users.
         let known = if all_kept { usize::MAX } else { settled[*part] };
         for entry in history.grants[*part].iter().take(known) {
             let Event::Granted { number, user, .. } = &entry.event else {
@@ -327,7 +327,7 @@ proptest! {
     }
 }
 
-/// A part that was opened just before the loss, and is gone: it is opened again, in the ledger as well.
+/// A part that was opened directly before the loss is opened again, in the ledger as well.
 #[test]
 fn a_part_that_the_ledger_does_not_know_is_opened() {
     let part = Survey {

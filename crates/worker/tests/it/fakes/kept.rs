@@ -1,4 +1,4 @@
-//! What a ledger keeps that loses requests and replies.
+//! Rows of a fake ledger that loses requests and replies.
 
 use std::{
     sync::{Arc, Mutex},
@@ -13,14 +13,14 @@ use qiang_testkit::simulation::Rows;
 
 use super::broken;
 
-/// What a ledger has, and what becomes of its requests.
+/// Rows of a ledger, and the fate of its requests.
 pub(crate) struct Kept {
     pub(crate) rows: Arc<Mutex<Rows>>,
-    /// For each request, and how long it is under way.
+    /// Fate and duration of each request.
     pub(crate) weather: Box<dyn FnMut() -> (Weather, Duration) + Send>,
 }
 
-/// What becomes of a request.
+/// Fate of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weather {
     Fine,
@@ -29,7 +29,7 @@ pub(crate) enum Weather {
 }
 
 impl Kept {
-    /// A request is on its way.
+    /// Draws fate and duration of a request.
     pub(crate) fn receive(&mut self) -> (Weather, Duration) {
         (self.weather)()
     }

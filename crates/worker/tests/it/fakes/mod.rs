@@ -1,4 +1,4 @@
-//! A log and a ledger that do as they are told, and remember what was asked of them.
+//! A scripted log and a scripted ledger that record their calls.
 
 mod money;
 
@@ -47,7 +47,7 @@ pub(crate) fn entry(seq: Seq) -> Entry {
 
 pub(crate) fn broken() -> LedgerError {
     LedgerError::Unavailable {
-        reason: "it was told to fail".to_owned(),
+        reason: "a planted failure".to_owned(),
     }
 }
 
@@ -62,25 +62,25 @@ fn page_behind(mut ids: Vec<CampaignId>, after: Option<CampaignId>, limit: u32) 
 #[derive(Default)]
 struct Part {
     head: Seq,
-    /// How often its end was asked for.
+    /// Number of reads of its head.
     looked: u64,
     released: Vec<Seq>,
 }
 
-/// A log of made-up entries.
+/// A log of generated entries.
 pub(crate) struct FakeLog {
     parts: Mutex<BTreeMap<PartitionId, Part>>,
-    /// What `head` and `read` say instead.
+    /// Error of `head` and `read`, if set.
     pub(crate) lost: Mutex<Option<LedgerError>>,
-    /// How often `release` is still to fail.
+    /// Number of `release` calls that still fail.
     pub(crate) releases_fail: Mutex<u32>,
-    /// Partitions whose end is never said.
+    /// Partitions whose head is never answered.
     pub(crate) silent: Mutex<Vec<PartitionId>>,
-    /// Up to where replicas have all partitions, if they do not have everything.
+    /// Last entry that replicas have in all partitions, if they lack some.
     pub(crate) replicated: Mutex<Option<Seq>>,
-    /// Entries up to this one were trimmed by hand.
+    /// Last entry that was trimmed by hand.
     pub(crate) trimmed_to: Mutex<Seq>,
-    /// Gaps that were noted.
+    /// Recorded gaps.
     pub(crate) gaps: Mutex<Vec<(PartitionId, Seq, Seq)>>,
 }
 
@@ -180,31 +180,31 @@ impl EventLog for FakeLog {
 /// A ledger that only settles.
 pub(crate) struct FakeLedger {
     settled: Mutex<BTreeMap<PartitionId, Seq>>,
-    /// Which partitions it refuses to settle.
+    /// Partitions that it refuses to settle.
     pub(crate) refused: Mutex<Vec<PartitionId>>,
-    /// What was settled or refused, and when: the partition, and how many entries came.
+    /// Attempts to settle: partition, number of entries, and time.
     pub(crate) attempts: Mutex<Vec<(PartitionId, usize, Instant)>>,
-    /// Entries that it refuses, wherever they stand.
+    /// Entries that it refuses, in any run.
     pub(crate) poison: Mutex<Vec<Seq>>,
-    /// Entries that were set aside.
+    /// Quarantined entries.
     pub(crate) aside: Mutex<Vec<Seq>>,
-    /// How many more it says are set aside.
+    /// Number of further quarantined entries that it reports.
     pub(crate) aside_before: Mutex<u64>,
-    /// Whether nothing can be set aside at the moment.
+    /// Whether quarantining an entry fails.
     pub(crate) aside_fails: Mutex<bool>,
-    /// How long it takes to say positions, which are as they were when it was asked.
+    /// Time until it answers with its positions. They are those of the start of the call.
     pub(crate) positions_take: Mutex<Duration>,
-    /// How often it was asked for a campaign with its shares.
+    /// Number of reads of a campaign with its shares.
     pub(crate) setups_read: AtomicUsize,
-    /// Of which campaigns it cannot read that.
+    /// Campaigns whose reads fail.
     pub(crate) unreadable: Mutex<Vec<CampaignId>>,
-    /// What it says of drafts.
+    /// Drafts that it reports.
     pub(crate) drafts: Mutex<Result<Vec<Setup>, LedgerError>>,
-    /// What it says of packets that are claimed.
+    /// Claimed packets that it reports.
     pub(crate) claimed: Mutex<Result<Vec<CampaignId>, LedgerError>>,
-    /// Each settlement needs one of these.
+    /// Permits of settlements; each needs one.
     pub(crate) permits: Semaphore,
-    /// What a ledger keeps that loses requests and replies; none where it keeps nothing.
+    /// Rows with lost requests and replies; `None` for a ledger without rows.
     pub(crate) kept: Mutex<Option<kept::Kept>>,
 }
 
@@ -233,7 +233,7 @@ impl FakeLedger {
         settled.get(&PartitionId(partition)).copied().unwrap_or(0)
     }
 
-    /// What is in the rows that it keeps; none where it keeps nothing.
+    /// Reads the rows; `None` for a ledger without rows.
     fn kept_rows<T>(&self, read: impl FnOnce(&Rows) -> T) -> Option<Result<T, LedgerError>> {
         let mut kept = self.kept.lock().unwrap();
         kept.as_mut().map(|kept| kept.read(read))
@@ -287,7 +287,7 @@ impl CampaignStore for FakeLedger {
 
     async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError> {
         match self.unreadable.lock().unwrap().contains(&id) {
-            true => Err(LedgerError::damaged("it was told to be")),
+            true => Err(LedgerError::damaged("a planted failure")),
             false => Err(broken()),
         }
     }
@@ -312,7 +312,7 @@ impl CampaignStore for FakeLedger {
         }
         self.setups_read.fetch_add(1, Ordering::Relaxed);
         if self.unreadable.lock().unwrap().contains(&id) {
-            return Err(LedgerError::damaged("it was told to be"));
+            return Err(LedgerError::damaged("a planted failure"));
         }
         let drafts = self.drafts.lock().unwrap().clone()?;
         Ok(drafts.into_iter().find(|setup| setup.campaign.id == id))
@@ -379,7 +379,7 @@ impl SettlementStore for FakeLedger {
         if let Some((weather, takes)) = under_way {
             tokio::time::sleep(takes).await;
             let mut kept = self.kept.lock().unwrap();
-            let kept = kept.as_mut().expect("it keeps what it settles");
+            let kept = kept.as_mut().expect("the ledger has rows");
             let last = kept.take(entries, weather)?;
             self.put(partition.0, last);
             return kept::reply(weather, last);

@@ -1,4 +1,4 @@
-//! What settlement asks of no ledger: accounts, payouts, histories, actions, keys.
+//! Ports of the fake ledger that settlement does not call: accounts, payouts, histories, actions, keys.
 
 use async_trait::async_trait;
 use qiang_core::{

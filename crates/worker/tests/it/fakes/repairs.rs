@@ -1,4 +1,4 @@
-//! Reconciliation and repair in the ledger that does as it is told: there is nothing to compare.
+//! Reconciliation and repair of the fake ledger: there is nothing to compare.
 
 use async_trait::async_trait;
 use qiang_core::{

@@ -1,4 +1,4 @@
-//! Webhooks in the ledger that does as it is told: there are none.
+//! Webhooks of the fake ledger: there are none.
 
 use async_trait::async_trait;
 use qiang_core::{

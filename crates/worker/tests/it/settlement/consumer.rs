@@ -1,4 +1,4 @@
-//! The consumer of one partition, on a transport that brings what it is given.
+//! The consumer of one partition, on a scripted transport.
 
 use std::{
     collections::VecDeque,
@@ -34,7 +34,7 @@ impl FakeTransport {
         self.brings.lock().unwrap().push_back(received);
     }
 
-    /// What is next, if that comes where so much is asked for.
+    /// Next scripted result, if it may be delivered for this limit.
     fn due(&self, limit: usize) -> Option<Received> {
         let mut brings = self.brings.lock().unwrap();
         match brings.front()? {
@@ -114,7 +114,7 @@ impl Fixture {
         }
     }
 
-    /// The places of what a take hands out.
+    /// Positions of the entries that a take returns.
     async fn take(&mut self, after: Seq) -> Result<Vec<Seq>, LedgerError> {
         let taken = self.consumer.take(after, 10, WAIT).await?;
         Ok(taken.iter().map(|entry| entry.seq).collect())
@@ -152,23 +152,27 @@ async fn what_is_settled_is_acknowledged_and_released() {
     assert_eq!(
         fixture.take(5).await,
         Ok(Vec::new()),
-        "another one settled 5"
+        "another worker settled 5"
     );
     assert_eq!(fixture.acked(), [7, 8]);
     assert_eq!(fixture.refilled(), 0);
 }
 
-/// While a worker waits, its position grows old: a gap counts when the position is the same again.
+/// While a worker waits, its position becomes outdated. A gap counts if the position is the same again.
 #[tokio::test(start_paused = true)]
 async fn gaps_are_read_from_the_log_once_they_are_confirmed() {
     let mut fixture = Fixture::new(None, 6);
     let bring = |seqs| Received::Deliveries(vec![delivery(1, seqs)]);
     fixture.transport.brings(bring(4..=6));
     assert_eq!(fixture.take(1).await, Ok(Vec::new()));
-    assert_eq!(fixture.take(2).await, Ok(Vec::new()), "it was old");
+    assert_eq!(
+        fixture.take(2).await,
+        Ok(Vec::new()),
+        "the position was outdated"
+    );
     assert_eq!(fixture.take(2).await, Ok(vec![3, 4, 5, 6]));
     assert_eq!(fixture.refilled(), 1);
-    // Nothing comes at all, although it is in the log.
+    // The transport delivers nothing, although the log has entries.
     fixture.log.ends_at(PARTITION.0, 8);
     assert_eq!(fixture.take(6).await, Ok(Vec::new()));
     assert_eq!(fixture.take(6).await, Ok(vec![7, 8]));
@@ -194,7 +198,11 @@ async fn after_a_restart_everything_comes_again() {
     assert_eq!(fixture.take(0).await, Ok(vec![1, 2, 3]));
     let received = Received::Restarted(vec![delivery(9, 1..=2)]);
     fixture.transport.brings(received);
-    assert_eq!(fixture.take(0).await, Ok(vec![1, 2]), "3 has to come again");
+    assert_eq!(
+        fixture.take(0).await,
+        Ok(vec![1, 2]),
+        "3 must be delivered again"
+    );
     assert_eq!(fixture.consumer.ack(3).await, Ok(()));
     assert_eq!(fixture.acked(), [9], "old tags mean nothing");
     fixture.transport.brings(Received::NotOwner);
@@ -214,7 +222,7 @@ async fn the_log_stands_in_for_a_transport_that_fails() {
     assert!(began.elapsed() >= DELAY && began.elapsed() < 2 * DELAY);
     assert_eq!(fixture.consumer.ack(4).await, Ok(()));
     assert_eq!((fixture.refilled(), fixture.stuck()), (4, true));
-    // It is not asked again for a while, and the log is not looked at in a tight loop.
+    // The transport is not used for a while, and the log is not read in a tight loop.
     *fixture.transport.fails.lock().unwrap() = false;
     fixture.log.ends_at(PARTITION.0, 5);
     assert_eq!(fixture.take(4).await, Ok(vec![5]));
@@ -227,7 +235,7 @@ async fn the_log_stands_in_for_a_transport_that_fails() {
     assert!(!fixture.stuck(), "it works again");
 }
 
-/// A transport that comes with the log fails with it: the log would be of no use.
+/// A transport that is part of the log's server fails with it, so the log cannot replace it.
 #[tokio::test(start_paused = true)]
 async fn without_a_delay_a_failure_is_a_failure() {
     let mut fixture = Fixture::new(None, 4);

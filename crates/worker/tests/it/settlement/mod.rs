@@ -1,4 +1,5 @@
-//! Settlement step by step and by the clock, which is tokio's and stands still unless everybody sleeps.
+//! Settlement step by step and by the clock. The clock is tokio's paused one, which advances only while every task
+//! sleeps.
 
 mod consumer;
 mod monitor;
@@ -20,10 +21,10 @@ use qiang_worker::settlement::{
 };
 use tokio::time::{Instant, sleep};
 
-/// Nothing takes this long by tokio's clock that is not stuck.
+/// Longest duration, by tokio's clock, of anything that is not stuck.
 const LONG: Duration = Duration::from_secs(600);
 
-/// What the hook was called with.
+/// Arguments of the hook's calls.
 type Rollbacks = Arc<Mutex<Vec<(PartitionId, Seq, Seq)>>>;
 
 fn start(log: &Arc<FakeLog>, ledger: &Arc<FakeLedger>) -> (Settlement, Rollbacks) {
@@ -40,7 +41,7 @@ fn start(log: &Arc<FakeLog>, ledger: &Arc<FakeLedger>) -> (Settlement, Rollbacks
     (Settlement::start(log, ledger, options), rollbacks)
 }
 
-/// Sleeps by the still clock until something is so.
+/// Sleeps by the paused clock until a condition holds.
 async fn until(what: &str, so: impl Fn() -> bool) {
     let patience = Instant::now() + LONG;
     while !so() {
@@ -79,7 +80,7 @@ async fn entries_that_the_ledger_refuses_are_quarantined_and_the_rest_goes_on() 
     }
     assert_eq!(*ledger.aside.lock().unwrap(), poison);
     assert!(steps <= 6, "{steps} steps");
-    // Halving, and not one by one.
+    // Attempts halve the run, and do not go one by one.
     let attempts = ledger.attempts.lock().unwrap().len();
     assert!(attempts <= 5 * 2 * 11, "{attempts} attempts");
 }
@@ -94,10 +95,10 @@ async fn so_many_bad_entries_are_no_accident() {
     assert_eq!(step().await.unwrap().settled, 2);
     let stuck = step().await.unwrap_err().chain();
     assert!(stuck.contains("entry 3 is bad"), "{stuck}");
-    assert_eq!(ledger.at(3), 2, "nothing is passed over");
+    assert_eq!(ledger.at(3), 2, "no entry is skipped");
 }
 
-/// An outage right after a refusal is an outage: nothing is passed over, and it is tried again.
+/// An outage directly after a refusal is still an outage: no entry is skipped, and the step is retried.
 #[tokio::test]
 async fn what_cannot_be_quarantined_stays_where_it_is() {
     let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
@@ -124,7 +125,7 @@ async fn nothing_is_released_that_is_not_settled() {
     ledger.refused.lock().unwrap().clear();
     let step = settle_once(&*log, &*ledger, PartitionId(3), 4).await;
     assert_eq!(step.unwrap().released, Err(broken()));
-    assert_eq!(ledger.at(3), 4, "what is settled is settled");
+    assert_eq!(ledger.at(3), 4, "settled entries stay settled");
 }
 
 #[tokio::test]
@@ -136,7 +137,7 @@ async fn a_log_that_has_lost_entries_is_not_settled() {
     let (settled, head) = (9, 6);
     let rolled_back = Err(StepError::RolledBack { settled, head });
     assert_eq!(step().await, rolled_back);
-    // The log knows it itself, although it is long enough.
+    // The log knows of its loss, although it is long enough.
     log.ends_at(3, 20);
     *log.lost.lock().unwrap() = Some(LedgerError::LogLost { head });
     assert_eq!(step().await, rolled_back);
@@ -151,7 +152,7 @@ async fn unsettled_entries_missing_from_the_log_are_noted() {
     let step = || settle_once(&*log, &*ledger, PartitionId(3), 4);
     log.ends_at(3, 6);
     assert_eq!(step().await.unwrap().settled, 4);
-    // Settled ones may be missing.
+    // Settled entries may be missing.
     *log.trimmed_to.lock().unwrap() = 4;
     log.ends_at(3, 9);
     assert_eq!(step().await.unwrap().settled, 8);
@@ -194,7 +195,7 @@ async fn a_signal_is_enough_and_without_one_it_looks_by_itself() {
 
     log.ends_at(0, 3);
     let began = Instant::now();
-    until("it looked by itself", || ledger.at(0) == 3).await;
+    until("it looked without a signal", || ledger.at(0) == 3).await;
     assert!(began.elapsed() <= POLL_INTERVAL + Duration::from_millis(10));
     let position = |n: u16, head: Seq| Position {
         partition: PartitionId(n),
@@ -242,7 +243,7 @@ async fn failures_are_tried_again_after_growing_pauses_and_hold_up_nobody_else()
     assert!(pauses.len() > 25 && pauses.len() < 40, "{}", pauses.len());
 
     ledger.refused.lock().unwrap().clear();
-    until("it goes on", || settlement.stuck().is_none()).await;
+    until("it recovers", || settlement.stuck().is_none()).await;
     assert_eq!(ledger.at(1), 5);
     settlement.stop().await;
 }
@@ -253,7 +254,7 @@ async fn a_rollback_stops_the_partition_until_it_is_repaired() {
     log.ends_at(4, 8);
     let (settlement, rollbacks) = start(&log, &ledger);
     until("it is settled", || ledger.at(4) == 8).await;
-    // What comes after is another history, however long it gets: the log refuses to be read.
+    // Later entries belong to another history, however long it is, so the log refuses reads.
     log.ends_at(4, 50);
     *log.lost.lock().unwrap() = Some(LedgerError::LogLost { head: 2 });
     until("the hook was called", || {
@@ -271,15 +272,15 @@ async fn a_rollback_stops_the_partition_until_it_is_repaired() {
     );
 
     *log.lost.lock().unwrap() = None;
-    until("it goes on", || ledger.at(4) == 50).await;
+    until("it recovers", || ledger.at(4) == 50).await;
     until("it is well", || settlement.stuck().is_none()).await;
     log.ends_at(4, 49);
     until("it is found again", || rollbacks.lock().unwrap().len() == 2).await;
     settlement.stop().await;
 }
 
-/// A replica that stalls costs the answers that wait for it. That settlement waits with them counts as a fault after a
-/// while, as any other standstill, and no longer than the replica stalls.
+/// A stalled replica delays the answers that wait for it. Settlement waits with them, which counts as a fault after a
+/// while, as any other stall does, and only while the replica stalls.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_replicas_is_no_fault_at_first() {
     let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
@@ -290,7 +291,7 @@ async fn waiting_for_replicas_is_no_fault_at_first() {
         *log.replicated.lock().unwrap() = Some(20 * round - 10);
         sleep(STALL_MAX - short).await;
         assert_eq!((ledger.at(1), settlement.stuck()), (20 * round - 10, None));
-        // What moves does not stand still.
+        // A position that moves is not stalled.
         *log.replicated.lock().unwrap() = Some(20 * round - 5);
         sleep(STALL_MAX - short).await;
         assert_eq!((ledger.at(1), settlement.stuck()), (20 * round - 5, None));
@@ -302,7 +303,7 @@ async fn waiting_for_replicas_is_no_fault_at_first() {
         );
         assert_eq!(settlement.stuck_in(PartitionId(1)), Some(stuck));
         *log.replicated.lock().unwrap() = None;
-        until("it goes on", || settlement.stuck().is_none()).await;
+        until("it recovers", || settlement.stuck().is_none()).await;
         assert_eq!(ledger.at(1), 20 * round);
     }
     settlement.stop().await;
@@ -311,7 +312,7 @@ async fn waiting_for_replicas_is_no_fault_at_first() {
 #[tokio::test(start_paused = true)]
 async fn the_log_is_released_until_it_succeeds() {
     let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
-    // Somebody settled this and died before saying so.
+    // Another process settled this, and stopped before the release.
     log.ends_at(1, 4);
     ledger.put(1, 4);
     let (settlement, _) = start(&log, &ledger);
@@ -321,7 +322,7 @@ async fn the_log_is_released_until_it_succeeds() {
     until("it is shown", || settlement.stuck().is_some()).await;
     until("it is released", || log.released(1) == [4, 6]).await;
     sleep(LONG).await;
-    // What the log keeps for a while is to be forgotten some time.
+    // The release is repeated, so the log can drop what it keeps for a limited time.
     let again = &log.released(1)[2..];
     assert!((10..=60).contains(&again.len()), "{again:?}");
     assert!(again.iter().all(|upto| *upto == 6), "{again:?}");
@@ -344,10 +345,10 @@ async fn stopping_finishes_what_was_read_and_starts_nothing_more() {
     let stopping = Arc::clone(&settlement);
     let stopped = tokio::spawn(async move { stopping.stop().await });
     sleep(LONG).await;
-    assert!(!stopped.is_finished(), "a transaction is under way");
+    assert!(!stopped.is_finished(), "a transaction is in flight");
     ledger.permits.add_permits(10);
     stopped.await.unwrap();
-    assert_eq!(ledger.at(1), 10, "the run that was read, and no other");
+    assert_eq!(ledger.at(1), 10, "only the run that was read is settled");
     assert_eq!(log.released(1), [10]);
     assert_eq!(settlement.statuses()[0].0.lag(), 90);
 }
@@ -359,5 +360,5 @@ async fn dropped_it_comes_to_its_end() {
     sleep(POLL_INTERVAL).await;
     drop(settlement);
     sleep(LONG).await;
-    assert_eq!(Arc::strong_count(&ledger), 1, "nobody holds it any more");
+    assert_eq!(Arc::strong_count(&ledger), 1, "no task uses it");
 }

@@ -1,4 +1,4 @@
-//! What a node sees of settlement, by a clock that stands still.
+//! Settlement as a node observes it, by a paused clock.
 
 use std::{
     sync::{Arc, Mutex},
@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use crate::fakes::{FakeLedger, FakeLog, broken};
 
-/// A monitor at work, on a ledger that had nothing at the start.
+/// A running monitor, on a ledger without settled entries at the start.
 fn start(log: &Arc<FakeLog>, ledger: &Arc<FakeLedger>) -> (Arc<SettlementMonitor>, Host) {
     start_at(&[], log, ledger, Box::new(|_| {}))
 }
@@ -32,7 +32,7 @@ fn start_at(
     (monitor, host)
 }
 
-/// What was settled before the start does not count as unsettled while the ledger has not said so again.
+/// Entries that were settled before the start do not count as unsettled before the ledger reports its positions.
 #[tokio::test(start_paused = true)]
 async fn a_ledger_that_is_slow_at_the_start_is_not_taken_to_be_empty() {
     let (log, ledger) = (FakeLog::new(&[1, 2]), FakeLedger::new());
@@ -47,11 +47,11 @@ async fn a_ledger_that_is_slow_at_the_start_is_not_taken_to_be_empty() {
     assert!(!monitor.is_behind(PartitionId(1), 1_000));
     sleep(Duration::from_secs(30)).await;
     let stalled = monitor.stalled_in(PartitionId(1)).unwrap();
-    assert!(stalled.contains("behind entry 1000000 "), "{stalled}");
+    assert!(stalled.contains("no entry after 1000000 "), "{stalled}");
     host.abort();
 }
 
-/// Positions are said about every second, and never those that could not be read.
+/// Positions are reported about once per second, and only if they could be read.
 #[tokio::test(start_paused = true)]
 async fn positions_are_said_as_they_are_read() {
     let (log, ledger) = (FakeLog::new(&[1, 2]), FakeLedger::new());
@@ -120,7 +120,7 @@ async fn the_lag_grows_while_the_ledger_does_not_answer() {
     host.abort();
 }
 
-/// A ledger that is as far as the log at every moment has no lag, however long its answers are on the way.
+/// If the ledger is always as far as the log, there is no lag, even if its answers take long.
 #[tokio::test(start_paused = true)]
 async fn a_ledger_that_keeps_up_never_lags() {
     let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
@@ -153,7 +153,7 @@ async fn a_log_that_does_not_answer_hides_no_other() {
     host.abort();
 }
 
-/// Only those are behind that have their share of what is too much.
+/// Only partitions with their share of the excess lag are behind.
 #[tokio::test(start_paused = true)]
 async fn a_partition_that_is_settled_is_not_behind() {
     let (log, ledger) = (FakeLog::new(&[1, 2, 3, 4]), FakeLedger::new());

@@ -1,4 +1,4 @@
-//! What a process settles when it stops, and what it says that it leaves.
+//! Entries that a process settles when it stops, and the report of the rest.
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,7 +47,7 @@ async fn a_stop_is_bounded_and_one_partition_holds_up_no_other() {
     ledger.refused.lock().unwrap().push(PartitionId(0));
     log.silent.lock().unwrap().push(PartitionId(1));
     let began = tokio::time::Instant::now();
-    // Of the third one the log has lost what was answered.
+    // The log of the third partition has lost answered entries.
     let left = left(&log, &ledger, &[(0, 5), (1, 4), (2, 5), (3, 9)]).await;
     assert!(began.elapsed() >= WAIT && began.elapsed() < 2 * WAIT);
     let said: Vec<_> = left
@@ -59,7 +59,7 @@ async fn a_stop_is_bounded_and_one_partition_holds_up_no_other() {
     assert_eq!(ledger.settled(PartitionId(2)).await, Ok(5));
 }
 
-/// What the ledger has is not waited for, whatever has become of the log.
+/// If the ledger already has the entries, the stop does not wait, in any state of the log.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_waited_for_that_is_settled() {
     let (log, ledger) = (FakeLog::new(&[0]), FakeLedger::new());

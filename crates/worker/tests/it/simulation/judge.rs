@@ -1,5 +1,4 @@
-//! Whether everything in a world came right: the auditor's word on what was decided and answered, and what this world
-//! asks besides.
+//! Judges the end of a world: the auditor checks decisions and answers, and further checks follow.
 
 use std::collections::HashMap;
 
@@ -19,20 +18,20 @@ use qiang_testkit::{
 
 use crate::simulation::world::{DEPOSIT_MINOR, Ending, World};
 
-/// Clocks count whole milliseconds.
+/// Tolerance for clocks that count whole milliseconds.
 const ROUNDING_MS: i64 = 5;
-/// How late an order may expire that is due: ticks are less than a second apart while the engine is up.
+/// Maximum delay of an expiry. Ticks are less than a second apart while the engine is up.
 const LATE_MS: i64 = 10_000;
 
 impl World {
-    /// Adds what everything else comes to, to what was found when all was over.
+    /// Adds all other breaches to those of the late retries.
     pub(crate) fn judge(&self, setups: &[Setup], late: Vec<String>) -> Ending {
         let decided = self.engine.decided();
         let rows = self.rows.lock().unwrap();
         let mut breaches = dates(&decided);
         breaches.extend(holds(&decided, setups));
         breaches.extend(late);
-        // The calm is longer than any hold with its grace.
+        // The calm at the end is longer than any hold with its grace.
         let held = rows.held_orders().into_iter();
         breaches.extend(held.map(|order| format!("order {order} is still held")));
         breaches.extend(
@@ -81,7 +80,7 @@ fn is_packet(setup: &Setup) -> bool {
     setup.campaign.kind() == CampaignKind::RedPacket
 }
 
-/// Nothing is dated by a clock that has jumped.
+/// No entry has the time of a clock that has jumped.
 fn dates(decided: &Decided) -> Vec<String> {
     let off =
         |(entry, truth): &(&Entry, &Timestamp)| entry.at.millis_since(**truth).abs() > JUMP_MS_MAX;
@@ -94,7 +93,7 @@ fn dates(decided: &Decided) -> Vec<String> {
     found.map(say).into_iter().collect()
 }
 
-/// An order expires when the engine was up for as long as its hold, and soon after.
+/// An order expires soon after the engine was up for the duration of its hold.
 fn holds(decided: &Decided, setups: &[Setup]) -> Vec<String> {
     let sales = setups.iter().filter_map(|setup| {
         let sale = setup.campaign.rules.sale()?;
@@ -121,9 +120,9 @@ fn holds(decided: &Decided, setups: &[Setup]) -> Vec<String> {
     breaches
 }
 
-/// What is wrong with the time from a grant to its expiry. Holds stand still while the engine is down. The grace
-/// follows the hold, or the last start where that is later. Jumps of the clock cost nothing: the engine goes by its
-/// steady clock meanwhile.
+/// Error in the time from a grant to its expiry. Holds pause while the engine is down. The grace follows the hold, or
+/// the last start if that is later. Jumps of the clock have no effect, because the engine uses its steady clock during
+/// them.
 fn off_hold(
     outages: &[(Timestamp, Timestamp)],
     (since, upto): (Timestamp, Timestamp),
@@ -136,7 +135,7 @@ fn off_hold(
     for (died, started) in outages.iter().filter(within) {
         held_ms -= started.millis_since(*died);
         since_start_ms = upto.millis_since(*started);
-        // It may have been up for so long without having said so, and takes that for a part of the outage.
+        // Uptime that the engine had not recorded yet counts as a part of the outage.
         late_ms += SAYS_UP_EVERY_MS;
     }
     let after_ms = (held_ms - hold_ms).min(since_start_ms);
@@ -151,7 +150,7 @@ fn off_hold(
     }
 }
 
-/// A campaign is closed once. A packet, which nobody ends, is closed behind its window, unless all of it is claimed.
+/// A campaign is closed once. A packet is closed after its window, unless all of it is claimed.
 fn closed(log: &[Entry], setup: &Setup) -> Option<String> {
     let id = setup.campaign.id;
     let close = |entry: &Entry| match entry.event {
@@ -169,7 +168,7 @@ fn closed(log: &[Entry], setup: &Setup) -> Option<String> {
     }
 }
 
-/// The ledger's accounts have what the log says.
+/// The ledger's accounts match the log.
 fn accounts(expected: &ExpectedLedger, rows: &Rows) -> Vec<String> {
     let mut breaches = Vec::new();
     for (user, (spendable, owed)) in &expected.balances {
@@ -177,7 +176,7 @@ fn accounts(expected: &ExpectedLedger, rows: &Rows) -> Vec<String> {
             [Purpose::User, Purpose::RefundsDue].map(|of| rows.balance(user.as_str(), of));
         if (has, is_owed) != (*spendable, *owed) {
             breaches.push(format!(
-                "{user} has {has} and is owed {is_owed} in the ledger, and {spendable} and {owed} by the log"
+                "{user} has {has} and refunds due of {is_owed} in the ledger, but {spendable} and {owed} by the log"
             ));
         }
     }

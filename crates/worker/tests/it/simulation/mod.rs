@@ -1,9 +1,9 @@
-//! Whole lives of campaigns in a simulated world: the real book, the real settlement with its plans, the opening of
-//! drafts, the close of packets that are claimed and the retirement of campaigns that nobody asks for, and users and
-//! sellers who ask again until they are answered, while requests and replies are lost, the process dies, the power
-//! goes, and the clock jumps. An auditor that shares nothing with them recomputes what came of it.
+//! Whole lives of campaigns in a simulated world. Real parts are the book, settlement with its plans, the opening of
+//! drafts, the close of claimed packets, and the eviction of idle campaigns. Users and sellers retry until they receive
+//! an answer. Requests and replies are lost, the process dies, the power fails, and the clock jumps. An auditor that
+//! shares no code with them recomputes the result.
 //!
-//! What happens follows from the seed alone. `QIANG_SEED` runs one seed.
+//! Everything follows from the seed. `QIANG_SEED` runs one seed.
 
 mod judge;
 mod people;
@@ -13,9 +13,9 @@ mod world;
 use qiang_testkit::simulation::Bug;
 use world::{Ending, World};
 
-/// Worlds of the ordinary run. `QIANG_WORLDS` says how many others are to be.
+/// Worlds of the ordinary run. `QIANG_WORLDS` sets another number.
 const WORLDS: u64 = 20;
-/// In so many worlds a planted bug has to be found.
+/// Maximum worlds until a planted bug must be found.
 const WORLDS_WITH_BUG: u64 = 60;
 
 fn run(seed: u64, bug: Option<Bug>) -> Ending {
@@ -43,7 +43,7 @@ fn no_world_breaks_an_invariant() {
         assert!(faults.iter().all(|lost| *lost > 100), "{faults:?}");
         let faults = [all.deaths, all.power_losses, all.jumps];
         assert!(faults.iter().all(|count| *count > 5), "{faults:?}");
-        // A world has about ten orders, of which a quarter expires: 30 to 70 are to be expected in 20 worlds.
+        // A world has about ten orders, and a quarter of them expire: 30 to 70 are expected in 20 worlds.
         assert!(all.expired > 10, "{} orders have expired", all.expired);
         assert!(all.accepted > 5, "{} payments were accepted", all.accepted);
         let lives = [all.left, all.recalled, all.late_retries, all.seeds_shown];
@@ -59,14 +59,15 @@ fn the_same_seed_gives_the_same_history() {
     assert_ne!(run(0, None).history, run(1, None).history);
 }
 
-/// What is found in a world with a bug. It may also make the book panic, which counts units and has no fewer than none.
+/// Breaches in a world with a bug. The bug may also make the book panic, because its counts of units cannot be
+/// negative.
 fn breaches(seed: u64, bug: Bug) -> Vec<String> {
     let ending = std::panic::catch_unwind(|| run(seed, Some(bug)));
     let panicked = || vec!["the process has panicked".to_owned()];
     ending.map_or_else(|_| panicked(), |ending| ending.breaches)
 }
 
-/// Each bug is found in one of the first worlds, and said by name.
+/// Each bug is found in one of the first worlds, and is named.
 #[test]
 fn planted_bugs_are_found() {
     let mut missed = Vec::new();

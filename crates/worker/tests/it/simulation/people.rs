@@ -1,4 +1,4 @@
-//! Who is in a world: users who want something, sellers, and anybody who looks at what is public.
+//! Inhabitants of a world: users, sellers, and readers of public data.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ use tokio::time::{sleep, timeout};
 
 use crate::simulation::world::World;
 
-/// What a payment brings above the price, by turns: most orders are paid by their price.
+/// Differences of payments from the price, in rotation. Most orders are paid at their price.
 const DIFFERENCES: [i64; 6] = [0, 4, 0, -4, 0, 9];
 
-/// How long somebody waits for an answer before asking again.
+/// Time that a caller waits for an answer before a retry.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 impl World {
-    /// Asks over a network that loses requests and replies.
+    /// Sends a request over a network that loses requests and replies.
     async fn ask<T: Unpin>(
         &self,
         draw: &mut Draw,
@@ -50,7 +50,7 @@ impl World {
             sleep(PATIENCE).await;
             return None;
         }
-        // The engine may die with it.
+        // The engine may die during the call.
         timeout(PATIENCE, ticket).await.ok()
     }
 
@@ -58,7 +58,7 @@ impl World {
         self.exchanges.lock().unwrap().push(exchange);
     }
 
-    /// Claims until there is an answer, and often again behind it. The gate is asked first.
+    /// Claims until there is an answer, and often again afterwards. The gate is used first.
     async fn claim(&self, draw: &mut Draw, claim: &Claim, times: u64) -> Option<Outcome> {
         let (mut last, mut more) = (None, times);
         for _ in 0..60 {
@@ -79,7 +79,7 @@ impl World {
         last
     }
 
-    /// The engine's decision, without the level that it has reached.
+    /// Decision of the engine, without its acknowledgement level.
     fn decide(&self, claim: &Claim) -> Ticket<Outcome> {
         let (answer, ticket) = Ticket::new();
         let claimed = self.engine.claim(claim.clone());
@@ -87,7 +87,7 @@ impl World {
         ticket
     }
 
-    /// Has a command carried out, unless it is refused or nobody answers.
+    /// Retries a command until it is done or refused, or too many answers are missing.
     async fn command(&self, draw: &mut Draw, command: &Command) -> bool {
         for _ in 0..20 {
             let submit = || self.engine.submit(command.clone());
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// Pays or cancels; what was paid is sometimes returned.
+    /// Pays or cancels an order. A paid order is sometimes returned.
     async fn order(&self, n: u64, grant: &Grant, policy: PaymentPolicy, draw: &mut Draw) {
         let order = grant.order_id();
         let cancels = draw.once_in(4);
@@ -129,7 +129,7 @@ impl World {
             self.command(draw, &Command::Cancel { order }).await;
             return;
         }
-        // The report of a payment may come late.
+        // The report of a payment may be late.
         let paid_at = draw.once_in(2).then(|| self.clock.truth());
         let payment = format!("payment-{n}-{}", order.number);
         let turn = (n + u64::from(order.number)) % DIFFERENCES.len() as u64;
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// Changes a sale a few times; packets have nothing to change.
+    /// Changes a sale a few times. Packets cannot be changed.
     pub(crate) async fn seller(self, setup: Setup, mut draw: Draw) {
         let (campaign, window) = (setup.campaign.id, setup.campaign.window);
         if setup.campaign.rules.sale().is_none() {
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// Looks at the packets now and then, and keeps each seed when it is shown.
+    /// Reads the packets now and then, and records each seed when it is revealed.
     pub(crate) async fn public(self, published: Vec<(CampaignId, Commitment)>, mut draw: Draw) {
         loop {
             Self::millis(&mut draw, 1_000).await;
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// Long after everything is over, everybody asks again for what they have, and has to be told of it.
+    /// Long after the end, every user retries the claims with grants, and must receive the same grants.
     pub(crate) async fn late(self, mut draw: Draw) -> Vec<String> {
         let mut granted: Vec<(Claim, Grant)> = Vec::new();
         for exchange in &*self.exchanges.lock().unwrap() {
@@ -225,7 +225,7 @@ impl World {
                 granted.push((claim.clone(), *grant));
             }
         }
-        // What became of an order since is not compared.
+        // The state of an order may have changed since, so it is not compared.
         let bare = |grant: &Grant| Grant {
             order: None,
             ..*grant
@@ -247,7 +247,7 @@ impl World {
     }
 }
 
-/// Whether an order was paid by another amount than its price.
+/// Whether an order was paid by an amount other than its price.
 fn is_accepted(command: &Command, reply: &Reply) -> bool {
     let is_other = matches!(
         command,

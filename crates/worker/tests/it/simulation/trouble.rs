@@ -1,4 +1,4 @@
-//! The engine's process, and what goes wrong with it.
+//! The engine's process, and its faults.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::simulation::world::World;
 
-/// How often a death looks for something to be lost with it: what was written is synced a few milliseconds later.
+/// Maximum checks before a death whether anything could be lost. Written data is synced a few milliseconds later.
 const LOOKS_MAX: u64 = 1_000;
 
 impl World {
@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// Reads campaigns that are not in memory. Sometimes much happens between the reading and its end.
+    /// Reads campaigns that are not in memory. Sometimes a read takes long, and other events precede its end.
     pub(crate) async fn reader(self, mut draw: Draw) {
         loop {
             Self::millis(&mut draw, 50).await;
@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    /// Waits, not for ever, until there is something to lose.
+    /// Waits, for a limited time, until a fault would lose something.
     async fn until_at_stake(&self, is_written: bool) {
         let every_ms = if is_written { 2 } else { 10 };
         for _ in 0..LOOKS_MAX {
@@ -55,7 +55,7 @@ impl World {
         });
     }
 
-    /// Deaths, losses of power and jumps, as long as there is trouble.
+    /// Causes deaths, power losses and jumps until the trouble ends.
     pub(crate) async fn nemesis(self, mut draw: Draw) {
         while self.is_troubled() {
             Self::millis(&mut draw, 30_000).await;
@@ -74,12 +74,12 @@ impl World {
                 2 => Loss::Power,
                 _ => Loss::Process,
             });
-            // Most are short; behind a long one all holds would be over if they did not stand still.
+            // Most outages are short. During a long one, all holds would end if they did not pause.
             let down_ms = if draw.once_in(4) { 60_000 } else { 2_000 };
             Self::millis(&mut draw, down_ms).await;
             self.engine.start();
             if draw.once_in(2) {
-                // What the first leaves is lost with the second.
+                // The second outage loses the rest of the first one.
                 Self::millis(&mut draw, 5_000).await;
                 self.die(Loss::Power);
                 Self::millis(&mut draw, 2_000).await;

@@ -1,4 +1,4 @@
-//! A world: who is in it, and how long it lasts.
+//! A world: its inhabitants and its duration.
 
 use std::{
     sync::{Arc, Mutex},
@@ -34,12 +34,12 @@ use crate::fakes::{
 
 /// Campaigns of a world.
 pub(crate) const CAMPAIGNS: u64 = 5;
-/// Below every price that a seller sets.
+/// Tolerance of payments, below every price of a seller.
 const TOLERANCE_MINOR: i64 = 5;
-/// Minor units that the owner of all campaigns begins with.
+/// Minor units of the campaigns' owner at the start.
 pub(crate) const DEPOSIT_MINOR: i64 = 1_000_000;
 const USERS: u64 = 12;
-/// For so long things go wrong, in the time of the world; all campaigns are to be over a while later.
+/// Duration of the faults, in the time of the world. All campaigns must end during the calm afterwards.
 const TROUBLE_S: u64 = 420;
 const CALM_S: u64 = 150;
 
@@ -55,30 +55,30 @@ pub(crate) struct World {
     pub(crate) numbers: Arc<Mutex<Numbers>>,
 }
 
-/// What happened in worlds.
+/// Counts of events in worlds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
-    /// Claims, payments and everything else that was asked of the engine.
+    /// Claims, payments and all other calls of the engine.
     pub(crate) calls: u64,
     pub(crate) requests_lost: u64,
     pub(crate) replies_lost: u64,
-    /// Requests to the ledger, and replies of it.
+    /// Lost requests to the ledger, and lost replies.
     pub(crate) ledger_lost: u64,
-    /// Of the process alone.
+    /// Deaths of the process alone.
     pub(crate) deaths: u64,
     pub(crate) power_losses: u64,
-    /// Of the clock.
+    /// Jumps of the clock.
     pub(crate) jumps: u64,
     pub(crate) entries: u64,
     pub(crate) grants: u64,
     /// Orders that were not paid within their holds.
     pub(crate) expired: u64,
-    /// How often a campaign has left memory.
+    /// Number of evictions of campaigns.
     pub(crate) left: u64,
     pub(crate) recalled: u64,
-    /// Grants that were asked for again when all was over.
+    /// Grants that were requested again after the end.
     pub(crate) late_retries: u64,
-    /// Orders that were paid by another amount than their price.
+    /// Orders that were paid by an amount other than their price.
     pub(crate) accepted: u64,
     pub(crate) seeds_shown: u64,
 }
@@ -103,12 +103,12 @@ impl Numbers {
     }
 }
 
-/// What came of a world.
+/// Result of a world.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) breaches: Vec<String>,
     pub(crate) numbers: Numbers,
-    /// All that was decided and answered, as text.
+    /// Text of all decisions and answers.
     pub(crate) history: String,
 }
 
@@ -145,7 +145,7 @@ fn setups(draw: &mut Draw) -> Vec<Setup> {
     (1..=CAMPAIGNS).map(setup).collect()
 }
 
-/// What is published of each packet before anybody claims.
+/// Commitments that are published for each packet before any claim.
 fn published(setups: &[Setup]) -> Vec<(CampaignId, Commitment)> {
     let commitment = |setup: &Setup| {
         let id = setup.campaign.id;
@@ -214,7 +214,7 @@ impl World {
             person.await.unwrap();
         }
         sleep(Duration::from_secs(CALM_S)).await;
-        // All campaigns are over, and no process has them in memory.
+        // All campaigns have ended, and the process has evicted all of them.
         let late = world.clone().late(draw.fork()).await;
         sleep(Duration::from_secs(10)).await;
         process.iter().for_each(JoinHandle::abort);
@@ -225,7 +225,7 @@ impl World {
         world.judge(&setups, late)
     }
 
-    /// What runs over a campaign's life beside the engine.
+    /// Starts the reconcilers and two settlements.
     fn control(&self, ledger: &Arc<FakeLedger>) -> (Host, [Settlement; 2]) {
         let engine = Arc::new(self.engine.clone());
         let (log, ledger): (Arc<dyn EventLog>, Arc<dyn Ledger>) = (engine.clone(), ledger.clone());
@@ -236,7 +236,7 @@ impl World {
         host.start("packets", PacketCloser::SCHEDULE, closer);
         let retirement = Retirement::new(engine, Arc::clone(&ledger));
         host.start("retirement", Retirement::SCHEDULE, retirement);
-        // Two settle at once, as two nodes do for a while.
+        // Two settlements run at once, as on two nodes for a while.
         let settle = || {
             let options = Options::new(Box::new(|_, _, _| {}));
             Settlement::start(Arc::clone(&log), Arc::clone(&ledger), options)
@@ -244,7 +244,7 @@ impl World {
         (host, [settle(), settle()])
     }
 
-    /// Every campaign is funded before it is opened, and a draft until its opening is settled.
+    /// Every campaign is funded before it is opened, and is a draft until its opening is settled.
     fn ledger(&self, setups: &[Setup], mut draw: Draw) -> Arc<FakeLedger> {
         let mut rows = self.rows.lock().unwrap();
         rows.deposit(&user("owner"), DEPOSIT_MINOR);

@@ -51,8 +51,8 @@ impl Union<'_> {
         refused.cloned().collect()
     }
 
-    /// New returns of an order that is paid in the settled state: partial ones, and one of the remaining units if the
-    /// whole order is returned.
+    /// New returns of an order that is paid in the settled state: partial ones, then one of the rest if the order is
+    /// returned.
     pub(super) fn returns(&self, number: u32, row: &GrantRow, settled: &PartRows) -> Vec<Event> {
         let is_new = |key: &IdempotencyKey| !settled.returns.contains_key(&(number, key.clone()));
         let parts = self.rows.returns_of(number).filter(|(key, _)| is_new(key));
