@@ -1,10 +1,10 @@
 //! Service of partitions, and downtimes. Each node records each second that it serves a partition. A gap of more than
 //! five seconds between two records is a downtime, and holds pause in it.
 
-use crate::connection::unreadable;
 use qiang_core::{book::Refusal, event::PartitionId, ports::EngineError, time::Timestamp};
 
 use crate::{
+    connection::unreadable,
     node::Node,
     partitions::{nobody, ticking::Watched},
     protocol::scripts::RECORD_UPTIME,

@@ -2,10 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::connection::{
-    ConnectError, ConnectionContext, Connections, Options, Partition, PartitionState,
-    check_servers, check_set_up,
-};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use qiang_core::{
@@ -21,6 +17,10 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
     campaigns::claims::{self, CALLS_MAX},
+    connection::{
+        ConnectError, ConnectionContext, Connections, Options, Partition, PartitionState,
+        check_servers, check_set_up,
+    },
     node::Node,
     partitions::Partitions,
     queues::WaitingLines,

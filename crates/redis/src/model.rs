@@ -14,7 +14,6 @@ use std::{
     time::Duration,
 };
 
-use crate::connection::CallConnection;
 use proptest::{prelude::*, test_runner::Config};
 use qiang_core::{
     book::{Book, Claim, Command, Grace, Setup},
@@ -35,7 +34,9 @@ use qiang_testkit::{
 };
 use qiang_worker::settlement::settle_once;
 
-use crate::{Options, RedisEngine, campaigns::claims, intake::batcher::submitted};
+use crate::{
+    Options, RedisEngine, campaigns::claims, connection::CallConnection, intake::batcher::submitted,
+};
 
 const PARTITION: PartitionId = PartitionId(0);
 /// Time for which orders accept payments that are reported late.

@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::connection::{Arguments, CallConnection, Script, ScriptReply, unavailable};
 use qiang_core::{
     book::Claim,
     campaign::AckLevel,
@@ -19,6 +18,7 @@ use qiang_core::{
 use tokio::sync::Mutex;
 
 use crate::{
+    connection::{Arguments, CallConnection, Script, ScriptReply, unavailable},
     intake::{
         admission::{BLOCK_LASTS, Block, FromGate, WaitingRooms},
         admission_permits::Admission,

@@ -6,10 +6,6 @@ pub(crate) mod ticking;
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
-use crate::connection::{
-    CallConnection, Connections, Partition, PartitionState, eval_at_maxmemory, home_of, part_of,
-    unavailable,
-};
 use parking_lot::RwLock;
 use qiang_core::{
     admission::AdmissionBound,
@@ -23,6 +19,10 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
+    connection::{
+        CallConnection, Connections, Partition, PartitionState, eval_at_maxmemory, home_of,
+        part_of, unavailable,
+    },
     partitions::clock::RedisClock,
     protocol::{
         campaign_meta::{CampaignMeta, FIELDS},

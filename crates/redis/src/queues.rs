@@ -10,9 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::connection::{
-    CallConnection, KeySpace, eval, eval_at_maxmemory, unavailable, unreadable,
-};
 use parking_lot::Mutex;
 use qiang_core::{
     campaign::AckLevel,
@@ -24,7 +21,10 @@ use qiang_core::{
 use redis::{Cmd, FromRedisValue};
 use tokio::sync::oneshot;
 
-use crate::partitions::Partitions;
+use crate::{
+    connection::{CallConnection, KeySpace, eval, eval_at_maxmemory, unavailable, unreadable},
+    partitions::Partitions,
+};
 
 const ENTER: &str = include_str!("lua/queue/enter.lua");
 const LOOK: &str = include_str!("lua/queue/get_status.lua");

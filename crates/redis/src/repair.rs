@@ -40,7 +40,6 @@ mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::connection::{PartitionState, new_epoch, unavailable};
 use async_trait::async_trait;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
@@ -56,6 +55,7 @@ use self::{
     suspension::Known,
 };
 use crate::{
+    connection::{PartitionState, new_epoch, unavailable},
     engine::RedisEngine,
     protocol::log_record::cut_at_gap,
     repair::rebuild::{Noted, Rebuild},

@@ -3,7 +3,6 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use crate::connection::{PartitionState, eval_at_maxmemory, unreadable};
 use qiang_core::{
     campaign::Campaign,
     event::{Entry, PartitionId, Seq},
@@ -12,7 +11,11 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use crate::{node::Node, partitions::Partitions};
+use crate::{
+    connection::{PartitionState, eval_at_maxmemory, unreadable},
+    node::Node,
+    partitions::Partitions,
+};
 
 const OFFER: &str = include_str!("lua/repair_offer.lua");
 

@@ -12,9 +12,8 @@ use qiang_core::{
     waiting::{Decision, Place, Standing, WaitingLimits},
 };
 
-use crate::connection::{eval_at_maxmemory, unreadable};
-
 use crate::{
+    connection::{eval_at_maxmemory, unreadable},
     engine::RedisEngine,
     queues::{HEAD, LINES, RECORD, Standings, Wish, keys_of},
 };

@@ -2,8 +2,8 @@
 //!
 //! The key is bound before the engine is called, and the answer is stored with it afterwards. Both happen apart from
 //! the request, so a client that disconnects interrupts nothing. If the node dies in between, or the answer is
-//! uncertain, the key is pending. A retry then acts again, if a second run has no further effect; [`crate::resources::changes`]
-//! has the other commands.
+//! uncertain, the key is pending. A retry then acts again, if a second run has no further effect;
+//! [`crate::resources::changes`] has the other commands.
 
 use std::sync::Arc;
 

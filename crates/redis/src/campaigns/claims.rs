@@ -5,9 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::connection::{
-    Call, CallConnection, is_wrong_type, memory_full, unavailable, unreadable,
-};
 use qiang_core::{
     book::Refusal,
     campaign::{AckLevel, CampaignKind},
@@ -19,6 +16,7 @@ use redis::Cmd;
 
 use crate::{
     campaigns::damaged_keys::is_damaged,
+    connection::{Call, CallConnection, is_wrong_type, memory_full, unavailable, unreadable},
     intake::{
         batcher::{Batch, PendingClaim},
         gate::hints_inactive,

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use crate::connection::{memory_full, unreadable};
 use futures_util::future::join_all;
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply, SaleCorrection},
@@ -17,6 +16,7 @@ use qiang_core::{
 };
 
 use crate::{
+    connection::{memory_full, unreadable},
     intake::reload_queue::Need,
     node::Node,
     partitions::{nobody, ticking::Ticking},

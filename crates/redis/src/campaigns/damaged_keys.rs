@@ -10,7 +10,6 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use crate::connection::{ScriptReply, is_wrong_type, unavailable};
 use qiang_core::{
     campaign::{AckLevel, Phase},
     event::{Entry, PartitionId, Seq},
@@ -20,6 +19,7 @@ use qiang_core::{
 use tokio::time::Instant;
 
 use crate::{
+    connection::{ScriptReply, is_wrong_type, unavailable},
     node::Node,
     partitions::Partitions,
     protocol::{campaign_meta::CampaignMeta, scripts::DAMAGE},

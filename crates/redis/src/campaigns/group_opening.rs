@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::connection::{Call, ScriptReply, unreadable};
 use qiang_core::{book::Setup, campaign::AckLevel, event::PartitionId, ports::EngineError};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use crate::{
     campaigns::opening::{CHUNK, Part, fields_of, sums_of},
+    connection::{Call, ScriptReply, unreadable},
     intake::opening_queue::{Opened, Opening},
     node::Node,
     partitions::nobody,

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::connection::{Script, ScriptReply, unavailable};
 use crate::{
     campaigns::unopened_shards::Unopened,
+    connection::{Script, ScriptReply, unavailable},
     node::Node,
     protocol::{
         reply::share_text,

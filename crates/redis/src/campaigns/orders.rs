@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::connection::{Arguments, Script, unreadable};
 use crate::{
+    connection::{Arguments, Script, unreadable},
     intake::reload_queue::Need,
     node::Node,
     protocol::{

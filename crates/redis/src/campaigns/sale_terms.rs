@@ -5,7 +5,6 @@
 //! revisions are higher, even after a repair. The calling node copies the terms to the other shards, which use the
 //! highest revision that they have seen. If the node dies in between, a tick of the first shard does the same.
 
-use crate::connection::{Arguments, ScriptReply, unreadable};
 use futures_util::future::join_all;
 use qiang_core::{
     admission::AdmissionBound,
@@ -22,6 +21,7 @@ use qiang_core::{
 
 use crate::{
     campaigns::commands::after_an_effect,
+    connection::{Arguments, ScriptReply, unreadable},
     intake::reload_queue::Need,
     node::Node,
     protocol::{

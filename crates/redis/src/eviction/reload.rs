@@ -9,7 +9,6 @@ mod rows;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use crate::connection::{ScriptReply, unavailable};
 use qiang_core::{
     campaign::Phase,
     event::{PartitionId, Seq},
@@ -22,6 +21,7 @@ use tokio::time::Instant;
 use self::rows::united;
 use crate::{
     campaigns::damaged_keys::is_damaged,
+    connection::{ScriptReply, unavailable},
     intake::{
         batcher::PendingClaim,
         reload_queue::{Need, Wanted},

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::connection::unavailable;
 use qiang_core::{
     event::{Entry, PartitionId},
     id::CampaignId,
@@ -10,7 +9,7 @@ use qiang_core::{
 };
 
 use super::{of_ledger, settle_singly};
-use crate::{engine::RedisEngine, repair::rebuild::Rebuild};
+use crate::{connection::unavailable, engine::RedisEngine, repair::rebuild::Rebuild};
 
 impl RedisEngine {
     /// Refuses a log with unsettled entries about a campaign that the ledger lacks. Rows of such a campaign cannot be

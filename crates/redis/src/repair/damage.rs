@@ -5,7 +5,6 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
-use crate::connection::{KeySpace, eval, is_wrong_type};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,
@@ -14,7 +13,12 @@ use qiang_core::{
 };
 
 use super::of_ledger;
-use crate::{campaigns::damaged_keys::quarantined, engine::RedisEngine, repair::rebuild::Rebuild};
+use crate::{
+    campaigns::damaged_keys::quarantined,
+    connection::{KeySpace, eval, is_wrong_type},
+    engine::RedisEngine,
+    repair::rebuild::Rebuild,
+};
 
 /// Script that names the mismatched key of each campaign.
 static LOOK: LazyLock<String> = LazyLock::new(|| {

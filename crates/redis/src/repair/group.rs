@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use crate::connection::{PartitionState, unavailable};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use qiang_core::{
     event::PartitionId,
@@ -16,6 +15,7 @@ use qiang_core::{
 
 use super::{Evidence, of_ledger, sides::CampaignRead};
 use crate::{
+    connection::{PartitionState, unavailable},
     engine::RedisEngine,
     repair::rebuild::{REPAIRER_MS, Rebuild},
     repair_offer::Loss,

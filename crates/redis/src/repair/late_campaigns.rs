@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::connection::eval;
 use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,
@@ -11,7 +10,7 @@ use qiang_core::{
 };
 
 use super::of_ledger;
-use crate::{engine::RedisEngine, repair::rebuild::Rebuild, repair_offer::Loss};
+use crate::{connection::eval, engine::RedisEngine, repair::rebuild::Rebuild, repair_offer::Loss};
 
 const LATE: &str = include_str!("../lua/repair_late.lua");
 /// Campaigns that one call checks.

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::connection::new_epoch;
 use async_trait::async_trait;
 use qiang_core::{
     campaign::AckLevel,
@@ -17,7 +16,7 @@ use qiang_core::{
 use tokio::time::Instant;
 
 use super::{Inspection, of_ledger, skip_to};
-use crate::{engine::RedisEngine, protocol::scripts::RELEASE_WITHHELD};
+use crate::{connection::new_epoch, engine::RedisEngine, protocol::scripts::RELEASE_WITHHELD};
 
 /// Pause before a repair is tried again.
 const PAUSE: Duration = Duration::from_millis(20);

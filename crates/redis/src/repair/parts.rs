@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use crate::connection::{Arguments, eval_at_maxmemory, unavailable};
 use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, Phase},
     event::{PartitionId, Seq},
@@ -17,6 +16,7 @@ use tokio::time::Instant;
 use super::of_ledger;
 use crate::{
     campaigns::opening::first_of,
+    connection::{Arguments, eval_at_maxmemory, unavailable},
     partitions::Partitions,
     protocol::{
         reply::{Row, share},

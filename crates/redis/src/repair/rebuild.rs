@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use crate::connection::{eval_at_maxmemory, unavailable};
 use qiang_core::{
     book::PaymentOutcome,
     campaign::{CampaignKind, Phase},
@@ -28,6 +27,7 @@ pub(crate) use self::{
 };
 use crate::{
     campaigns::opening::sums_of,
+    connection::{eval_at_maxmemory, unavailable},
     partitions::Partitions,
     protocol::{
         campaign_meta::CampaignMeta,

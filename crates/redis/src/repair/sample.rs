@@ -6,7 +6,6 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::connection::{part_of, unavailable};
 use async_trait::async_trait;
 use qiang_core::{
     campaign::{CampaignKind, Phase},
@@ -21,6 +20,7 @@ use qiang_core::{
 
 use super::{facts, of_ledger};
 use crate::{
+    connection::{part_of, unavailable},
     engine::RedisEngine,
     partitions::Partitions,
     shards::snapshot::{Head, read_order, read_payment, read_share},

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::connection::unavailable;
 use futures_util::future::try_join_all;
 use qiang_core::{
     campaign::CampaignKind,
@@ -22,8 +21,8 @@ use super::{
     terms::LastTerms,
 };
 use crate::{
-    engine::RedisEngine, intake::reload_queue::Need, protocol::reply::share,
-    repair::rebuild::records, shards::snapshot::settled_rows,
+    connection::unavailable, engine::RedisEngine, intake::reload_queue::Need,
+    protocol::reply::share, repair::rebuild::records, shards::snapshot::settled_rows,
 };
 
 /// A shard that is repaired: its partition's index in the group, and the shard on both sides.

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::connection::unavailable;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
@@ -19,6 +18,7 @@ use qiang_core::{
 use super::{Evidence, group::Held, missing, of_ledger, sides::BothSides};
 use crate::{
     campaigns::damaged_keys::quarantined_entries,
+    connection::unavailable,
     engine::RedisEngine,
     repair::rebuild::{Noted, Rebuild},
     repair_offer::Loss,

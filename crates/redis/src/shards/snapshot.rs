@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use crate::connection::{part_of, unavailable};
 use qiang_core::{
     admission::AdmissionBound,
     campaign::{Campaign, CampaignKind, Phase, Rules, Terms},
@@ -22,6 +21,7 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
+    connection::{part_of, unavailable},
     partitions::Partitions,
     protocol::{
         campaign_meta::{CampaignMeta, FIELDS},

@@ -2,8 +2,8 @@
 
 use futures_util::future::join_all;
 
-use crate::connection::{eval, unavailable};
 use crate::{
+    connection::{eval, unavailable},
     partitions::Partitions,
     protocol::{campaign_meta::CampaignMeta, scripts::TALLY},
 };

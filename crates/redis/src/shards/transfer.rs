@@ -12,8 +12,8 @@ use std::{
 
 use futures_util::future::join_all;
 
-use crate::connection::{Arguments, Script, ScriptReply, unavailable};
 use crate::{
+    connection::{Arguments, Script, ScriptReply, unavailable},
     partitions::Partitions,
     protocol::{
         campaign_meta::CampaignMeta,

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use crate::connection::{eval_at_maxmemory, is_out_of_memory};
 use qiang_core::event::Seq;
 use redis::{RedisError, Value};
 
 use super::{RECORDS_MAX, connection::PartitionConnection};
-use crate::protocol::log_record::{Record, decode};
+use crate::{
+    connection::{eval_at_maxmemory, is_out_of_memory},
+    protocol::log_record::{Record, decode},
+};
 
 /// Maximum unreadable items kept.
 const DEAD_MAX: usize = 1_000;

@@ -1,6 +1,5 @@
 //! Logs of the partitions, as read by settlement.
 
-use crate::connection::{CallConnection, Partition, PartitionState, unavailable};
 use async_trait::async_trait;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
@@ -9,6 +8,7 @@ use qiang_core::{
 use tokio::time::Instant;
 
 use crate::{
+    connection::{CallConnection, Partition, PartitionState, unavailable},
     engine::RedisEngine,
     partitions::log_gap::LogGap,
     protocol::log_record::{Record, cut_at_gap, decode, unreadable},

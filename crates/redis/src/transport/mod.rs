@@ -17,9 +17,6 @@ use std::{
     time::Duration,
 };
 
-use crate::connection::{
-    ConnectError, Directory, KeySpace, Options, PARTITIONS_MAX, eval, eval_at_maxmemory,
-};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
@@ -28,7 +25,13 @@ use qiang_core::{
 };
 
 use self::{connection::PartitionConnection, reader::PartitionReader};
-use crate::{engine::RedisEngine, partitions::Partitions};
+use crate::{
+    connection::{
+        ConnectError, Directory, KeySpace, Options, PARTITIONS_MAX, eval, eval_at_maxmemory,
+    },
+    engine::RedisEngine,
+    partitions::Partitions,
+};
 
 /// Consumer group of settlement.
 pub(crate) const GROUP: &str = "settlement";

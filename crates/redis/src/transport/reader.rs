@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::connection::{eval_at_maxmemory, log_unavailable};
 use qiang_core::{
     event::Seq,
     ports::{Delivery, DeliveryTag, LedgerError, Received},
@@ -16,7 +15,10 @@ use super::{
     COUNT_QUEUED, RECORDS_MAX, SELECT_TRANSPORT, TransportKind, connection::PartitionConnection,
     eval_for, list, stream,
 };
-use crate::protocol::log_record::{Record, decode, unreadable};
+use crate::{
+    connection::{eval_at_maxmemory, log_unavailable},
+    protocol::log_record::{Record, decode, unreadable},
+};
 
 /// Interval of attempts to acquire a lease that another worker has.
 const LEASE_POLL: Duration = Duration::from_millis(100);

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use crate::connection::eval_at_maxmemory;
 use qiang_core::{event::Seq, ports::DeliveryTag};
 use redis::RedisError;
 
 use super::{GROUP, RECORDS_MAX, connection::PartitionConnection};
-use crate::protocol::log_record::Record;
+use crate::{connection::eval_at_maxmemory, protocol::log_record::Record};
 
 /// First and last cursor of `XAUTOCLAIM`.
 const ROUND: &str = "0-0";

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use crate::connection::{CallConnection, Script};
 use qiang_core::{
     book::{Claim, Command, Setup},
     event::{Entry, Event},
@@ -17,7 +16,11 @@ use qiang_testkit::{
 };
 
 use super::*;
-use crate::{Options, RedisEngine, intake::batcher::submitted};
+use crate::{
+    Options, RedisEngine,
+    connection::{CallConnection, Script},
+    intake::batcher::submitted,
+};
 
 mod calls;
 

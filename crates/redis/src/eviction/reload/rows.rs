@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::connection::{Arguments, Script, ScriptReply, memory_full, unavailable};
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase},
     event::{PartitionId, Seq},
@@ -14,6 +13,7 @@ use qiang_core::{
 use super::Attempt;
 use crate::{
     campaigns::opening::sums_of,
+    connection::{Arguments, Script, ScriptReply, memory_full, unavailable},
     intake::reload_queue::Need,
     node::Node,
     protocol::{

@@ -3,7 +3,6 @@
 
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
-use crate::connection::fnv1a;
 use parking_lot::Mutex;
 use qiang_core::{
     campaign::CampaignKind, event::PartitionId, id::CampaignId, ports::EngineError,
@@ -12,7 +11,8 @@ use qiang_core::{
 use redis::Value;
 
 use crate::{
-    partitions::Partitions, protocol::campaign_meta::CampaignMeta, shards::tally::PartTally,
+    connection::fnv1a, partitions::Partitions, protocol::campaign_meta::CampaignMeta,
+    shards::tally::PartTally,
 };
 
 /// Maximum holders kept, of all campaigns together: 8 bytes each, and as much again for their index.
