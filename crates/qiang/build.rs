@@ -1,4 +1,4 @@
-//! Which commit this is, and from when: for `qiang --version`. Without network; two builds of one commit say the same.
+//! Passes the commit and its date to the build, for `qiang --version`. Needs no network, and is reproducible.
 
 use std::{env, fs, path::Path, process::Command};
 
@@ -13,7 +13,7 @@ fn main() {
         println!("cargo::rerun-if-changed={}", log.display());
     }
     println!("cargo::rerun-if-changed=build.rs");
-    // A container or an archive of the source has no git: whoever builds there says which commit it is.
+    // A container or a source archive has no git: the builder passes the commit in a variable.
     let commit = env::var("QIANG_COMMIT").ok();
     let commit = commit.or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
     let epoch = env::var("SOURCE_DATE_EPOCH").ok();
@@ -34,7 +34,7 @@ fn git(args: &[&str]) -> Option<String> {
     (output.status.success() && !line.is_empty()).then_some(line)
 }
 
-/// The day in UTC of a number of seconds since 1970 (Howard Hinnant's `civil_from_days`).
+/// UTC date of a number of seconds since 1970 (Howard Hinnant's `civil_from_days`).
 fn date(epoch: i64) -> String {
     let days = epoch.div_euclid(86_400) + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

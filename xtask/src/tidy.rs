@@ -63,7 +63,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 pub(crate) fn check(root: &Path) -> Result<()> {
     let tree = Tree::read(root)?;
-    let long = tree.texts().filter_map(|(path, text)| text::long_file(path, text));
+    let long = tree
+        .texts()
+        .filter_map(|(path, text)| text::long_file(path, text));
     for warning in long {
         println!("warning: {warning}");
     }

@@ -1,4 +1,4 @@
-//! `qiang account`: shows accounts of a service, and puts money into them.
+//! `qiang account`: shows accounts of a service, and posts deposits and withdrawals.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::{
     service::{EXITS, Service, ServiceArgs, ask, or_dash},
 };
 
-/// Show accounts of a service, and put money into them.
+/// Show accounts of a service, and post deposits and withdrawals.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXITS)]
 pub(crate) struct AccountArgs {
@@ -21,28 +21,28 @@ pub(crate) struct AccountArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum AccountCommand {
-    /// Show what a user has.
+    /// Show the balances of a user.
     #[command(after_help = "Example: qiang account show alice")]
     Show {
         /// The user.
         user: UserId,
     },
-    /// List what moved in a user's accounts, newest first, as settled.
+    /// List the settled postings of a user's accounts, newest first.
     #[command(after_help = "Example: qiang account postings alice --kind grant")]
     Postings {
         /// The user.
         user: UserId,
-        /// Only those of this kind, such as deposit, grant, payment or withdrawal.
+        /// Only postings of this kind, such as deposit, grant, payment or withdrawal.
         #[arg(long)]
         kind: Option<PostingKind>,
     },
-    /// List the shares of red packets that a user has, newest first, as settled.
+    /// List the settled red packet shares of a user, newest first.
     #[command(after_help = "Example: qiang account claims alice --json")]
     Claims {
         /// The user.
         user: UserId,
     },
-    /// Show a deposit, and how much of it was taken back.
+    /// Show a deposit and its reversals.
     #[command(
         after_help = "Example: qiang account show-deposit alice 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80"
     )]
@@ -52,21 +52,21 @@ enum AccountCommand {
         /// The deposit's id.
         deposit: Id,
     },
-    /// Put money from outside into a user's account; prints the deposit's id. Each call is another deposit, unless it
-    /// has the same --idempotency-key.
+    /// Deposit money into a user's account, and print the deposit's id. Each call is another deposit, unless it repeats
+    /// the --idempotency-key.
     #[command(
         after_help = "Example: qiang account deposit alice 1000.00 CNY --idempotency-key transfer-4711"
     )]
     Deposit {
         /// The user.
         user: UserId,
-        /// How much, with the currency's decimals.
+        /// The amount, with the currency's decimals.
         amount: String,
-        /// Of what, such as CNY.
+        /// The currency, such as CNY.
         currency: String,
     },
-    /// Take back what is left of a deposit, while the account has as much; or an amount of it. Without an amount, again
-    /// changes nothing. Each call with an amount takes as much again, unless it has the same --idempotency-key.
+    /// Reverse the rest of a deposit, or an amount of it, if the balance suffices. Without an amount, the command is
+    /// idempotent. With an amount, each call reverses that much more, unless it repeats the --idempotency-key.
     #[command(
         after_help = "Example: qiang account reverse alice 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 10.00 CNY"
     )]
@@ -75,24 +75,24 @@ enum AccountCommand {
         user: UserId,
         /// The deposit's id.
         deposit: Id,
-        /// How much of it, with the currency's decimals.
+        /// The amount to reverse, with the currency's decimals. Default: the rest of the deposit.
         #[arg(requires = "currency")]
         amount: Option<String>,
-        /// Of what, such as CNY.
+        /// The currency, such as CNY.
         currency: Option<String>,
     },
-    /// Take money out of an account, to be paid out. The same reference again changes nothing.
+    /// Withdraw money from an account, for a payout. A repeated reference changes nothing.
     #[command(
         after_help = "Example: qiang account withdraw alice 1000.00 CNY --reference payout-12"
     )]
     Withdraw {
         /// The user.
         user: UserId,
-        /// How much, with the currency's decimals.
+        /// The amount, with the currency's decimals.
         amount: String,
-        /// Of what, such as CNY.
+        /// The currency, such as CNY.
         currency: String,
-        /// The payment service's name for it.
+        /// The payment service's reference.
         #[arg(long)]
         reference: String,
     },
@@ -146,8 +146,8 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
             service.print(&deposit, |it| {
                 let back = match it.reversed_amount.amount {
                     0 => String::new(),
-                    _ if it.reversed => ", taken back".to_owned(),
-                    _ => format!(", {} of it taken back", amounts::shown(&it.reversed_amount)),
+                    _ if it.reversed => ", reversed".to_owned(),
+                    _ => format!(", {} of it reversed", amounts::shown(&it.reversed_amount)),
                 };
                 format!(
                     "{}: {} at {}{back}",
@@ -183,7 +183,7 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
                 None => service.client.reverse_deposit(user, deposit).await?,
             };
             service.print(&reversal, |reversal| {
-                format!("{user}: {} taken back", amounts::shown(&reversal.amount))
+                format!("{user}: {} reversed", amounts::shown(&reversal.amount))
             })
         }
         AccountCommand::Withdraw {
@@ -195,7 +195,7 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
             let amount = amounts::money(&[amount.clone(), currency.clone()])?;
             let withdrawal = service.client.withdraw(user, reference, amount).await?;
             service.print(&withdrawal, |withdrawal| {
-                format!("{user}: {} taken out", amounts::shown(&withdrawal.amount))
+                format!("{user}: {} withdrawn", amounts::shown(&withdrawal.amount))
             })
         }
     }
@@ -211,7 +211,7 @@ fn shown(account: &Account) -> String {
         match due.amount {
             0 => amounts::shown(has),
             _ => format!(
-                "{}, and {} owed back",
+                "{}, and refunds due {}",
                 amounts::shown(has),
                 amounts::shown(due)
             ),
@@ -220,7 +220,7 @@ fn shown(account: &Account) -> String {
     let balances: Vec<_> = account.balances.iter().map(balance).collect();
     text.push_str(&balances.join("; "));
     if !account.settled {
-        text.push_str(" (more is on its way: ask again)");
+        text.push_str(" (not settled yet: repeat the command)");
     }
     text
 }

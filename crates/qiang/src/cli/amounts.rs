@@ -1,14 +1,13 @@
-//! Amounts of money as people write and read them: `299.00 CNY`, `300 JPY`.
+//! Reads and prints amounts of money: `299.00 CNY`, `300 JPY`.
 //!
-//! An amount is written with all decimals of its currency. So a number of minor units is never taken for one of yuan,
-//! or the other way round.
+//! An amount has all decimals of its currency. So minor units are never confused with yuan.
 
 use qiang::UsageError;
 use qiang_client::{Currency, Money};
 use qiang_core::money;
 
-/// An amount that is shown, with the currency's decimals. Of a currency that this program does not know it has minor
-/// units, and says so.
+/// An amount as text, with its currency's decimals. If this program does not know the currency, the text has minor
+/// units and says so.
 pub(crate) fn shown(amount: &Money) -> String {
     match amount.currency.to_string().parse() {
         Ok(currency) => money::Money::new(amount.amount, currency).to_string(),
@@ -16,15 +15,13 @@ pub(crate) fn shown(amount: &Money) -> String {
     }
 }
 
-/// Two words of the command line: an amount and its currency.
+/// Parses two words of the command line: an amount and its currency.
 ///
 /// # Errors
-/// [`UsageError`] that says how the amount is written.
+/// [`UsageError`] that shows the right form.
 pub(crate) fn money(words: &[String]) -> anyhow::Result<Money> {
     let [amount, code] = words else {
-        return Err(
-            UsageError::new("money is an amount and a currency, such as 299.00 CNY").into(),
-        );
+        return Err(UsageError::new("give an amount and a currency, such as 299.00 CNY").into());
     };
     let unknown = |error: &dyn std::fmt::Display| UsageError::new(format!("{code}: {error}"));
     let known = code.parse::<money::Currency>();
@@ -33,12 +30,12 @@ pub(crate) fn money(words: &[String]) -> anyhow::Result<Money> {
     let minor = minor_units(amount, digits).ok_or_else(|| {
         let example = money::Money::new(299 * 10_i64.pow(known.exponent()), known);
         UsageError::new(match digits {
-            0 => format!("{amount} is no amount of {code}: it has no decimals, as in {example}"),
+            0 => format!("{amount} is not an amount of {code}: it has no decimals, as in {example}"),
             1 => {
-                format!("{amount} is no amount of {code}: write it with 1 decimal, as in {example}")
+                format!("{amount} is not an amount of {code}: write it with 1 decimal, as in {example}")
             }
             _ => format!(
-                "{amount} is no amount of {code}: write it with {digits} decimals, as in {example}"
+                "{amount} is not an amount of {code}: write it with {digits} decimals, as in {example}"
             ),
         })
     })?;
@@ -47,7 +44,7 @@ pub(crate) fn money(words: &[String]) -> anyhow::Result<Money> {
     Ok(Money::new(minor, currency))
 }
 
-/// The minor units of an amount that has just so many decimals.
+/// Minor units of an amount with exactly `digits` decimals.
 fn minor_units(text: &str, digits: usize) -> Option<i64> {
     let (whole, decimals) = match digits {
         0 => (text, ""),
@@ -82,7 +79,7 @@ mod tests {
         check("300", "JPY", Some(300));
         check("1.234", "KWD", Some(1_234));
         check("92233720368547758.07", "CNY", Some(i64::MAX));
-        // Minor units, or yuan? Neither is guessed.
+        // Minor units or yuan: the program does not guess.
         check("299", "CNY", None);
         for wrong in [
             "299.",
@@ -125,9 +122,9 @@ mod tests {
             let read = money(&[amount.to_owned(), currency.to_owned()]);
             read.unwrap_err().to_string()
         };
-        let expected = "299 is no amount of CNY: write it with 2 decimals, as in 299.00 CNY";
+        let expected = "299 is not an amount of CNY: write it with 2 decimals, as in 299.00 CNY";
         assert_eq!(said("299", "CNY"), expected);
-        let expected = "3.00 is no amount of JPY: it has no decimals, as in 299 JPY";
+        let expected = "3.00 is not an amount of JPY: it has no decimals, as in 299 JPY";
         assert_eq!(said("3.00", "JPY"), expected);
     }
 }

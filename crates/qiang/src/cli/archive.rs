@@ -1,4 +1,4 @@
-//! `qiang archive`: old entries of an embedded engine's log go into files of their own.
+//! `qiang archive`: moves old entries of an embedded engine's log into archive files.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -9,30 +9,30 @@ use qiang::{
 
 use crate::block_on;
 
-/// Move the months of an embedded engine's log that are over into files of their own, a file a month. Nobody may serve
-/// the file meanwhile; a node does the same by itself where `engine.archive_dir` is set.
+/// Move past months of an embedded engine's log into archive files, one per month. Stop the node first. If
+/// `engine.archive_dir` is set, a node does the same automatically.
 ///
-/// Nothing that users see needs these files. `qiang audit` does: it reads them beside the file, and holds each against
-/// the digest that the file keeps of it.
+/// Users never need these files. `qiang audit` reads them beside the engine's file, and compares each with the digest
+/// in that file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: qiang archive --data qiang.db --to archives --before 2026-10")]
 pub(crate) struct ArchiveArgs {
-    /// The file, instead of `engine.data`.
+    /// The engine's file, instead of `engine.data`.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// The folder that archives go to, instead of `engine.archive_dir`. It has to be there.
+    /// An existing folder for the archives, instead of `engine.archive_dir`.
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Only months before this one. Without it, all that are over (UTC).
+    /// Archive only months before this one. Default: all past months (UTC).
     #[arg(long, value_name = "YYYY-MM")]
     before: Option<Month>,
-    /// Say which months there are, and archive none.
+    /// Print the months that can be archived, without changing anything.
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Read this configuration file over the defaults, for [engine].
+    /// Configuration file that overrides the defaults; its [engine] section is used.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -80,15 +80,15 @@ fn json(report: &ArchiveReport) -> serde_json::Value {
 fn print(report: &ArchiveReport, dry: bool) {
     for archive in &report.archived {
         let (stretch, file, bytes) = (archive.stretch, &archive.file, archive.bytes);
-        println!("{stretch} are in {file}, {bytes} bytes");
+        println!("{stretch} moved to {file}, {bytes} bytes");
         println!("  sha256 {}", archive.sha256);
     }
     for stretch in &report.left {
-        println!("{stretch} may be archived");
+        println!("{stretch} can be archived");
     }
     match (report.archived.is_empty(), report.left.is_empty(), dry) {
-        (true, true, _) => println!("there is no month to archive"),
-        (false, _, _) => println!("their space in the file is used for what comes next"),
+        (true, true, _) => println!("no month to archive"),
+        (false, _, _) => println!("new entries reuse their space in the file"),
         _ => {}
     }
 }

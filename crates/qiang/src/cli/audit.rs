@@ -1,4 +1,4 @@
-//! `qiang audit`: proves a ledger's invariants again from its rows.
+//! `qiang audit`: proves the invariants of a ledger from its rows.
 
 use std::{
     convert::Infallible,
@@ -17,57 +17,58 @@ Examples:
   qiang audit                            the ledger that the configuration and the environment name
   qiang audit --db /backups/qiang.db     a file
   qiang audit --redis --config q.toml    a configured ledger beside the configured engine on Redis";
-/// Where a URL with a password goes.
+/// Places for a URL with a password.
 const LEDGER: &str = "QIANG__LEDGER__URL, or into the file of --config as `ledger.url`, and give --ledger without a \
     value";
 const BROKEN: u8 = 1;
-/// There was nothing to audit, or it could not be read to the end.
+/// Exit code if the ledger cannot be opened or read.
 const NOT_READ: u8 = 2;
 
-/// Prove every invariant again from the rows of a ledger: nothing sold twice, nothing lost, every balance explained.
-/// Takes an embedded engine's file, with its log, and a ledger alone, in a file or in a database, of which it can prove
-/// less. Only reads; works beside running servers and on what a killed one left.
+/// Prove every invariant from the rows of a ledger: nothing sold twice, nothing lost, every balance explained. Reads an
+/// embedded engine's file with its log, or a ledger alone in a file or a database. A ledger alone proves less. The
+/// command changes nothing, and works beside running servers and after a crash.
 ///
-/// A ledger in a database is copied first, as of one moment, into a temporary file, whose folder TMPDIR names.
+/// A ledger in a database is first copied, as of one moment, into a temporary file in the folder TMPDIR.
 ///
-/// Beside an engine on Redis, what is in flight from its log into the ledger is understood, and counted.
+/// With an engine on Redis, entries in flight from its log to the ledger are counted, and are not errors.
 ///
-/// Exits 0 when every check holds, 1 when one is broken, and 2 when the ledger cannot be opened or read.
+/// Exits 0 if every check passes, 1 if one fails, and 2 if the ledger cannot be opened or read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AuditArgs {
     /// The ledger file, instead of the configured ledger.
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
-    /// The ledger in a database: the configured one, or postgres://USER@HOST:PORT/DATABASE, mysql:// or mariadb://. A
-    /// URL with a password goes into QIANG__LEDGER__URL, for --ledger alone. Without this flag and --db it is the
+    /// The ledger in a database: the configured one, or postgres://USER@HOST:PORT/DATABASE, mysql:// or mariadb://. Put
+    /// a URL with a password into QIANG__LEDGER__URL, and give --ledger without a value. Default, without --db: the
     /// ledger of the configured engine.
     #[arg(long, value_name = "URL", value_parser = secret, num_args = 0..=1, default_missing_value = "",
         conflicts_with = "db")]
     ledger: Option<Secret>,
-    /// Where the archives of the file's log are that `qiang archive` has made. Without it they are looked for beside
-    /// the file, and where they were written.
+    /// Folder with the log archives that `qiang archive` wrote. Default: the folder of the file, and the folder where
+    /// they were written.
     #[arg(long, value_name = "DIR", conflicts_with = "ledger")]
     archives: Option<PathBuf>,
-    /// Hold the ledger against the engine on Redis, too: the configured one, or the server, the Sentinels, or some
-    /// nodes of the Cluster that are named here, with commas between, as in `redis.urls`. It is only read. What else
-    /// [redis] says is taken from the configuration, as `serve` takes it. A password goes into QIANG__REDIS__PASSWORD.
+    /// Compare the ledger with the engine on Redis, too: the configured one, or the one at these URLs. They name the
+    /// server, the Sentinels or some nodes of the Cluster, separated by commas as in `redis.urls`. Redis is only read.
+    /// Other settings of [redis] come from the configuration, as for `serve`. Put a password into
+    /// QIANG__REDIS__PASSWORD.
     #[arg(long, value_name = "URLS", value_parser = secret, num_args = 0..=1, default_missing_value = "")]
     redis: Option<Secret>,
-    /// Read this configuration file over the defaults, for the ledger, where neither --db nor --ledger names it, and
-    /// for [redis].
+    /// Configuration file that overrides the defaults. It names the ledger unless --db or --ledger does, and has the
+    /// section [redis].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// What is at those URLs, instead of `redis.topology`: standalone, sentinel or cluster.
+    /// Topology at those URLs, instead of `redis.topology`: standalone, sentinel or cluster.
     #[arg(long, value_name = "KIND", requires = "redis")]
     topology: Option<String>,
-    /// The name that the Sentinels know the primary by, instead of `redis.master`.
+    /// Name of the primary at the Sentinels, instead of `redis.master`.
     #[arg(long, value_name = "NAME", requires = "redis")]
     master: Option<String>,
-    /// What the engine's keys begin with, instead of `redis.prefix`.
+    /// Prefix of the engine's keys, instead of `redis.prefix`.
     #[arg(long, value_name = "PREFIX", requires = "redis")]
     prefix: Option<String>,
-    /// How many partitions the engine has, instead of what it says.
+    /// Number of the engine's partitions, instead of the number that the engine reports.
     #[arg(long, value_name = "COUNT", requires = "redis")]
     partitions: Option<u16>,
     /// Print one JSON object.
@@ -117,7 +118,7 @@ fn report(args: &AuditArgs) -> anyhow::Result<Report> {
     })
 }
 
-/// The ledger's file, or its database: as the flags say, or the configuration.
+/// Ledger file, or database URL, from the flags or else the configuration.
 fn ledger(args: &AuditArgs) -> anyhow::Result<(PathBuf, Option<Secret>)> {
     let config = Config::load(args.config.as_deref(), &[])?;
     let configured = config.ledger.url().map(Secret::new);
@@ -156,7 +157,7 @@ fn engine(args: &AuditArgs) -> anyhow::Result<Option<EnginePlace>> {
     }))
 }
 
-/// A URL may have a password in it.
+/// Wraps a URL, since it may contain a password.
 fn secret(url: &str) -> Result<Secret, Infallible> {
     Ok(Secret::new(url))
 }

@@ -1,4 +1,4 @@
-//! The flags that say what to run on: the same for every command that opens an engine or a ledger.
+//! Flags that select the engine and the ledger, for every command that opens them.
 
 use std::path::PathBuf;
 
@@ -6,33 +6,32 @@ use qiang::{Config, UsageError, config::Setting};
 
 use crate::secrets::refuse as refuse_password;
 
-/// Where URLs with passwords go.
+/// Places for URLs with passwords.
 const LEDGER: &str = "QIANG__LEDGER__URL, or into the file of --config as `ledger.url`";
 pub(crate) const REDIS: &str =
     "QIANG__REDIS__PASSWORD, or into the file of --config as `redis.password`";
 const RABBITMQ: &str =
     "QIANG__SETTLEMENT__RABBITMQ_URL, or into the file of --config as `settlement.rabbitmq_url`";
 
-/// What to run on, where it is not as configured.
+/// Flags that override the configured engine and ledger.
 #[derive(Debug, clap::Args)]
 pub(super) struct BackendArgs {
-    /// Read this configuration file over the defaults.
+    /// Configuration file that overrides the defaults.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Use this engine instead of `engine.kind`: embedded or redis.
     #[arg(long, value_name = "KIND")]
     engine: Option<String>,
-    /// Where Redis is, instead of `redis.urls`. No password: that goes into QIANG__REDIS__PASSWORD.
+    /// URL of Redis, instead of `redis.urls`. Put a password into QIANG__REDIS__PASSWORD.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// The database that the ledger is in, instead of `ledger.url`. A URL with a password goes into
-    /// QIANG__LEDGER__URL.
+    /// URL of the ledger's database, instead of `ledger.url`. Put a URL with a password into QIANG__LEDGER__URL.
     #[arg(long, value_name = "URL")]
     ledger: Option<String>,
-    /// How entries travel to the ledger, instead of `settlement.transport`.
+    /// Transport of entries to the ledger, instead of `settlement.transport`.
     #[arg(long, value_name = "KIND")]
     transport: Option<String>,
-    /// Where RabbitMQ is, instead of `settlement.rabbitmq_url`. A URL with a password goes into
+    /// URL of RabbitMQ, instead of `settlement.rabbitmq_url`. Put a URL with a password into
     /// QIANG__SETTLEMENT__RABBITMQ_URL.
     #[arg(long, value_name = "URL")]
     rabbitmq: Option<String>,
@@ -42,7 +41,7 @@ pub(super) struct BackendArgs {
 }
 
 impl BackendArgs {
-    /// The flags as keys and values of the configuration.
+    /// The flags as configuration keys and values.
     pub(super) fn overrides(&self) -> Vec<(&'static str, String)> {
         let data = self.data.as_ref().map(|data| data.display().to_string());
         let flags = [
@@ -60,13 +59,13 @@ impl BackendArgs {
             .collect()
     }
 
-    /// The configuration with these flags over it, and what else overrides it.
+    /// Loads the configuration, overridden by these flags and by `overrides`.
     pub(super) fn load(&self, overrides: &[(&str, String)]) -> anyhow::Result<Config> {
         self.check()?;
         Config::load(self.config.as_deref(), overrides)
     }
 
-    /// Every key of the configuration with these flags over it.
+    /// Every configuration key, overridden by these flags.
     pub(super) fn explain(&self) -> anyhow::Result<Vec<Setting>> {
         self.check()?;
         let (_, settings) = Config::explain(self.config.as_deref(), &self.overrides())?;

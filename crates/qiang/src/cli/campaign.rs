@@ -1,4 +1,4 @@
-//! What sales and packets have in common on the command line.
+//! Options and actions that sales and red packets share on the command line.
 
 use std::path::PathBuf;
 
@@ -8,34 +8,34 @@ use qiang_client::{
 
 use crate::service::{Service, secret};
 
-/// What may be said of any new campaign.
+/// Options of a new campaign of either kind.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rules {
-    /// Its id: a UUID of version 7, made at random within a day. Default: the service makes one.
+    /// The campaign's id: a random UUID of version 7, made within a day. Default: the service makes one.
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<CampaignId>,
-    /// When it opens, such as 2027-01-15T08:00:00Z. Default: now.
+    /// Start time, such as 2027-01-15T08:00:00Z. Default: now.
     #[arg(long, value_name = "TIME")]
     pub(crate) starts_at: Option<Timestamp>,
-    /// When it ends. Default: as the service has it.
+    /// End time. Default: the service's default.
     #[arg(long, value_name = "TIME")]
     pub(crate) ends_at: Option<Timestamp>,
-    /// What a grant survives before it is acknowledged: memory, replica, fsync or ledger.
+    /// Durability of a grant before it is acknowledged: memory, replica, fsync or ledger.
     #[arg(long, value_name = "LEVEL")]
     pub(crate) ack: Option<AckLevel>,
-    /// Claims wait in line, and are decided in the order in which they came.
+    /// Queue claims, and decide them in the order of their arrival.
     #[arg(long)]
     waiting_room: bool,
-    /// What a claim needs: ticket, order_check, or both with a comma between.
+    /// Requirements of a claim: ticket, order_check, or both, separated by a comma.
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     requires: Vec<Requirement>,
-    /// Only these users may take part, with commas between.
+    /// Only these users may claim, separated by commas.
     #[arg(long, value_name = "USERS", value_delimiter = ',', group = "audience")]
     users: Vec<UserId>,
-    /// Only who shows an invitation may take part.
+    /// Only users with an invitation may claim.
     #[arg(long, group = "audience")]
     invitation: bool,
-    /// Only who says what is in this file may take part.
+    /// Only users with the passphrase in this file may claim.
     #[arg(long, value_name = "FILE", group = "audience")]
     passphrase_file: Option<PathBuf>,
 }
@@ -59,22 +59,22 @@ impl Rules {
     }
 }
 
-/// Which campaigns.
+/// Filter of campaigns.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Which {
-    /// Those of this sender or seller; default: everybody's.
+    /// Only campaigns of this sender or seller. Default: of all.
     #[arg(long, value_name = "USER")]
     owner: Option<UserId>,
-    /// Those of whoever the token is for.
+    /// Only campaigns of the token's user.
     #[arg(long, conflicts_with = "owner")]
     mine: bool,
-    /// draft, scheduled, live, paused, ended or closed.
+    /// Only campaigns in this phase: draft, scheduled, live, paused, ended or closed.
     #[arg(long)]
     phase: Option<Phase>,
-    /// Archived ones as well.
+    /// Include archived campaigns.
     #[arg(long)]
     archived: bool,
-    /// The newest first; otherwise the oldest.
+    /// List the newest first. Default: the oldest first.
     #[arg(long)]
     newest: bool,
 }
@@ -93,7 +93,7 @@ impl Which {
     }
 }
 
-/// What is done to a campaign in one word.
+/// Action on a campaign that needs no further arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Action {
     Pause,
@@ -102,7 +102,7 @@ pub(crate) enum Action {
     Archive,
 }
 
-/// Does it, and prints the campaign's numbers.
+/// Executes an action, and prints the campaign's numbers.
 pub(crate) async fn act(
     service: &Service,
     campaign: &CampaignId,

@@ -1,10 +1,10 @@
-//! Whether to colour: what `--color` says, and where it says nothing NO_COLOR and the terminal.
+//! Choice of colours: by `--color`, or else by NO_COLOR and the terminal.
 
 use std::sync::OnceLock;
 
 use clap::ColorChoice;
 
-/// When to colour.
+/// Use of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     Auto,
@@ -24,7 +24,7 @@ impl When {
         }
     }
 
-    /// As `log.color` has it.
+    /// Value of the configuration key `log.color`.
     fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -34,7 +34,7 @@ impl When {
     }
 }
 
-/// For help and errors of usage, which are printed before the flags are known.
+/// Choice for help and usage errors, which are printed before the flags are parsed.
 pub(crate) fn of_help() -> ColorChoice {
     let words: Vec<_> = std::env::args().collect();
     let given =
@@ -53,7 +53,7 @@ pub(crate) fn of_help() -> ColorChoice {
     }
 }
 
-/// Keeps what the flag says, for the log. To be called once.
+/// Stores the flag for the log. Call it once.
 pub(crate) fn set(flag: Option<When>) {
     if let Some(flag) = flag {
         // The first call is the only one.
@@ -61,14 +61,14 @@ pub(crate) fn set(flag: Option<When>) {
     }
 }
 
-/// The flag as a key and a value of the configuration.
+/// The flag as a configuration key and value.
 pub(crate) fn overrides() -> Option<(&'static str, String)> {
     CHOSEN
         .get()
         .map(|when| ("log.color", when.name().to_owned()))
 }
 
-/// Whether a screen on the terminal has colours.
+/// Whether the screen of `qiang top` has colours.
 #[cfg(feature = "top")]
 pub(crate) fn is_on_screen() -> bool {
     // See <https://no-color.org>.

@@ -1,4 +1,4 @@
-//! `qiang completions` and `qiang man`: what shells and manuals know of the command line, made from it.
+//! `qiang completions` and `qiang man`: completion scripts and manual pages, generated from the command line.
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
@@ -8,7 +8,7 @@ use qiang::UsageError;
 
 use crate::Cli;
 
-/// For which shell.
+/// Arguments of `qiang completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: qiang completions bash > /etc/bash_completion.d/qiang")]
 pub(crate) struct CompletionsArgs {
@@ -16,11 +16,11 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Where to.
+/// Arguments of `qiang man`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: qiang man /usr/local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// A folder that exists.
+    /// An existing folder.
     folder: PathBuf,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
 
 pub(crate) fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
     if !args.folder.is_dir() {
-        let line = format!("{} is no folder", args.folder.display());
+        let line = format!("{} is not a folder", args.folder.display());
         return Err(UsageError::new(line).into());
     }
     clap_mangen::generate_to(Cli::command(), &args.folder)?;

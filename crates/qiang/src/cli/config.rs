@@ -1,4 +1,4 @@
-//! `qiang config`: whether a configuration is valid, and what is in effect and why.
+//! `qiang config`: checks a configuration, and shows its values and their sources.
 
 use std::{
     io::{self, Write as _},
@@ -11,10 +11,10 @@ use crate::backend::BackendArgs;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Say what is wrong with the configuration: file and line, variable or flag, and the choices. Starts nothing.
+    /// Report errors of the configuration: file and line, variable or flag, and valid values. Starts nothing.
     ///
-    /// Exits 0 when `qiang serve` would take it, and 2 when it would not. Servers and databases that it names are not
-    /// asked; the files of keys are read.
+    /// Exits 0 if `qiang serve` would accept it, and 2 if not. The command reads key files, but connects to no servers
+    /// or databases.
     #[command(after_help = "Example: qiang config check --config /etc/qiang.toml")]
     Check {
         #[command(flatten)]
@@ -23,15 +23,15 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show every key, its value, and where that comes from. Secrets are hidden.
+    /// Show every key, its value and its source. Secrets are hidden.
     #[command(after_help = "Example: qiang config show --changed --config /etc/qiang.toml")]
     Show {
         #[command(flatten)]
         backend: BackendArgs,
-        /// Only what is not as by default.
+        /// Only keys that differ from the defaults.
         #[arg(long)]
         changed: bool,
-        /// Print a JSON object a line.
+        /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },

@@ -1,4 +1,4 @@
-//! `qiang control`: reconcilers run once by hand.
+//! `qiang control`: lists reconcilers, and runs one once.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -10,41 +10,41 @@ use serde_json::json;
 
 use crate::{backend::BackendArgs, operator::OperatorArgs};
 
-/// Something is left to do.
+/// Exit code if work is left.
 const LEFT: u8 = 1;
 
-/// What nodes and workers do all the time beside granting, once and by hand. Each may be repeated, and run while others
-/// do the same.
+/// Reconcilers: loops of nodes and workers that repair drift. Each run is idempotent, and may run beside nodes,
+/// workers and other runs.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Control {
     /// List the reconcilers.
     #[command(after_help = "Example: qiang control list --json")]
     List {
-        /// Print a JSON object a line.
+        /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Run one once.
+    /// Run a reconciler once.
     #[command(
         after_help = "Example: qiang control run settlement --dry-run --config /etc/qiang.toml"
     )]
     Run(Box<RunArgs>),
 }
 
-/// Run a reconciler once. A file is open in one process at a time: stop the node that has it first. On Redis, nodes and
-/// workers may go on meanwhile.
+/// Run a reconciler once. Only one process can open a file: stop its node first. On Redis, nodes and workers may keep
+/// running.
 ///
-/// Exits 0 when nothing is left to do, and 1 when something is.
+/// Exits 0 if no work is left, and 1 if some is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// Its name: see `qiang control list`.
+    /// The reconciler's name: see `qiang control list`.
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
     operator: OperatorArgs,
-    /// Say what there is to do, and do nothing.
+    /// Print pending work without changing anything.
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object.

@@ -1,4 +1,4 @@
-//! `qiang backup` and `qiang restore`: copies of an engine's or a ledger's file.
+//! `qiang backup` and `qiang restore`: copy and restore the file of an engine or a ledger.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -8,15 +8,15 @@ use qiang::{
     copies::{self, Copied, Restore},
 };
 
-/// Copy the file of an embedded engine, or of a ledger alone, as it is at one moment. It may be served meanwhile:
-/// nobody waits for it.
+/// Copy the file of an embedded engine, or of a ledger alone, as of one moment. The node may keep running: requests do
+/// not wait for the copy.
 ///
-/// The copy is one file that has everything, log and ledger as of the same entry. `qiang audit --db COPY` proves it.
-/// A ledger in PostgreSQL or MariaDB is backed up by the tools of the database.
+/// The copy is one complete file: log and ledger end at the same entry. `qiang audit --db COPY` checks it. Back up a
+/// ledger in PostgreSQL or MariaDB with the tools of the database.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: qiang backup /backups/qiang.db --db /var/lib/qiang/qiang.db")]
 pub(crate) struct BackupArgs {
-    /// Where the copy goes. Nothing may be there.
+    /// Path of the copy. It must not exist.
     #[arg(value_name = "COPY")]
     to: PathBuf,
     #[command(flatten)]
@@ -26,21 +26,21 @@ pub(crate) struct BackupArgs {
     json: bool,
 }
 
-/// Put a backup in the place of the file of an embedded engine, or of a ledger alone, which nobody may serve meanwhile.
+/// Restore the file of an embedded engine, or of a ledger alone, from a backup. Stop its node first.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: qiang restore /backups/qiang.db --db /var/lib/qiang/qiang.db --replace"
 )]
 pub(crate) struct RestoreArgs {
-    /// The backup. It stays as it is.
+    /// Path of the backup. The command does not change it.
     #[arg(value_name = "COPY")]
     from: PathBuf,
     #[command(flatten)]
     file: FileArgs,
-    /// Replace a file that is there. It is kept beside, with `.replaced` at the end of its name.
+    /// Replace an existing file. The old file is kept beside it, with the suffix `.replaced`.
     #[arg(long)]
     replace: bool,
-    /// Take a file that was not closed and whose write-ahead log (-wal) is gone. What stood in the log is lost.
+    /// Accept a file that was not closed and whose write-ahead log (-wal) is missing. Changes in that log are lost.
     #[arg(long)]
     as_it_is: bool,
     /// Print one JSON object.
@@ -50,10 +50,10 @@ pub(crate) struct RestoreArgs {
 
 #[derive(Debug, clap::Args)]
 struct FileArgs {
-    /// The file that is served, instead of the configured one.
+    /// The node's file, instead of the configured one.
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
-    /// Read this configuration file over the defaults, for `engine.data`.
+    /// Configuration file that overrides the defaults; its `engine.data` is used.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

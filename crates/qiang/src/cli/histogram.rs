@@ -2,17 +2,18 @@
 
 use std::io::{self, Write};
 
-/// How many shares fall into each of some equally wide ranges of amounts.
+/// Number of shares in each of several equally wide ranges of amounts.
 pub(crate) struct Histogram {
     /// The smallest amount of the first bin.
     pub(crate) start: i64,
-    /// How many amounts each bin spans; the last may reach beyond the largest share.
+    /// Amounts per bin. The last bin may reach above the largest share.
     pub(crate) width: u64,
     pub(crate) counts: Vec<u64>,
 }
 
 impl Histogram {
-    /// The histogram of at least one share, with about the square root of their number in bins, from 5 to `bins_max`.
+    /// Histogram of at least one share. The number of bins is about the square root of the number of shares, between 5
+    /// and `bins_max`.
     pub(crate) fn of(shares: &[i64], bins_max: u64) -> Self {
         let Summary { min, max, .. } = Summary::of(shares);
         // Shares are positive, so the span cannot overflow.
@@ -29,13 +30,13 @@ impl Histogram {
         }
     }
 
-    /// The amounts of a bin, both ends included.
+    /// Smallest and largest amount of a bin, both included.
     pub(crate) fn range(&self, bin: usize) -> (i64, i64) {
         let first = self.start.saturating_add_unsigned(self.width * bin as u64);
         (first, first.saturating_add_unsigned(self.width - 1))
     }
 
-    /// One line a bin; the fullest bin's bar is `bar_width` columns long.
+    /// Writes one line per bin. The bar of the fullest bin is `bar_width` columns long.
     pub(crate) fn write_bars(&self, out: &mut impl Write, bar_width: u64) -> io::Result<()> {
         let fullest = self.counts.iter().copied().max().unwrap_or(0).max(1);
         let digits = self.range(self.counts.len() - 1).1.to_string().len();
@@ -52,19 +53,19 @@ impl Histogram {
     }
 }
 
-/// A bar of block characters, to an eighth of a column; never empty for a count above 0.
+/// A bar of block characters, exact to an eighth of a column. If the count is above 0, the bar is not empty.
 fn bar(count: u64, fullest: u64, width: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let length = (count * width * 8 / fullest).max(u64::from(count > 0));
     "█".repeat((length / 8) as usize) + EIGHTHS[(length % 8) as usize]
 }
 
-/// Figures about some shares, in minor units.
+/// Statistics of shares, in minor units.
 pub(crate) struct Summary {
     pub(crate) min: i64,
     pub(crate) max: i64,
     pub(crate) mean: f64,
-    /// Of these shares, not an estimate for others: divided by their number.
+    /// Population standard deviation: divided by the number of shares.
     pub(crate) stddev: f64,
 }
 
@@ -94,7 +95,7 @@ mod tests {
         let mut out = Vec::new();
         Histogram::of(shares, 20)
             .write_bars(&mut out, 4)
-            .expect("a Vec takes all");
+            .expect("write to a Vec");
         assert_eq!(String::from_utf8_lossy(&out), expected);
     }
 

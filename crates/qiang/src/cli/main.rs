@@ -1,4 +1,4 @@
-//! The `qiang` program: arguments and printing, one file a command.
+//! The `qiang` program: arguments and printing, one file per command.
 
 mod account;
 mod amounts;
@@ -38,45 +38,45 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use qiang::UsageError;
 
-/// Hands out scarce things to a crowd: red packets (抢红包) and flash sales (秒杀).
+/// Distribute limited stock to many users at once: red packets (抢红包) and flash sales (秒杀).
 #[derive(Debug, Parser)]
 #[command(name = "qiang", version = version::LINE, long_version = version::long(), after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Colours in help, errors and logs: auto, that is on a terminal unless NO_COLOR is set; always; or never.
+    /// Colours in help, errors and logs: auto, always or never. `auto`: on a terminal, unless NO_COLOR is set.
     #[arg(long, global = true, value_name = "WHEN", value_parser = color::When::parse)]
     color: Option<color::When>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  qiang demo                             see it work: users, a packet, a sale, an audit
+  qiang demo                             run a demonstration: users, a packet, a sale, an audit
   qiang serve --dev                      serve on this machine, and print a token
-  qiang sale list --phase live           ask the service at QIANG_URL with the token in QIANG_TOKEN
-  qiang config check --config q.toml     say what is wrong with a configuration";
+  qiang sale list --phase live           query the service at QIANG_URL with the token in QIANG_TOKEN
+  qiang config check --config q.toml     report errors of a configuration";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the HTTP API.
     Serve(serve::ServeArgs),
-    /// Settle what is granted on Redis into the ledger, without serving.
+    /// Settle grants of the engine on Redis into the ledger, without serving.
     Worker(worker::WorkerArgs),
     /// Check the configuration, or show it.
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Make the ledger's tables in a database, or bring them up to date.
+    /// Create or update the ledger's tables in a database.
     Migrate(migrate::MigrateArgs),
     Backup(copies::BackupArgs),
     Restore(copies::RestoreArgs),
     Archive(archive::ArchiveArgs),
-    /// List what the ledger refused and quarantined, and settle it later.
+    /// List quarantined entries, and settle or discard them.
     #[command(subcommand)]
     Settlement(settlement::Settlement),
     /// List, inspect, repair and resume the partitions of the engine on Redis.
     #[command(subcommand)]
     Partition(partition::Partition),
-    /// List reconcilers, and run one once by hand.
+    /// List reconcilers, or run one once.
     #[command(subcommand)]
     Control(control::Control),
     Sale(sale::SaleArgs),
@@ -84,11 +84,11 @@ enum Command {
     Order(order::OrderArgs),
     Account(account::AccountArgs),
     Webhook(webhook::WebhookArgs),
-    /// Hold the engine on Redis against the ledger, row by row.
+    /// Compare the engine on Redis with the ledger, row by row.
     Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
     Demo(demo::DemoArgs),
-    /// Prove every invariant again from the rows of a ledger.
+    /// Prove every invariant from the rows of a ledger.
     Audit(audit::AuditArgs),
     /// Split a total into shares, or verify a split.
     Split(Box<split::SplitArgs>),
@@ -98,13 +98,13 @@ enum Command {
     /// Print the OpenAPI document.
     #[command(after_help = "Example: qiang openapi > openapi.json")]
     Openapi,
-    /// Print a script that completes commands and flags in a shell.
+    /// Print a shell script that completes commands and flags.
     Completions(completions::CompletionsArgs),
-    /// Write manual pages, one a command, into a folder.
+    /// Write manual pages into a folder, one per command.
     Man(completions::ManArgs),
 }
 
-/// Runs the work of a command that serves nobody, for which one thread is enough.
+/// Runs the work of a command that serves no requests; one thread is enough.
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -113,7 +113,7 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     runtime.block_on(work)
 }
 
-/// 0 when it did what was asked, 1 when it could not, 2 when it was asked wrongly.
+/// Runs a command. Exits 0 if it succeeded, 1 if it failed, and 2 if its arguments are wrong.
 fn main() -> ExitCode {
     let matches = Cli::command().color(color::of_help()).get_matches();
     let cli = match Cli::from_arg_matches(&matches) {
@@ -154,7 +154,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// It was asked wrongly.
+/// An error of wrong arguments, with exit code 2.
 fn usage(error: impl std::fmt::Display) -> UsageError {
     UsageError::new(error.to_string())
 }
@@ -163,7 +163,7 @@ fn usage(error: impl std::fmt::Display) -> UsageError {
 mod tests {
     use super::*;
 
-    /// Commands that print no results: they serve, or print a text that has a format of its own.
+    /// Commands without JSON results: they serve, or print a text in a format of its own.
     const WITHOUT_JSON: [&str; 6] = [
         "qiang serve",
         "qiang worker",
@@ -173,7 +173,7 @@ mod tests {
         "qiang man",
     ];
 
-    /// The words of a line of a shell, up to a pipe, a redirection or a remark.
+    /// Words of a shell line, up to a pipe or a redirection.
     fn words(line: &str) -> Vec<String> {
         let quoted = line.split('\'').enumerate();
         let parts = quoted.flat_map(|(at, part)| match at % 2 {
@@ -190,7 +190,7 @@ mod tests {
         let help = command.get_after_help().map(ToString::to_string);
         let example = |line: &str| {
             let line = line.trim().trim_start_matches("Example: ");
-            // In a list of examples, what they do stands behind them.
+            // In a list of examples, a description follows each command.
             let line = line.split("   ").next().unwrap_or(line);
             line.starts_with("qiang ").then(|| line.to_owned())
         };
@@ -200,7 +200,7 @@ mod tests {
             .collect()
     }
 
-    /// Every command that does something, by its name with those above it.
+    /// Collects every executable command with its full name, its parent commands included.
     fn leaves(command: &clap::Command, above: &str, found: &mut Vec<(String, clap::Command)>) {
         let name = format!("{above}{}", command.get_name());
         if !command.has_subcommands() || command.is_args_conflicts_with_subcommands_set() {
@@ -215,7 +215,7 @@ mod tests {
 
     fn all() -> Vec<(String, clap::Command)> {
         let mut root = Cli::command();
-        // Flags that are global stand with every command below then.
+        // Adds the global flags to every subcommand.
         root.build();
         let mut found = Vec::new();
         leaves(&root, "", &mut found);
@@ -230,7 +230,7 @@ mod tests {
             let is_named = [format!("`{name}`"), format!("`{name} ")]
                 .iter()
                 .any(|text| page.contains(text.as_str()));
-            assert!(is_named, "{name} is not named");
+            assert!(is_named, "the page does not name {name}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `qiang migrate`: makes the ledger's tables in a database, or brings them up to date.
+//! `qiang migrate`: creates or updates the ledger's tables in a database.
 
 use std::process::ExitCode;
 
@@ -6,13 +6,13 @@ use qiang::{DATABASE_SCHEMA_VERSION as SCHEMA_VERSION, UsageError};
 
 use crate::{backend::BackendArgs, block_on};
 
-/// Which database.
+/// Arguments of `qiang migrate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: qiang migrate --ledger postgres://qiang@db/qiang --dry-run")]
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// Say what would be done, and change nothing.
+    /// Print the versions without changing anything.
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object.
@@ -23,8 +23,8 @@ pub(crate) struct MigrateArgs {
 pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let config = args.backend.load(&args.backend.overrides())?;
     let Some(url) = config.ledger.url() else {
-        let line = "no database: name it by --ledger postgres://… or mysql://…, or as `ledger.url`; \
-                    files bring themselves up to date";
+        let line = "no database: give --ledger postgres://… or mysql://…, or set `ledger.url`; \
+                    files are updated when they are opened";
         return Err(UsageError::new(line).into());
     };
     let (from, to) = block_on(async {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     })?;
     if from > to {
         let line = format!(
-            "the schema is at version {from}, and this program knows {to}: use a newer one"
+            "the schema is at version {from}, and this program supports {to}: use a newer program"
         );
         return Err(anyhow::anyhow!(line));
     }

@@ -1,4 +1,4 @@
-//! `qiang openapi`: the document of the HTTP API.
+//! `qiang openapi`: prints the OpenAPI document of the HTTP API.
 
 use std::{io::Write as _, process::ExitCode};
 

@@ -1,22 +1,22 @@
-//! Who changes something from the command line, beside the API.
+//! Actor of changes from the command line.
 
 use qiang::{Config, Operator, UsageError};
 use qiang_core::id::UserId;
 
-/// The actor where the environment names no user.
+/// Actor if the environment names no user.
 const NOBODY: &str = "unknown";
 
-/// Whose action it is.
+/// Actor of an action.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OperatorArgs {
-    /// Who does it: the actor in the ledger's list of actions, which is written before anything is done. Default:
-    /// `cli:` and what the variable USER holds.
+    /// The actor in the operation log of the ledger, which is written before the change. Default: `cli:` and the value
+    /// of the variable USER.
     #[arg(long = "as", value_name = "NAME")]
     actor: Option<UserId>,
 }
 
 impl OperatorArgs {
-    /// Whoever it is, with the log of what they do.
+    /// The actor, with the operation log.
     pub(crate) fn operator(&self, config: &Config) -> anyhow::Result<Operator> {
         let actor = match &self.actor {
             Some(actor) => actor.clone(),
@@ -30,7 +30,7 @@ fn of_user(user: Option<&str>) -> Result<UserId, UsageError> {
     let user = user.filter(|user| !user.is_empty()).unwrap_or(NOBODY);
     UserId::new(&format!("cli:{user}")).map_err(|error| {
         UsageError::new(format!(
-            "say who does it by --as NAME: the variable USER is no name: {error}"
+            "name the actor by --as NAME: the variable USER is not a valid name: {error}"
         ))
     })
 }

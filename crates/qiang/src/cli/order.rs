@@ -1,4 +1,4 @@
-//! `qiang order`: shows orders of a service, and carries them on.
+//! `qiang order`: shows and changes orders of a service.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::{
     service::{EXITS, Service, ServiceArgs, ask, or_dash, plain},
 };
 
-/// Show orders of a service, and carry them on.
+/// Show and change orders of a service.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXITS)]
 pub(crate) struct OrderArgs {
@@ -29,28 +29,28 @@ enum OrderCommand {
         /// The order's id.
         order: OrderId,
     },
-    /// List a user's orders, newest first, as settled.
+    /// List the settled orders of a user, newest first.
     #[command(after_help = "Example: qiang order list alice --state held")]
     List {
         /// The user.
         user: UserId,
-        /// Only those in this state: held, paid, cancelled, expired or returned.
+        /// Only orders in this state: held, paid, cancelled, expired or returned.
         #[arg(long)]
         state: Option<OrderState>,
     },
-    /// List the orders of a sale, in the order of their numbers, as settled.
+    /// List the settled orders of a sale by number.
     #[command(after_help = "Example: qiang order of 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --json")]
     Of {
         /// The sale's id.
         sale: CampaignId,
     },
-    /// Show what became of a payment.
+    /// Show the result of a payment.
     #[command(after_help = "Example: qiang order payment pay-77")]
     Payment {
-        /// The payment service's name for it.
+        /// The payment service's reference.
         reference: Id,
     },
-    /// Record a payment that arrived. The same reference again changes nothing.
+    /// Record a received payment. A repeated reference changes nothing.
     #[command(
         after_help = "Example: qiang order pay 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --reference pay-77 \
         --amount 999.00 CNY"
@@ -58,37 +58,37 @@ enum OrderCommand {
     Pay {
         /// The order's id.
         order: OrderId,
-        /// The payment service's name for it.
+        /// The payment service's reference.
         #[arg(long)]
         reference: String,
-        /// Amount with its currency's decimals, and currency. The order's price pays the order; other money is owed
-        /// back.
+        /// Amount with its currency's decimals, and currency. The order's price, and each amount that the sale accepts,
+        /// pay the order. Any other amount becomes a refund due.
         #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
         amount: Vec<String>,
-        /// When it was paid, as in RFC 3339; just now unless given. What was paid in time for the hold pays the order.
+        /// Time of the payment (RFC 3339). Default: now. A payment within the hold pays the order.
         #[arg(long, value_name = "TIME")]
         paid_at: Option<Timestamp>,
-        /// Who paid. Refused if the order is another user's.
+        /// The paying user. The payment is refused if the order is another user's.
         #[arg(long)]
         user: Option<UserId>,
     },
-    /// Show what is owed to the buyer, and what was paid back.
+    /// Show refunds due to the buyer, and refunds made.
     #[command(after_help = "Example: qiang order refunds 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
     Refunds {
         /// The order's id.
         order: OrderId,
     },
-    /// List the orders that something is still owed for, of your own sales.
+    /// List orders of your own sales with a refund due.
     #[command(after_help = "Example: qiang order owed --all")]
     Owed {
-        /// Of sales of this seller.
+        /// List orders of this seller's sales.
         #[arg(long, value_name = "SELLER")]
         owner: Option<UserId>,
-        /// Of everybody's sales.
+        /// List orders of all sales.
         #[arg(long, conflicts_with = "owner")]
         all: bool,
     },
-    /// Record that what is owed was paid back. The same reference again changes nothing.
+    /// Record a refund that was made. A repeated reference changes nothing.
     #[command(
         after_help = "Example: qiang order refund 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --reference back-5 \
         --amount 999.00 CNY"
@@ -96,21 +96,21 @@ enum OrderCommand {
     Refund {
         /// The order's id.
         order: OrderId,
-        /// The payment service's name for it.
+        /// The payment service's reference.
         #[arg(long)]
         reference: String,
-        /// What was paid back, with its currency's decimals and the currency.
+        /// The refund, with its currency's decimals and the currency.
         #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
         amount: Vec<String>,
     },
-    /// Give a held order's units back. Again changes nothing.
+    /// Cancel a held order and restock its units. Idempotent.
     #[command(after_help = "Example: qiang order cancel 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
     Cancel {
         /// The order's id.
         order: OrderId,
     },
-    /// Return units of a paid order: restock them and record a refund due. Without a quantity all units that are left
-    /// are returned, and again changes nothing. Each call with a quantity returns as many again, unless it has the same
+    /// Return units of a paid order: restock them and record a refund due. Without a quantity, return all remaining
+    /// units; this is idempotent. With a quantity, each call returns that many more, unless it repeats the
     /// --idempotency-key.
     #[command(
         after_help = "Example: qiang order return 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --quantity 1 \
@@ -119,7 +119,7 @@ enum OrderCommand {
     Return {
         /// The order's id.
         order: OrderId,
-        /// How many units; all that are left unless given.
+        /// Number of units. Default: all remaining units.
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         quantity: Option<u32>,
     },
@@ -199,7 +199,7 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             return service.print(&refunds, |refunds| {
                 let sum = |due: &Money, refunded: &Money| {
                     let (due, refunded) = (amounts::shown(due), amounts::shown(refunded));
-                    format!("{due} owed in all, {refunded} of it paid back")
+                    format!("{due} due in all, {refunded} of it refunded")
                 };
                 let own = sum(&refunds.due, &refunds.refunded);
                 let others = refunds.other_currencies.iter();
@@ -208,7 +208,7 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
                 let late = if refunds.settled {
                     ""
                 } else {
-                    " (more is on its way: ask again)"
+                    " (not settled yet: repeat the command)"
                 };
                 format!("{order}: {sums}{late}")
             });
@@ -230,7 +230,7 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             let refund = NewPayment::with_defaults(reference.clone(), amounts::money(amount)?);
             let refund = client.refund_order(order, &refund).await?;
             return service.print(&refund, |refund| {
-                format!("{order}: {} paid back", amounts::shown(&refund.amount))
+                format!("{order}: {} refunded", amounts::shown(&refund.amount))
             });
         }
         OrderCommand::Cancel { order } => client.cancel_order(order).await?,

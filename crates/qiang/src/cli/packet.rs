@@ -25,12 +25,12 @@ pub(crate) struct PacketArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum PacketCommand {
-    /// Send a red packet from the account of whoever the token is for; prints its id.
+    /// Send a red packet from the account of the token's user, and print its id.
     #[command(
         after_help = "Example: qiang packet send --title 恭喜发财 --total 100.00 CNY --shares 10"
     )]
     Send(Box<NewPacket>),
-    /// Send the red packets of a file; prints what became of each. The same again sends those that were not sent.
+    /// Send the red packets of a file, and print the result of each. A repetition sends only the packets not sent yet.
     #[command(
         after_help = "A line of FILE: {\"idempotency_key\": \"2026-11-alice\", \"red_packet\": {\"title\": \"恭喜发财\", \
             \"total\": {\"amount\": 10000, \"currency\": \"CNY\"}, \"shares\": 10, \"split\": {\"rule\": \
@@ -38,48 +38,48 @@ enum PacketCommand {
             Example: qiang packet send-many --from packets.ndjson"
     )]
     SendMany {
-        /// A file with one JSON object a line: a key that no other packet of the sender has, and the packet as
-        /// `POST /v1/red-packets` takes it.
+        /// A file with one JSON object per line: an idempotency key unique for the sender, and the packet as in
+        /// `POST /v1/red-packets`.
         #[arg(long, value_name = "FILE")]
         from: PathBuf,
     },
-    /// Show a red packet with its numbers at present.
+    /// Show a red packet with its current numbers.
     #[command(after_help = "Example: qiang packet show 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Show {
         /// The packet's id.
         packet: CampaignId,
     },
-    /// List red packets with their numbers as settled, by id.
+    /// List red packets by id, with their settled numbers.
     #[command(after_help = "Example: qiang packet list --mine --archived")]
     List {
         #[command(flatten)]
         which: Which,
     },
-    /// List who got what of a red packet, in the order of the grants, as settled.
+    /// List the settled shares of a red packet and their users, in the order of the grants.
     #[command(after_help = "Example: qiang packet claims 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Claims {
         /// The packet's id.
         packet: CampaignId,
     },
-    /// Stop granting for now.
+    /// Pause granting. Idempotent.
     #[command(after_help = "Example: qiang packet pause 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Pause {
         /// The packet's id.
         packet: CampaignId,
     },
-    /// Let a paused packet go on.
+    /// Resume a paused packet. Idempotent.
     #[command(after_help = "Example: qiang packet resume 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Resume {
         /// The packet's id.
         packet: CampaignId,
     },
-    /// End a packet now. What is left goes back to the sender; it cannot be taken back.
+    /// End a packet now, permanently. The remaining money returns to the sender.
     #[command(after_help = "Example: qiang packet close 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Close {
         /// The packet's id.
         packet: CampaignId,
     },
-    /// Have lists not show a closed packet any more unless asked.
+    /// Hide a closed packet from lists that do not include archived ones.
     #[command(after_help = "Example: qiang packet archive 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Archive {
         /// The packet's id.
@@ -90,25 +90,25 @@ enum PacketCommand {
 /// A red packet to send.
 #[derive(Debug, clap::Args)]
 struct NewPacket {
-    /// What people see.
+    /// Title that users see.
     #[arg(long)]
     title: String,
-    /// What is shared out, with its currency's decimals and the currency.
+    /// The sum to split, with its currency's decimals and the currency.
     #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
     total: Vec<String>,
-    /// How many get a share.
+    /// The number of shares.
     #[arg(long)]
     shares: u32,
-    /// How the total becomes shares: normal, double_average, equal or lazy.
+    /// Split rule: normal, double_average, equal or lazy.
     #[arg(long, default_value = "double_average")]
     rule: SplitRuleName,
     /// The smallest share, in the currency of the total. Default: one minor unit. Not for `equal`.
     #[arg(long, value_name = "AMOUNT")]
     min: Option<String>,
-    /// The largest share, in the currency of the total; for `normal` alone, which needs it.
+    /// The largest share, in the currency of the total. Required for `normal`, refused for other rules.
     #[arg(long, value_name = "AMOUNT")]
     max: Option<String>,
-    /// Who may see the draws: everybody, grabbers or sender. Default: everybody.
+    /// Visibility of the shares: everybody, grabbers or sender. Default: everybody.
     #[arg(long, value_name = "WHO")]
     draws: Option<Draws>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Files of red packets: one a line, sent many in one request.
+//! Sends files of red packets, one per line, many per request.
 
 use std::{fs, path::Path};
 
@@ -8,12 +8,12 @@ use qiang_client::{CreationResult, KeyedRedPacket, RedPacketResult};
 
 use crate::service::Service;
 
-/// What one request takes: so many packets and bytes, and so many shares unless the service is configured otherwise.
+/// Bounds of one request: packets, bytes, and the service's default bound of shares.
 const PACKETS_MAX: usize = 100;
 const BYTES_MAX: usize = 60_000;
 const SHARES_MAX: u64 = 100_000;
 
-/// Sends what is in a file, in its order, and prints what became of each packet.
+/// Sends the packets of a file in order, and prints the result of each.
 pub(crate) async fn send(from: &Path, service: &Service) -> anyhow::Result<()> {
     let (mut sent, mut refused) = (0, 0);
     for packets in batches(&read(from)?) {
@@ -25,13 +25,13 @@ pub(crate) async fn send(from: &Path, service: &Service) -> anyhow::Result<()> {
     }
     if refused > 0 {
         bail!(
-            "{refused} of {sent} packets were refused; the same command sends those again, and no other"
+            "{refused} of {sent} packets were refused; repeat the command to send only those again"
         );
     }
     Ok(())
 }
 
-/// The packets of a file, with the bytes of their lines.
+/// Packets of a file, with the lengths of their lines in bytes.
 fn read(from: &Path) -> anyhow::Result<Vec<(KeyedRedPacket, usize)>> {
     let file = from.display();
     let text = fs::read_to_string(from)
@@ -46,12 +46,12 @@ fn read(from: &Path) -> anyhow::Result<Vec<(KeyedRedPacket, usize)>> {
     });
     let packets: Vec<_> = parsed.collect::<anyhow::Result<_>>()?;
     if packets.is_empty() {
-        return Err(UsageError::new(format!("{file} has no red packets")).into());
+        return Err(UsageError::new(format!("{file} contains no red packets")).into());
     }
     Ok(packets)
 }
 
-/// The packets of each request: as many as it takes, and one at least.
+/// Splits packets into requests within the bounds, each with at least one packet.
 fn batches(packets: &[(KeyedRedPacket, usize)]) -> Vec<Vec<KeyedRedPacket>> {
     let mut batches: Vec<Vec<KeyedRedPacket>> = Vec::new();
     let (mut bytes, mut shares) = (0, 0);

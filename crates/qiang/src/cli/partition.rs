@@ -1,4 +1,4 @@
-//! `qiang partition`: the partitions of the engine on Redis, and what to do to one that has stopped.
+//! `qiang partition`: lists and repairs partitions of the engine on Redis.
 
 mod print;
 
@@ -15,10 +15,10 @@ use serde_json::json;
 pub(crate) use self::print::withheld_of;
 use crate::{backend::BackendArgs, block_on, operator::OperatorArgs};
 
-/// Something is left as it was.
+/// Exit code if work is left.
 const LEFT: u8 = 1;
 
-/// Partitions of the engine on Redis: whether they grant, and what to do to one that has stopped.
+/// Partitions of the engine on Redis: show their state, repair them, end their halt.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Partition {
     /// List all partitions with their state: open, gathering, halted or unreachable.
@@ -26,20 +26,21 @@ pub(crate) enum Partition {
         after_help = "Example: qiang partition list --json | jq -r 'select(.status != \"open\").partition'"
     )]
     List(ListArgs),
-    /// Show what Redis and the ledger have of a partition: term, nodes, repairs, withheld units.
+    /// Show a partition as Redis and the ledger record it: term, nodes, repairs, withheld units.
     #[command(after_help = "Example: qiang partition inspect 3")]
     Inspect(OneArgs),
-    /// Repair a partition that has lost something, now: what nodes have not said yet counts as unknown.
+    /// Repair a partition after a loss of data, without waiting for missing node reports: missing entries count as
+    /// unknown.
     #[command(after_help = "Example: qiang partition repair 3 --as ann")]
     Repair(ChangeArgs),
-    /// End the halt of a partition without a repair; or give back withheld units of one that grants.
+    /// End the halt of a partition without a repair, or restock its withheld units.
     #[command(after_help = "Example: qiang partition resume 3 --release-withheld")]
     Resume(ResumeArgs),
-    /// Close every campaign of a partition: what is left goes back to the owners. A campaign that is spread is closed
-    /// on all its partitions.
+    /// Close every campaign of a partition: remaining stock and money return to the owners. A campaign with several
+    /// shards is closed on all its partitions.
     #[command(after_help = "Example: qiang partition close 3")]
     Close(ChangeArgs),
-    /// Move the ledger to the configured Redis: `redis.urls` or `redis.prefix` has changed. Stop all nodes and workers
+    /// Move the ledger to the configured Redis after `redis.urls` or `redis.prefix` changed. Stop all nodes and workers
     /// first, and start them with the new configuration. Idempotent.
     #[command(after_help = "Example: qiang partition adopt --config new.toml --as ann")]
     Adopt(AdoptArgs),
@@ -60,7 +61,7 @@ pub(crate) struct AdoptArgs {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// Print a JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -72,7 +73,7 @@ pub(crate) struct OneArgs {
     /// The partition's number.
     #[arg(value_name = "NUMBER")]
     partition: u16,
-    /// Print one JSON object; of campaigns that are closed one a line.
+    /// Print one JSON object; `close` prints one per line for each closed campaign.
     #[arg(long)]
     json: bool,
 }
@@ -85,13 +86,13 @@ pub(crate) struct ChangeArgs {
     operator: OperatorArgs,
 }
 
-/// Resuming takes a loss as it is: whoever was answered with something that is lost does not get it back. Repair it
-/// instead, wherever the ledger is there.
+/// A resume accepts the loss: users do not get lost grants again. If the ledger is available, repair the partition
+/// instead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
     change: ChangeArgs,
-    /// Give back the units that repairs have withheld, instead: nobody who was told of them is to get them any more.
+    /// Restock the units that repairs have withheld, instead. A user who received an answer for one of them loses it.
     #[arg(long)]
     release_withheld: bool,
 }
@@ -141,14 +142,17 @@ fn adopt(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
             writeln!(io::stdout(), "{}", json!({ "from": from, "to": to }))?;
         }
         (false, Some((from, to))) => {
-            writeln!(io::stdout(), "moved from {from} to {to}; start the nodes")?;
+            writeln!(
+                io::stdout(),
+                "ledger moved from {from} to {to}; start the nodes"
+            )?;
         }
         (false, None) => writeln!(io::stdout(), "the ledger belongs to this Redis already")?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does something with the engine and its ledger.
+/// Opens the engine and its ledger, does the work, and closes them.
 fn open(
     backend: &BackendArgs,
     work: impl AsyncFnOnce(&Maintenance, &Config) -> anyhow::Result<ExitCode>,
@@ -164,7 +168,7 @@ fn open(
     })
 }
 
-/// Does something with a partition that there is.
+/// Does the work with one partition. A missing partition is a usage error.
 fn open_one(
     one: &OneArgs,
     work: impl AsyncFnOnce(&Maintenance, &Config, PartitionId) -> anyhow::Result<ExitCode>,
@@ -179,7 +183,7 @@ fn open_one(
     })
 }
 
-/// Does something to a partition in somebody's name.
+/// Changes a partition on behalf of an operator.
 fn change(
     args: &ChangeArgs,
     work: impl AsyncFnOnce(&Maintenance, &Operator, PartitionId) -> anyhow::Result<ExitCode>,
@@ -199,8 +203,8 @@ async fn resume(
     let resumed = maintenance.resume(partition, by).await?;
     match (json, resumed) {
         (true, _) => writeln!(io::stdout(), "{}", json!({ "resumed": resumed }))?,
-        (false, true) => writeln!(io::stdout(), "it grants again")?,
-        (false, false) => writeln!(io::stdout(), "it is not halted")?,
+        (false, true) => writeln!(io::stdout(), "the partition grants again")?,
+        (false, false) => writeln!(io::stdout(), "the partition is not halted")?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -214,7 +218,7 @@ async fn release(
     let units = maintenance.release_withheld(partition, by).await?;
     match json {
         true => writeln!(io::stdout(), "{}", json!({ "units": units }))?,
-        false => writeln!(io::stdout(), "{units} units can be had again")?,
+        false => writeln!(io::stdout(), "{units} units restocked")?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -239,7 +243,7 @@ async fn close(
     });
     closing.await?;
     if count == 0 && !json {
-        writeln!(out, "it has no campaign that is not closed")?;
+        writeln!(out, "all campaigns of the partition are closed")?;
     }
     Ok(ExitCode::SUCCESS)
 }

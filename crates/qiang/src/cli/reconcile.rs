@@ -1,4 +1,4 @@
-//! `qiang reconcile`: the engine on Redis held against the ledger, facts of campaigns and row by row.
+//! `qiang reconcile`: compares the engine on Redis with the ledger, by campaign facts and row by row.
 
 mod campaigns;
 mod found;
@@ -19,38 +19,38 @@ use self::{
 };
 use crate::{backend::BackendArgs, block_on, operator::OperatorArgs, partition::withheld_of};
 
-/// Differences remain.
+/// Exit code if differences remain.
 const DIFFERENCES: u8 = 1;
 
-/// Hold what Redis has against what the ledger has: every grant and order of every live campaign, which is one that is
-/// not closed or has orders that are held; and of each campaign phase, stock, window, price, limit and the other terms.
-/// `--campaign` compares any campaign. Nothing is changed unless `--repair` says so.
+/// Compare Redis with the ledger: every grant and order of every live campaign, and its phase, stock, window, price,
+/// limit and other terms. A campaign is live if it is not closed or has held orders. `--campaign` compares any
+/// campaign. Without `--repair`, nothing is changed.
 ///
-/// With `--repair` a partition that differs is halted for a moment and united with the ledger: rows of the ledger stay
-/// as they are, what only Redis has is settled, and what only the ledger has is added to Redis. `qiang partition
-/// inspect` lists what was done. A campaign that the ledger does not have at all is reported and stays as it is: the
-/// ledger has to get it back first.
+/// With `--repair`, a partition that differs is halted briefly and united with the ledger. Rows of the ledger stay
+/// unchanged, rows that only Redis has are settled, and rows that only the ledger has are added to Redis. `qiang
+/// partition inspect` lists the changes. A campaign that is missing in the ledger is reported and not changed: restore
+/// it in the ledger first.
 ///
-/// A stock, price, window or phase that differs was changed on one side alone, by SQL for example. `--campaigns-from`
-/// says which side wins. With `engine` the ledger's row gets the engine's values. With `ledger` the engine gets the
-/// ledger's values by the commands of the API, with their checks; if another operator changed a campaign after it was
-/// compared, it is not repaired. Without it nothing of campaigns is written, and a partition whose campaigns differ is
-/// not united.
+/// If a stock, price, window or phase differs, one side was changed alone, by SQL for example. `--campaigns-from`
+/// selects the side that wins. With `engine`, the ledger's row gets the engine's values. With `ledger`, the engine gets
+/// the ledger's values by the commands of the API, with their checks. If another operator changed a campaign after the
+/// comparison, it is not repaired. Without this flag, campaigns are not changed, and a partition whose campaigns differ
+/// is not united.
 ///
-/// Exits 0 when both agree, and 1 when differences remain, or something is not compared. What is in flight, in the log
-/// and not settled, is none.
+/// Exits 0 if both agree, and 1 if differences remain or something was not compared. Entries in flight, in the log and
+/// not settled, are not differences.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: qiang reconcile --repair --as ann --config /etc/qiang.toml")]
 pub(crate) struct ReconcileArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// This campaign alone. Partitions are united as a whole, so this does not go with `--repair`.
+    /// Compare only this campaign. Partitions are united as a whole, so this flag excludes `--repair`.
     #[arg(long, value_name = "ID", conflicts_with = "repair")]
     campaign: Option<CampaignId>,
-    /// Add to each side what only the other one has.
+    /// Add rows that only one side has to the other side.
     #[arg(long)]
     repair: bool,
-    /// Which side wins where stock, terms or phase of campaigns differ.
+    /// The side that wins if stock, terms or phase of campaigns differ.
     #[arg(long, value_name = "SIDE", value_enum, requires = "repair")]
     campaigns_from: Option<Side>,
     #[command(flatten)]
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
         let closed = maintenance.close().await;
         Ok((reconciled, closed))
     })?;
-    // What was found and done before an error is said all the same, unless nothing was.
+    // Findings and repairs before an error are still printed, unless there are none.
     if reconciled.is_ok() || !found.agrees() || found.has_repaired() {
         found.print(args.json)?;
     }
@@ -111,7 +111,7 @@ async fn reconcile(
     if let Some(campaign) = args.campaign
         && !maintenance.has_campaign(campaign).await?
     {
-        return Err(UsageError::new(format!("there is no campaign {campaign}")).into());
+        return Err(UsageError::new(format!("campaign {campaign} does not exist")).into());
     }
     let source = args.campaigns_from.map(CampaignSource::from);
     let mut campaigns = Campaigns::compare(maintenance, args.campaign).await?;
@@ -123,7 +123,7 @@ async fn reconcile(
     reconciled
 }
 
-/// Compares grants and orders. Partitions that may be united are.
+/// Compares grants and orders, and unites the partitions that may be united.
 async fn reconcile_rows(
     maintenance: &Maintenance,
     args: &ReconcileArgs,
@@ -144,7 +144,7 @@ async fn reconcile_rows(
             it.kind != DifferenceKind::InFlight && !missing.contains(&it.campaign)
         };
         if by.is_some() && differences.iter().any(can_be_united) {
-            // Other partitions may have taken minutes.
+            // Other partitions may have taken minutes, so the first comparison may be outdated.
             campaigns
                 .compare_again(maintenance, partition, args.campaign)
                 .await?;
@@ -158,7 +158,7 @@ async fn reconcile_rows(
             && differences.iter().any(can_be_united)
         {
             match maintenance.unite(partition, by).await {
-                // Where nothing is lost any more, another process was faster.
+                // `Whole` means that another process has repaired the partition already.
                 Ok(RepairState::Repaired(_) | RepairState::Whole) => {
                     found.repaired.push(partition.0);
                 }
@@ -183,7 +183,7 @@ async fn reconcile_rows(
     Ok(())
 }
 
-/// What is withheld in a partition, and not given back.
+/// Units that are withheld in a partition, and not restocked.
 async fn withheld(
     maintenance: &Maintenance,
     partition: PartitionId,

@@ -22,28 +22,28 @@ pub(crate) struct SaleArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum SaleCommand {
-    /// Open a sale; prints its id.
+    /// Open a sale, and print its id.
     #[command(
         after_help = "Example: qiang sale create --title 'Phone 10' --stock 100 --price 999.00 CNY --limit 2"
     )]
     Create(Box<Create>),
-    /// Show a sale with its numbers at present.
+    /// Show a sale with its current numbers.
     #[command(after_help = "Example: qiang sale show 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --json")]
     Show {
         /// The sale's id.
         sale: CampaignId,
     },
-    /// Raise or lower the stock, while the sale is live or ahead of its start. The same stock again changes nothing.
+    /// Set the stock of a sale that is live or before its start. Idempotent.
     #[command(
         after_help = "Example: qiang sale set-stock 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 150"
     )]
     SetStock {
         /// The sale's id.
         sale: CampaignId,
-        /// Units for sale in all, those that users have included. Not less than users have.
+        /// Units in all, granted units included. At least the number of granted units.
         stock: u64,
     },
-    /// Change window, limit or price, while the sale is live or ahead of its start. The same again changes nothing.
+    /// Change window, limit or price of a sale that is live or before its start. Idempotent.
     #[command(
         after_help = "Example: qiang sale set-terms 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --price 899.00 CNY"
     )]
@@ -53,7 +53,7 @@ enum SaleCommand {
         #[command(flatten)]
         terms: Terms,
     },
-    /// Change what people see: title, product, description, picture. An empty text takes away, but for the title.
+    /// Change texts of a sale: title, product, description, picture. An empty text removes the value, except the title.
     #[command(
         after_help = "Example: qiang sale describe 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --title 'Phone 10'"
     )]
@@ -63,34 +63,34 @@ enum SaleCommand {
         #[command(flatten)]
         texts: Texts,
     },
-    /// List sales with their numbers as settled, by id; those of a product by their start.
+    /// List sales by id, with their settled numbers; sales of a product by start.
     #[command(after_help = "Example: qiang sale list --phase live --json | jq -r .id")]
     List {
         #[command(flatten)]
         which: Which,
-        /// Rounds of this product.
+        /// Only sales of this product.
         #[arg(long, value_name = "ID")]
         product_id: Option<Id>,
     },
-    /// Stop granting for now.
+    /// Pause granting. Idempotent.
     #[command(after_help = "Example: qiang sale pause 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Pause {
         /// The sale's id.
         sale: CampaignId,
     },
-    /// Let a paused sale go on.
+    /// Resume a paused sale. Idempotent.
     #[command(after_help = "Example: qiang sale resume 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Resume {
         /// The sale's id.
         sale: CampaignId,
     },
-    /// End a sale now. Units that are left are not sold any more; it cannot be taken back.
+    /// End a sale now, permanently. Remaining units are not sold.
     #[command(after_help = "Example: qiang sale close 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Close {
         /// The sale's id.
         sale: CampaignId,
     },
-    /// Have lists not show a closed sale any more unless asked.
+    /// Hide a closed sale from lists that do not include archived ones.
     #[command(after_help = "Example: qiang sale archive 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Archive {
         /// The sale's id.
@@ -101,7 +101,7 @@ enum SaleCommand {
 /// A sale to open.
 #[derive(Debug, clap::Args)]
 struct Create {
-    /// What people see.
+    /// Title that users see.
     #[arg(long)]
     title: String,
     /// Units for sale.
@@ -113,29 +113,29 @@ struct Create {
     /// Units that one user may have. Default: 1.
     #[arg(long, value_name = "UNITS")]
     limit: Option<u32>,
-    /// How long an unpaid order keeps its units. Default: 900.
+    /// Time for which an unpaid order holds its units. Default: 900.
     #[arg(long, value_name = "SECONDS")]
     hold_seconds: Option<u32>,
-    /// Who sells. Default: whoever the token is for.
+    /// The seller. Default: the token's user.
     #[arg(long, value_name = "USER")]
     seller: Option<UserId>,
     /// The seller's id of the product. Sales of one product are its rounds.
     #[arg(long, value_name = "ID")]
     product_id: Option<Id>,
-    /// What it is, in words.
+    /// Description of the product.
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Where its picture is: `https://…`, or a path that begins with `/`.
+    /// URL of its picture: `https://…`, or a path that begins with `/`.
     #[arg(long, value_name = "URL")]
     image_url: Option<String>,
-    /// How many users may be on their way to a decision for each unit that is left, in percent; 0: all.
+    /// Users admitted to a decision at a time for each 100 remaining units; 0: no bound.
     #[arg(long, value_name = "PERCENT")]
     admission_percent: Option<u32>,
-    /// Which payments pay an order, beside its price: owed: none, another amount is owed back; accept_over: each larger
-    /// amount; accept_with_tolerance: amounts that differ by at most the tolerance. It never changes. Default: owed.
+    /// Amounts that pay an order, beside its price. `owed`: none, another amount becomes a refund due. `accept_over`:
+    /// larger amounts. `accept_with_tolerance`: amounts within the tolerance. It never changes. Default: owed.
     #[arg(long, value_name = "POLICY")]
     payment_policy: Option<PaymentPolicy>,
-    /// The largest difference that accept_with_tolerance accepts, below the price, with its currency.
+    /// The largest difference that accept_with_tolerance accepts, with its currency. It is less than the price.
     #[arg(long, num_args = 2, value_names = ["AMOUNT", "CURRENCY"])]
     payment_tolerance: Option<Vec<String>>,
     #[command(flatten)]
@@ -174,42 +174,41 @@ impl Create {
     }
 }
 
-/// What to change about the terms of a sale.
+/// Changes of the terms of a sale.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 struct Terms {
-    /// When it opens, such as 2027-01-15T08:00:00Z: not in the past, and only while it has not opened.
+    /// Start time, such as 2027-01-15T08:00:00Z: not in the past, and only before the sale has started.
     #[arg(long, value_name = "TIME")]
     starts_at: Option<Timestamp>,
-    /// When it ends: not in the past.
+    /// End time: not in the past.
     #[arg(long, value_name = "TIME")]
     ends_at: Option<Timestamp>,
-    /// Units that one user may have. Whoever has more keeps them.
+    /// Units that one user may have. A user with more units keeps them.
     #[arg(long, value_name = "UNITS")]
     limit: Option<u32>,
-    /// The price of one unit for orders from then on, with its currency's decimals and the currency.
+    /// The price of one unit for later orders, with its currency's decimals and the currency.
     #[arg(long, num_args = 2, value_names = ["AMOUNT", "CURRENCY"])]
     price: Option<Vec<String>>,
-    /// Users that are admitted to a decision at a time for each 100 units that are left: 100 to 10000, or 0 for no
-    /// bound.
+    /// Users admitted to a decision at a time for each 100 remaining units: 100 to 10000, or 0 for no bound.
     #[arg(long, value_name = "PERCENT")]
     admission_percent: Option<u32>,
 }
 
-/// What people see of a sale.
+/// Texts of a sale that users see.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 struct Texts {
-    /// At most 1,024 characters.
+    /// Title, at most 1,024 characters.
     #[arg(long)]
     title: Option<String>,
     /// The seller's id of the product, at most 128 visible ASCII characters. Sales of one product are its rounds.
     #[arg(long, value_name = "ID")]
     product_id: Option<String>,
-    /// At most 4,096 characters.
+    /// Description, at most 4,096 characters.
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// `https://…`, or a path that begins with `/`; at most 2,048 characters.
+    /// URL of the picture: `https://…`, or a path that begins with `/`; at most 2,048 characters.
     #[arg(long, value_name = "URL")]
     image_url: Option<String>,
 }

@@ -1,24 +1,24 @@
-//! Passwords are no arguments: everybody on a machine sees those of all its processes.
+//! Refuses passwords in arguments: all users of a machine can read the arguments of its processes.
 
 use qiang::UsageError;
 
-/// Refuses URLs with a password in a flag, and says where they go instead: into a variable, or into a file that only
+/// Refuses a flag's URLs if one has a password. The error names the right place: a variable, or a file that only
 /// the service reads.
 pub(crate) fn refuse(flag: &str, urls: Option<&str>, instead: &str) -> Result<(), UsageError> {
     match urls.is_some_and(has_password) {
         true => Err(UsageError::new(format!(
-            "{flag}: a URL with a password is no argument, because everybody on the machine sees it: put it into \
+            "{flag}: a URL with a password as an argument is readable by all users of the machine: put it into \
              {instead}"
         ))),
         false => Ok(()),
     }
 }
 
-/// Whether one of these URLs, with commas between, has a password: behind the user, or as a parameter.
+/// Whether one of these URLs, separated by commas, has a password: after the user, or as a parameter.
 fn has_password(urls: &str) -> bool {
     urls.split(',').any(|url| {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-        // A `/` that should be escaped does not hide what stands before the last `@`.
+        // An unescaped `/` does not hide the part before the last `@`.
         let user = rest.rsplit_once('@').map(|(user, _)| user);
         let parameters = rest.split_once('?').map(|(_, parameters)| parameters);
         user.is_some_and(|user| user.contains(':'))

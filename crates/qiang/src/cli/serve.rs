@@ -7,7 +7,7 @@ use qiang_core::id::UserId;
 
 use crate::backend::BackendArgs;
 
-/// Whom the token of `--dev` is for.
+/// User of the token that `--dev` prints.
 const DEV_USER: &str = "alice";
 
 const EXAMPLES: &str = "\
@@ -16,19 +16,19 @@ Examples:
   qiang serve --config /etc/qiang.toml   serve as configured
   qiang serve --print-config > q.toml    start a configuration from the annotated default";
 
-/// How to serve. Whatever is not a flag here is configuration: see `--print-config`.
+/// Serve the HTTP API. Settings without a flag are in the configuration: see `--print-config`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// Listen here instead of at `server.listen`.
+    /// Listen at this address instead of `server.listen`.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// Try it out: make a secret that lasts as long as the process, and print a token. Only on a loopback address.
+    /// Run for development, on a loopback address only: make a secret for this process, and print a token.
     #[arg(long)]
     dev: bool,
-    /// Print the annotated default configuration, and do nothing else.
+    /// Print the annotated default configuration, and exit.
     #[arg(long)]
     print_config: bool,
 }
@@ -46,9 +46,9 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     );
     let mut dev = None;
     if args.dev {
-        // Nobody balances load between developers: Ctrl-C and SIGTERM end it at once.
+        // There is no load balancer in development: Ctrl-C and SIGTERM end the service at once.
         overrides.push(("server.drain_delay_ms", "0".to_owned()));
-        // Nobody else is on a loopback address; several developers' services have a port each.
+        // A loopback address is private, and several development services on a machine need one port each.
         overrides.push(("admin.listen", "server".to_owned()));
         overrides.push(("server.docs", "true".to_owned()));
         let mut config = args.backend.load(&overrides)?;
@@ -75,11 +75,11 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// On standard output, where logs do not go.
+/// Prints the first steps on standard output. Logs go to standard error.
 fn print_first_steps(url: &str, token: &str) {
     let text = format!(
         "Qiang serves on {url} for development; the documentation is at {url}/docs\n\
-         In a browser anybody can be anybody: {url}/\n\n\
+         In a browser you can sign in as any user: {url}/\n\n\
          TOKEN={token}\n\
          curl -sX POST {url}/v1/accounts/alice/deposits -H \"Authorization: Bearer $TOKEN\" \\\n  \
          -H 'Content-Type: application/json' -d '{{\"amount\":100000,\"currency\":\"CNY\"}}'\n\
@@ -88,6 +88,6 @@ fn print_first_steps(url: &str, token: &str) {
          \"currency\":\"CNY\"}},\"shares\":10,\"split\":{{\"rule\":\"double_average\"}}}}'\n\
          curl -sX POST {url}/v1/red-packets/ID/claims -H \"Authorization: Bearer $TOKEN\"\n"
     );
-    // The service is for the network: that nobody reads what it prints is no reason to end.
+    // The service must not end if standard output is closed.
     drop(std::io::stdout().write_all(text.as_bytes()));
 }

@@ -1,4 +1,4 @@
-//! Commands for a service that runs, over its HTTP API: where it is, the right to ask, what is printed, how it ends.
+//! Common part of commands that call a running service: its URL, the token, the output and the exit codes.
 
 use std::{
     fmt::Display, io::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration,
@@ -10,22 +10,21 @@ use qiang::UsageError;
 use qiang_client::{Client, Error, IdempotencyKey};
 use serde::Serialize;
 
-/// It is not known whether it was done.
+/// Exit code if the result is unknown.
 const UNKNOWN: u8 = 3;
 
-/// How long what is no service may take: there may be another place to ask.
+/// Deadline of requests to nodes without a token, short because another URL may follow.
 const NOBODY_MAX: Duration = Duration::from_secs(2);
 
-/// How these commands end.
-pub(crate) const EXITS: &str = "Exits 0 when it is done, 1 when the service refused or does not answer, 2 when it was \
-    asked wrongly, and 3 when there was no answer to something that may have been done: repeat it with \
-    --idempotency-key.";
+/// Exit codes of these commands, for help.
+pub(crate) const EXITS: &str = "Exits 0 on success, 1 if the service refused or does not answer, 2 if the \
+    arguments are wrong, and 3 if the result is unknown: repeat the command with --idempotency-key.";
 
-/// The service to ask, and the right to.
+/// Service and token.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct ServiceArgs {
-    /// The service.
+    /// URL of the service.
     #[arg(
         long,
         global = true,
@@ -37,22 +36,22 @@ pub(crate) struct ServiceArgs {
     /// The same as --url http://HOST:PORT.
     #[arg(long, global = true, value_name = "HOST:PORT", hide = true)]
     node: Option<SocketAddr>,
-    /// A file with a token: see `qiang token`. Default: the token is what the variable QIANG_TOKEN holds.
+    /// File with a token: see `qiang token`. Default: the value of the variable QIANG_TOKEN.
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Give up after this many seconds. Until then it is tried again, and nothing is done twice.
+    /// Give up after this many seconds. Until then the request is repeated, and nothing is done twice.
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 15,
         value_parser = clap::value_parser!(u64).range(1..=3_600))]
     timeout: u64,
-    /// Names what is asked for, so that repeating the command does it once. Default: a new key each time.
+    /// Key of the request: commands with the same key are done once. Default: a new key each time.
     #[arg(long, global = true, value_name = "KEY")]
     idempotency_key: Option<IdempotencyKey>,
-    /// Print one JSON object; of a list one a line.
+    /// Print one JSON object; for a list, one per line.
     #[arg(long, global = true)]
     json: bool,
 }
 
-/// A service, and how its answers are printed.
+/// Client of a service, and the form of its output.
 pub(crate) struct Service {
     pub(crate) client: Client,
     #[cfg_attr(not(feature = "top"), expect(dead_code, reason = "a screen shows it"))]
@@ -60,7 +59,7 @@ pub(crate) struct Service {
     json: bool,
 }
 
-/// Does the work with a client.
+/// Does the work with a client. Exits with 3 if the result is unknown.
 pub(crate) fn ask(
     args: &ServiceArgs,
     work: impl AsyncFnOnce(&Service) -> anyhow::Result<()>,
@@ -91,13 +90,13 @@ pub(crate) fn ask(
 }
 
 impl ServiceArgs {
-    /// Where the service is.
+    /// URL of the service.
     pub(crate) fn url(&self) -> String {
         let node = self.node.map(|node| format!("http://{node}"));
         node.unwrap_or_else(|| self.url.clone())
     }
 
-    /// Whether answers are printed as JSON.
+    /// Whether output is JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
@@ -112,7 +111,7 @@ impl ServiceArgs {
         Ok(token.filter(|token| !token.trim().is_empty()))
     }
 
-    /// A client of something else than the service: it hears no token.
+    /// A client without the token, for a URL that need not be the service.
     pub(crate) fn nobody(&self, url: &str) -> anyhow::Result<Client> {
         let client = Client::builder(url).deadline(NOBODY_MAX).build();
         Ok(client.map_err(|error| UsageError::new(error.to_string()))?)
@@ -131,35 +130,31 @@ fn client(args: &ServiceArgs, url: &str) -> anyhow::Result<Client> {
     })
 }
 
-/// One line: what is wrong, and what to do.
+/// Error of one line, with its remedy.
 fn explained(error: Error, url: &str) -> anyhow::Error {
     if let Error::Usage(what) = error {
         return UsageError::new(what).into();
     }
     let advice = match (error.kind(), error.key()) {
         (_, Some(key)) if error.may_have_happened() => {
-            format!("it may have been done: repeat the command with --idempotency-key {key}")
+            format!("the result is unknown: repeat the command with --idempotency-key {key}")
         }
         (_, None) if matches!(error, Error::GaveUp { .. }) && error.may_have_happened() => {
-            "it may have been done: repeat the command, and what was made is not made again"
-                .to_owned()
+            "the result is unknown: repeat the command; nothing is done twice".to_owned()
         }
         (Some("unauthenticated"), _) => {
             "give a valid token by --token-file or QIANG_TOKEN; `qiang token` makes one".to_owned()
         }
         (Some("forbidden"), _) => "`qiang token --scope` makes a token that allows it".to_owned(),
         (Some("about:blank"), _) => format!("is {url} a Qiang service?"),
-        (Some(kind), _) => format!(
-            "{}/problems/{kind} says what to do",
-            url.trim_end_matches('/')
-        ),
-        (None, _) => format!("is there a Qiang service at {url}? --url or QIANG_URL names it"),
+        (Some(kind), _) => format!("see {}/problems/{kind}", url.trim_end_matches('/')),
+        (None, _) => format!("is there a Qiang service at {url}? set --url or QIANG_URL"),
     };
     anyhow!("{:#}; {advice}", anyhow::Error::new(error))
 }
 
 impl Service {
-    /// Prints an answer: as JSON, or as this line.
+    /// Prints an answer as JSON, or as the text of `line`.
     pub(crate) fn print<T: Serialize>(
         &self,
         answer: &T,
@@ -173,7 +168,7 @@ impl Service {
         Ok(())
     }
 
-    /// Prints a list as it comes: JSON a line, or a heading and a line each.
+    /// Prints a list as it arrives: one JSON object per line, or a heading and one line per item.
     pub(crate) async fn print_all<T: Serialize>(
         &self,
         heading: &str,
@@ -189,13 +184,13 @@ impl Service {
             self.print(&item, &line)?;
         }
         if is_first && !self.json {
-            eprintln!("there are none");
+            eprintln!("no entries");
         }
         Ok(())
     }
 }
 
-/// A secret that must not stand in the list of processes: the first line of a file.
+/// Secret from the first line of a file, so that it is not in the list of processes.
 pub(crate) fn secret(file: &std::path::Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| UsageError::new(format!("cannot read {}: {error}", file.display())))?;
@@ -206,14 +201,14 @@ pub(crate) fn secret(file: &std::path::Path) -> anyhow::Result<String> {
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// A text of somebody's: without what would move the cursor or colour the terminal.
+/// A foreign text without control characters, which could move the cursor or colour the terminal.
 pub(crate) fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()
 }
 
-/// A text, or a dash where there is none.
+/// A value as text, or a dash if there is none.
 pub(crate) fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

@@ -1,4 +1,4 @@
-//! `qiang settlement`: what the ledger refused, and settling or discarding it later.
+//! `qiang settlement`: lists, settles and discards quarantined entries.
 
 mod drive;
 
@@ -21,39 +21,39 @@ use self::drive::{discard, redrive, rehearse};
 use crate::{backend::BackendArgs, block_on, operator::OperatorArgs};
 
 const PAGE_MAX: u32 = 500;
-/// Entries that are listed by default, and at most.
+/// Default and largest number of listed entries.
 const LIST_DEFAULT: u32 = 100;
 const LIST_MAX: u32 = 100_000;
-/// A place behind all others, in a form that databases can hold.
+/// A position after all others that databases can store.
 const SEQ_MAX: Seq = i64::MAX as Seq;
-/// Something is left refused.
+/// Exit code if entries are left.
 const LEFT: u8 = 1;
 
-/// Entries that the ledger refused, with those that wait for them: quarantined with the reason, while the rest goes on.
+/// Entries in quarantine: the ledger refused them, or they wait for a refused entry.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Settlement {
-    /// List what is quarantined.
+    /// List quarantined entries.
     #[command(after_help = "Example: qiang settlement list --partition 3 --json")]
     List(ListArgs),
-    /// Settle what is quarantined, once the cause is repaired.
+    /// Settle quarantined entries after you repaired the cause.
     #[command(after_help = "Example: qiang settlement redrive 3 17 3 20 --as ann")]
     Redrive(RedriveArgs),
-    /// Take grants back that cannot be settled: their units are sold again.
+    /// Discard grants of sales that cannot be settled: their units are sold again.
     #[command(after_help = "Example: qiang settlement discard 3 17 --as ann")]
     Discard(DiscardArgs),
 }
 
-/// List what is quarantined, in the order of partitions and entries.
+/// List quarantined entries by partition and position.
 ///
-/// A ledger in a file is open in one process at a time: stop the node that has it first.
+/// Only one process can open a ledger in a file: stop its node first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// Of this partition alone.
+    /// Only entries of this partition.
     #[arg(long, value_name = "NUMBER")]
     partition: Option<u16>,
-    /// So many entries at most.
+    /// The largest number of entries.
     #[arg(long, value_name = "COUNT", default_value_t = LIST_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_MAX)))]
     limit: u32,
@@ -62,26 +62,26 @@ pub(crate) struct ListArgs {
     json: bool,
 }
 
-/// Settle what is quarantined, in the order of partitions and entries. What is refused again, or waits for such an
-/// entry, stays where it is.
+/// Settle quarantined entries by partition and position. Entries that are refused again stay in quarantine, and so do
+/// the entries that wait for them.
 ///
-/// A ledger in a file is open in one process at a time: stop the node that has it first. In a database, nodes and
-/// workers may go on meanwhile.
+/// Only one process can open a ledger in a file: stop its node first. If the ledger is in a database, nodes and
+/// workers may keep running.
 ///
-/// Exits 0 when all that was asked for is settled, and 1 when something is left.
+/// Exits 0 if all requested entries are settled, and 1 if some are left.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RedriveArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// Everything.
+    /// Settle all quarantined entries.
     #[arg(long, conflicts_with = "places", required_unless_present = "places")]
     all: bool,
-    /// These entries, each by its partition and its place: `3 17 3 20`.
+    /// Settle these entries, each given by partition and position: `3 17 3 20`.
     #[arg(value_names = ["PARTITION", "SEQ"], num_args = 2..)]
     places: Vec<u64>,
     #[command(flatten)]
     operator: OperatorArgs,
-    /// Say which entries would be tried, and change nothing.
+    /// Print the entries that would be tried, without changing anything.
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object.
@@ -89,19 +89,19 @@ pub(crate) struct RedriveArgs {
     json: bool,
 }
 
-/// Ask for quarantined grants of sales to be discarded, where the cause cannot be corrected: the buyer loses the order,
-/// and its units are sold again. What was paid for it is owed to the buyer.
+/// Request that quarantined grants of sales are discarded, if the cause cannot be corrected. The buyer loses the
+/// order, its units are sold again, and its payments become refunds due.
 ///
-/// This command writes the request down. A node carries it out as soon as one runs, or `qiang control run discards`:
-/// it has the engine give the units back, and settles what waited for the grant. A ledger in a file is open in one
-/// process at a time: stop the node that has it first. In a database, nodes and workers may go on meanwhile.
+/// This command records the request. A running node executes it, or `qiang control run discards`: the engine restocks
+/// the units, and the entries that waited for the grant are settled. Only one process can open a ledger in a file:
+/// stop its node first. If the ledger is in a database, nodes and workers may keep running.
 ///
-/// Exits 0 when all is written down, and 1 when something is left.
+/// Exits 0 if all requests are recorded, and 1 if some are left.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiscardArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// These grants, each by its partition and its place: `3 17 3 20`.
+    /// The grants, each given by partition and position: `3 17 3 20`.
     #[arg(value_names = ["PARTITION", "SEQ"], num_args = 2.., required = true)]
     places: Vec<u64>,
     #[command(flatten)]
@@ -145,11 +145,11 @@ pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Opens the ledger as `qiang worker` does, or an embedded engine's, but makes none.
+/// Opens the ledger as `qiang worker` does, or an embedded engine's ledger. Creates none.
 async fn open(config: &Config) -> anyhow::Result<LedgerBackend> {
     if config.ledger.url().is_none() && !config.engine.data.is_file() {
         let line = format!(
-            "no ledger: {} is not there, and no database is named; name the one by --data FILE, or the other by \
+            "no ledger: {} does not exist, and no database is configured; give --data FILE, or \
              --ledger postgres://… or mysql://…",
             config.engine.data.display()
         );
@@ -158,7 +158,7 @@ async fn open(config: &Config) -> anyhow::Result<LedgerBackend> {
     LedgerBackend::open_any(config, Arc::new(SystemClock)).await
 }
 
-/// The places that were asked for, each once, in order.
+/// Positions that were given, each once, in order.
 fn places(numbers: &[u64]) -> Result<BTreeSet<(PartitionId, Seq)>, UsageError> {
     let place = |pair: &[u64]| match pair {
         [partition, seq @ 1..=SEQ_MAX] => {
@@ -170,7 +170,7 @@ fn places(numbers: &[u64]) -> Result<BTreeSet<(PartitionId, Seq)>, UsageError> {
     let places: Option<_> = numbers.chunks(2).map(place).collect();
     places.ok_or_else(|| {
         UsageError::new(
-            "an entry is named by two numbers, its partition (0 to 65535) and its place (from 1): \
+            "give each entry as two numbers, its partition (0 to 65535) and its position (from 1): \
              `qiang settlement redrive 3 17`",
         )
     })
@@ -180,18 +180,18 @@ fn place_of(quarantined: &QuarantinedEntry) -> (PartitionId, Seq) {
     (quarantined.partition, quarantined.entry.seq)
 }
 
-/// A quarantined entry, as it is printed.
+/// A quarantined entry in the output.
 #[derive(Debug, Serialize)]
 struct Row {
     partition: u16,
     seq: Seq,
     campaign: String,
     event: String,
-    /// When it was refused, or when it was decided if it waits.
+    /// Time of the refusal; for a waiting entry, time of the decision.
     at: String,
     reason: String,
     waits_for: Option<Seq>,
-    /// Whether somebody has asked for it to be discarded.
+    /// Whether its discard was requested.
     discard: bool,
 }
 
@@ -217,7 +217,7 @@ impl Row {
 #[derive(Debug, Serialize)]
 struct Listed {
     entries: Vec<Row>,
-    /// Whether there are more than were asked for.
+    /// Whether more entries than the limit exist.
     more: bool,
 }
 
@@ -247,7 +247,7 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
         return Ok(ExitCode::SUCCESS);
     }
     if listed.entries.is_empty() {
-        writeln!(out, "nothing is set aside")?;
+        writeln!(out, "nothing is quarantined")?;
         return Ok(ExitCode::SUCCESS);
     }
     let wide = |row: &Row| row.event.chars().count();
@@ -270,7 +270,7 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
         )?;
     }
     if listed.more {
-        writeln!(out, "and more: see --limit")?;
+        writeln!(out, "more entries follow: raise --limit")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,38 +5,38 @@ use std::{path::PathBuf, process::ExitCode};
 use qiang::{Scope, SystemClock, TokenIssuer, UsageError};
 use qiang_core::{id::UserId, ports::Clock as _};
 
-/// What to put into a token, and what to sign it with.
+/// Make a token, signed with the server's secret or with a private key.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: qiang token --sub alice --secret-file /etc/qiang/secret --ttl 15m > token"
 )]
 pub(crate) struct TokenArgs {
-    /// The user.
+    /// The token's user.
     #[arg(long, value_name = "USER")]
     sub: String,
-    /// What it allows: words of `claim`, `send`, `deposit`, `withdraw`, `pay`, `campaigns:write`,
-    /// `campaigns:write:any`, `read:any`, `admin`, with blanks between. docs/integrate/tokens.md has what each allows.
+    /// Scopes, separated by spaces: `claim`, `send`, `deposit`, `withdraw`, `pay`, `campaigns:write`,
+    /// `campaigns:write:any`, `read:any`, `admin`. docs/integrate/tokens.md describes each scope.
     #[arg(long, default_value = "claim")]
     scope: String,
-    /// How long it holds, such as 90s, 15m, 1h or 7d.
+    /// Lifetime of the token, such as 90s, 15m, 1h or 7d.
     #[arg(long, default_value = "1h")]
     ttl: String,
-    /// A file with the HS256 secret that the server has.
+    /// File with the server's HS256 secret.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// A file with the private key, Ed25519 or RSA in PEM, whose public key the server has.
+    /// File with an Ed25519 or RSA private key in PEM. The server needs its public key.
     #[arg(long, value_name = "FILE", conflicts_with = "secret_file")]
     key: Option<PathBuf>,
-    /// `kid`, where the server has a set of keys: the name of this one.
+    /// `kid`: the name of this key, if the server has a key set.
     #[arg(long)]
     kid: Option<String>,
-    /// `jti`, a name for this token, by which it can be revoked.
+    /// `jti`: an id of this token, by which it can be revoked.
     #[arg(long)]
     jti: Option<String>,
-    /// `iss`, where the server asks for one.
+    /// `iss`, if the server requires one.
     #[arg(long)]
     issuer: Option<String>,
-    /// `aud`, where the server asks for one.
+    /// `aud`, if the server requires one.
     #[arg(long)]
     audience: Option<String>,
 }

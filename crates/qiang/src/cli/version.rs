@@ -1,10 +1,10 @@
-//! Which build this is.
+//! Version of this build.
 
 use std::sync::LazyLock;
 
 use qiang::Build;
 
-/// What `--version` and the metrics of a service name.
+/// Build that `--version` and the metrics of a service report.
 pub(crate) const BUILD: Build = Build {
     commit: env!("QIANG_COMMIT"),
     date: env!("QIANG_DATE"),
@@ -20,7 +20,7 @@ pub(crate) const LINE: &str = concat!(
     ")"
 );
 
-/// The same, and the schemas that it reads and writes.
+/// Version, commit and date, with the schemas that this build reads and writes.
 pub(crate) fn long() -> &'static str {
     static LONG: LazyLock<String> = LazyLock::new(|| {
         let schemas = qiang::SCHEMAS.map(|(name, version)| format!("{name} {version}"));

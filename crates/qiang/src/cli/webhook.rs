@@ -1,4 +1,4 @@
-//! `qiang webhook`: endpoints that a service tells what was settled.
+//! `qiang webhook`: manages webhooks, the endpoints that receive events of settled changes.
 
 use std::process::ExitCode;
 
@@ -9,8 +9,8 @@ use qiang_client::{
 
 use crate::service::{EXITS, Service, ServiceArgs, ask, or_dash, plain};
 
-/// Make, list, try, redrive and delete webhooks: endpoints that a service tells what was settled, by requests that are
-/// signed as Standard Webhooks has it.
+/// Make, list, test, redrive and delete webhooks: endpoints that receive events of settled changes. Requests are
+/// signed according to Standard Webhooks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXITS)]
 pub(crate) struct WebhookArgs {
@@ -22,59 +22,59 @@ pub(crate) struct WebhookArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum WebhookCommand {
-    /// Make a webhook; prints its id, and the secret that its requests are signed with.
+    /// Make a webhook, and print its id and its signing secret.
     #[command(
         after_help = "Example: qiang webhook create https://shop.example/hooks --type order.paid --owner shop"
     )]
     Create {
-        /// Where events are posted: an https: URL.
+        /// The https: URL that events are posted to.
         endpoint: String,
-        /// Events of this type alone, such as order.paid; may be repeated. Default: all.
+        /// Only events of this type, such as order.paid; may be repeated. Default: all.
         #[arg(long = "type", value_name = "TYPE")]
         types: Vec<WebhookEventType>,
-        /// Events of this campaign alone; may be repeated. Default: all.
+        /// Only events of this campaign; may be repeated. Default: all.
         #[arg(long = "campaign", value_name = "ID")]
         campaigns: Vec<CampaignId>,
-        /// Events of campaigns of this sender or seller alone.
+        /// Only events of campaigns of this sender or seller.
         #[arg(long, value_name = "USER")]
         owner: Option<UserId>,
     },
-    /// List webhooks, and how they stand.
+    /// List webhooks with their status.
     #[command(
         after_help = "Example: qiang webhook list --json | jq -r 'select(.status != \"ok\").id'"
     )]
     List,
-    /// Show a webhook, and how it stands.
+    /// Show a webhook with its status.
     #[command(after_help = "Example: qiang webhook show 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Show {
         /// The webhook's id.
         webhook: WebhookId,
     },
-    /// Send a `webhook.test` to an endpoint. Exits 1 if it does not get through.
+    /// Send a `webhook.test` event to an endpoint. Exits 1 if the delivery fails.
     #[command(after_help = "Example: qiang webhook test 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Test {
         /// The webhook's id.
         webhook: WebhookId,
     },
-    /// Have an endpoint tried again at once, also one that is disabled.
+    /// Retry an endpoint at once. A disabled endpoint is enabled.
     #[command(
         after_help = "Example: qiang webhook redrive 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --since 2026-11-21T00:00:00Z"
     )]
     Redrive {
         /// The webhook's id.
         webhook: WebhookId,
-        /// Tell once more what was decided from then on, as far as it is kept.
+        /// Deliver the events decided since this time again, as far as they are kept.
         #[arg(long, value_name = "TIME")]
         since: Option<Timestamp>,
     },
-    /// Give a webhook a fresh secret; prints it.
+    /// Make a new secret for a webhook, and print it.
     #[command(
         after_help = "Example: qiang webhook rotate-secret 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --overlap-seconds 3600"
     )]
     RotateSecret {
         /// The webhook's id.
         webhook: WebhookId,
-        /// For how long requests are signed with the secret before as well. Default: 86400.
+        /// Time for which requests are also signed with the previous secret. Default: 86400.
         #[arg(long, value_name = "SECONDS")]
         overlap_seconds: Option<u32>,
     },
@@ -129,7 +129,7 @@ async fn carry_out(command: &WebhookCommand, service: &Service) -> anyhow::Resul
         }
         WebhookCommand::Redrive { webhook, since } => {
             let redriven = client.redrive_webhook(webhook, *since).await?;
-            service.print(&redriven, |_| format!("{webhook} is tried again"))
+            service.print(&redriven, |_| format!("{webhook}: retrying"))
         }
         WebhookCommand::RotateSecret {
             webhook,
@@ -141,7 +141,7 @@ async fn carry_out(command: &WebhookCommand, service: &Service) -> anyhow::Resul
         WebhookCommand::Delete { webhook } => {
             client.delete_webhook(webhook).await?;
             service.print(&serde_json::json!({ "id": webhook }), |_| {
-                format!("{webhook} is deleted")
+                format!("{webhook}: deleted")
             })
         }
     }

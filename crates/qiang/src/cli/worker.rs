@@ -1,16 +1,17 @@
-//! `qiang worker`: settles what the nodes on Redis grant, apart from serving.
+//! `qiang worker`: settles grants of the engine on Redis, without serving.
 
 use std::process::ExitCode;
 
 use crate::backend::BackendArgs;
 
-/// What to settle, and into what. Several workers share the partitions, and take over from one that dies.
+/// Settle grants of the engine on Redis into the ledger. Several workers share the partitions. If one dies, the others
+/// take over its partitions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: qiang worker --config /etc/qiang.toml")]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// Serve /healthz, /readyz, /metrics and profiles here instead of at `worker.listen`.
+    /// Serve /healthz, /readyz, /metrics and profiles at this address instead of `worker.listen`.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
 }

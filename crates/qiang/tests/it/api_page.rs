@@ -1,4 +1,4 @@
-//! The commands of the guide and of the pages for integrators, run page by page from the top.
+//! Runs the commands of the guide and of the pages for integrators, page by page from the top.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use qiang_testkit::servers::{Resources, ServerProcess};
 
-/// Pages whose `sh` blocks are run. Each page makes its own tokens, and `text` blocks are what it prints.
+/// Pages with `sh` blocks that are run. Each page makes its own tokens, and its `text` blocks are the expected output.
 const PAGES: &[&str] = &[
     "guide/sale.md",
     "guide/red-packet.md",
@@ -20,7 +20,7 @@ const PAGES: &[&str] = &[
     "integrate/webhooks.md",
 ];
 
-/// A part of a page between lines of three backticks.
+/// A code block of a page, between lines of three backticks.
 struct Block {
     language: String,
     text: String,
@@ -99,7 +99,7 @@ async fn commands_of_the_pages_print_what_they_say() {
         assert_eq!(printed, expected, "{page}");
     }
 
-    // Tokens that backends make themselves are taken, for the user that they name.
+    // The service accepts tokens that backends make themselves, for the user that they name.
     let blocks = blocks("integrate/tokens.md");
     let of = |language: &str| {
         let block = blocks.iter().find(|block| block.language == language);

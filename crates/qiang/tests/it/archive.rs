@@ -1,4 +1,4 @@
-//! `qiang archive`, and `qiang audit` of what it leaves.
+//! `qiang archive`, and `qiang audit` of the archives.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use qiang_testkit::{
 /// 10 January 2020.
 const THEN: Timestamp = Timestamp::from_millis(1_578_614_400_000);
 
-/// The exit code, and what was printed on standard output and standard error.
+/// Exit code, standard output and standard error of a run.
 fn run(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let output = output(folder, args, &[]);
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -66,7 +66,7 @@ fn months_go_into_files_that_the_audit_reads() {
     let folder = folder.path();
     let archive = |args: &[&str]| run(folder, &[&["archive", "--data", "qiang.db"], args].concat());
     let (code, text, _) = archive(&["--dry-run"]);
-    let january = "2020-01: entries 1 to 2 may be archived\n";
+    let january = "2020-01: entries 1 to 2 can be archived\n";
     assert_eq!(code, Some(0));
     assert!(
         text.starts_with(january) && text.contains("2020-02: "),
@@ -112,12 +112,9 @@ fn months_go_into_files_that_the_audit_reads() {
     assert_eq!(code, Some(0));
     assert!(text.contains("archives/qiang-2020-02.db"), "{text}");
     let (code, text, _) = archive(&["--to", "archives"]);
-    assert_eq!(
-        (code, text.as_str()),
-        (Some(0), "there is no month to archive\n")
-    );
+    assert_eq!((code, text.as_str()), (Some(0), "no month to archive\n"));
 
-    // Where it was written, not at all, and where it is said to be.
+    // The folder where the archive was written, no folder, and a folder from the flag.
     let audit = |args: &[&str]| run(folder, &[&["audit", "--db", "qiang.db"], args].concat());
     let (code, text, _) = audit(&[]);
     assert_eq!(code, Some(0), "{text}");
@@ -131,7 +128,7 @@ fn months_go_into_files_that_the_audit_reads() {
     assert_eq!(code, Some(0), "{text}");
 }
 
-/// Where a folder is configured, a node does it, while it serves.
+/// If a folder is configured, a serving node archives.
 #[test]
 fn a_node_archives_what_is_over_for_long_enough() {
     let folder = ledger();
@@ -140,10 +137,7 @@ fn a_node_archives_what_is_over_for_long_enough() {
     let flags = [
         ("engine.data", data.display().to_string()),
         ("engine.archive_dir", archives.display().to_string()),
-        (
-            "auth.hs256_secret",
-            "a secret that nobody has a token of".to_owned(),
-        ),
+        ("auth.hs256_secret", "a secret without any token".to_owned()),
     ];
     let config = Config::defaults_with(&flags).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! `qiang audit`: its exit codes, where it prints, and how it takes its flags. `qiang-audit` tests what it proves.
+//! `qiang audit`: its exit codes, its output and its flags. `qiang-audit` tests its checks.
 
 use std::{path::Path, sync::Arc};
 
@@ -7,12 +7,12 @@ use qiang_core::{id::UserId, money::Money, ports::AccountStore as _};
 use qiang_embedded::{SqliteLedger, SystemClock};
 use uuid::Uuid;
 
-/// The exit code, and what was printed on standard output and standard error.
+/// Exit code, standard output and standard error of an audit.
 fn audit(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     audit_with(folder, args, &[])
 }
 
-/// The same, with these variables.
+/// An audit with these variables.
 fn audit_with(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String, String) {
     let output = output(folder, &[&["audit"], args].concat(), env);
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -23,7 +23,7 @@ fn audit_with(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> (Option<i32
     )
 }
 
-/// A ledger with one deposit, in the file where the program looks for it.
+/// A ledger with one deposit, in the default file.
 fn ledger() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let ledger =
@@ -48,7 +48,7 @@ fn the_exit_code_says_whether_every_check_holds() {
     let report: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &report["ok"]), (Some(0), &true.into()), "{json}");
 
-    // As its siblings, it looks where the environment says.
+    // Like other commands, it reads the environment.
     std::fs::copy(
         folder.path().join("qiang.db"),
         folder.path().join("copy.db"),
@@ -104,7 +104,7 @@ fn what_cannot_be_audited_ends_with_2() {
     );
     let redis = "redis://ann:secret@127.0.0.1:1";
     line(&["--redis", redis], "QIANG__REDIS__PASSWORD");
-    // Nobody listens there.
+    // No server listens there.
     let variable = [("QIANG__REDIS__URLS", redis)];
     line_with(&["--redis"], &variable, "cannot connect to Redis");
     let redis = ["--redis", "redis://ann@127.0.0.1:1"];

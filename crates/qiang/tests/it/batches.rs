@@ -1,4 +1,4 @@
-//! Many red packets in one request, against kill -9: each is there whole or not at all, and the same request again
+//! Many red packets in one request, against kill -9. Each packet exists whole or not at all, and a repeated request
 //! makes the rest.
 
 use std::{
@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, block_in_place};
 const PACKETS: usize = 20;
 const SHARES: u32 = 50;
 const TOTAL: i64 = 1_000;
-/// Each some milliseconds later behind the request than the one before.
+/// Number of kills. Each kill follows the request by some milliseconds more than the one before.
 const KILLS: u64 = 12;
 const KILL_EVERY_MS: u64 = 3;
 const ANSWERED_MAX: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ async fn ask(addr: SocketAddr, user: &str, what: &str, body: Option<Value>) -> R
     call(addr, method, path, Some(&token), &[], body).await
 }
 
-/// Asks until the service has started.
+/// Repeats a request until the service has started.
 async fn answered(addr: SocketAddr, user: &str, what: &str, body: Option<Value>) -> Value {
     let until = Instant::now() + ANSWERED_MAX;
     loop {
@@ -52,13 +52,13 @@ fn batch() -> Value {
     json!({ "red_packets": packets.collect::<Vec<_>>() })
 }
 
-/// Sends the batch, and does not mind if the service ends meanwhile.
+/// Sends the batch. The service may end during the request.
 fn send(addr: SocketAddr, user: &str) -> JoinHandle<Reply> {
     let user = user.to_owned();
     tokio::spawn(async move { ask(addr, &user, "POST /v1/red-packets/batch", Some(batch())).await })
 }
 
-/// The same batch again: all packets are there, once each, and can be claimed. Returns how many were there before.
+/// Repeats the batch: all packets exist once each and can be claimed. Returns how many existed before.
 async fn complete(addr: SocketAddr, user: &str, first: Option<Value>) -> usize {
     let again = answered(addr, user, "POST /v1/red-packets/batch", Some(batch())).await;
     let results = again["results"].as_array().unwrap();
@@ -139,12 +139,12 @@ async fn what_the_ledger_has_and_redis_does_not_is_opened_after_a_kill() {
     let sent = send(addr, "sam");
     let until = Instant::now() + ANSWERED_MAX;
     while drafts() == 0 {
-        assert!(Instant::now() < until, "the ledger has none of it");
+        assert!(Instant::now() < until, "the ledger has no packet");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(drafts(), PACKETS as i64, "they are kept together");
+    assert_eq!(drafts(), PACKETS as i64, "drafts are not stored together");
     block_in_place(|| service.kill());
-    assert!(sent.await.is_err(), "nothing was answered");
+    assert!(sent.await.is_err(), "the request was answered");
     redis.primary().resume();
     block_in_place(|| service.start_again());
     let replayed = complete(addr, "sam", None).await;

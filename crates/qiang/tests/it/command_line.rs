@@ -1,4 +1,4 @@
-//! What the command line says of itself: configuration, versions, completions, manuals, colours.
+//! Output of the command line about itself: configuration, versions, completions, manuals, colours.
 
 use std::{path::Path, process::Output};
 
@@ -141,7 +141,7 @@ fn an_audit_reads_the_ledger_of_the_configuration() {
     check(database, &[], &[], "postgres");
 }
 
-/// A password in an argument is seen by everybody on the machine.
+/// All users of the machine can read a password in an argument.
 #[test]
 fn no_password_is_taken_from_an_argument() {
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn colours_are_as_asked_for() {
     ));
     assert!(!is_coloured(&["--color", "never", "--help"], &[]));
     assert!(!is_coloured(&["--help"], &[]));
-    // The log of a service that cannot listen where it is told to.
+    // The log of a service that cannot listen at its address.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
     let color = |when: &str| {

@@ -1,4 +1,4 @@
-//! The demonstration that people watch: somebody with a browser joins the crowd, and the report tells them apart.
+//! The watched demonstration: a user with a browser joins the crowd, and the report tells them apart.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -11,10 +11,10 @@ use http_body_util::Full;
 use hyper::Request;
 use serde_json::{Value, json};
 
-/// What a browser sends along with a request of a page's own.
+/// Header of a browser's same-origin request.
 const SAME_SITE: (&str, &str) = ("sec-fetch-site", "same-origin");
 
-/// The session of whoever signs in on the page for trying out.
+/// Session of a user who signs in on the page for development.
 async fn sign_in(addr: SocketAddr, user: &str, role: &str) -> String {
     let form = format!("user={user}&role={role}&then=%2F");
     let request = Request::post("/sign-in/as")
@@ -104,7 +104,7 @@ fn lacks(page: &Reply) -> bool {
     String::from_utf8_lossy(&page.body).contains("id=\"lacks\"")
 }
 
-/// A program that is ended with the test.
+/// A program that the test ends.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -125,7 +125,7 @@ async fn every_printed_link_opens_for_whom_it_is_said_to_be() {
     let mut demo = Ended(demo);
     let mut lines = BufReader::new(demo.0.stderr.take().unwrap()).lines();
     let mut printed = Vec::new();
-    // The links stand before the race, and the report after it.
+    // Links are printed before the race, and the report after it.
     for line in lines.by_ref().map(Result::unwrap) {
         printed.push(line);
         if printed.last().unwrap().contains("Try: curl") {
@@ -136,10 +136,10 @@ async fn every_printed_link_opens_for_whom_it_is_said_to_be() {
         let found = printed.iter().position(|line| line.contains(text));
         found.unwrap_or_else(|| panic!("no {text} in {printed:?}"))
     };
-    let anybody = place("as anybody you like:");
+    let anybody = place("as any user:");
     let operators = place("Signed in as an operator or an administrator:");
     let administrators = place("Signed in as an administrator:");
-    let end = place("Serving on");
+    let end = place("Serving until");
     assert!(anybody < operators && operators < administrators && administrators < end);
     let first = printed[anybody + 1].split_once("http://").unwrap().1;
     let addr: SocketAddr = first.split_once('/').unwrap().0.parse().unwrap();

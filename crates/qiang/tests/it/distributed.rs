@@ -1,4 +1,4 @@
-//! The whole job on Redis, as its users run it: the demonstration over every transport and into every ledger.
+//! The demonstration on Redis, over every transport and into every ledger.
 
 use std::{process::Command, sync::OnceLock};
 
@@ -26,7 +26,7 @@ fn servers() -> &'static Servers {
     })
 }
 
-/// Runs the demonstration, and looks at what it says.
+/// Runs the demonstration, and checks its report.
 fn check(ledger: Option<&str>, transport: &str) {
     let servers = servers();
     let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));

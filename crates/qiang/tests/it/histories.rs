@@ -1,4 +1,4 @@
-//! What a user has done, over HTTP, on both engines: claims, orders, postings, deposits and payments.
+//! A user's history over HTTP, on both engines: claims, orders, postings, deposits and payments.
 
 use std::{
     net::SocketAddr,
@@ -13,7 +13,7 @@ use qiang_testkit::servers::{
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-/// How long settlement may take for a handful of entries.
+/// Time for the settlement of a few entries.
 const SETTLED_MAX: Duration = Duration::from_secs(30);
 
 struct Node {
@@ -55,7 +55,7 @@ impl Node {
         self.made("shop", "pay", &path, paid(reference, 500)).await;
     }
 
-    /// A page that has all that was decided: it, and the path of the next one.
+    /// A page that contains everything decided, and the path of the next page.
     async fn page(&self, user: &str, scope: &str, path: &str) -> (Value, Option<String>) {
         let until = Instant::now() + SETTLED_MAX;
         loop {
@@ -110,13 +110,13 @@ async fn users_see_what_they_have_done(node: &Node) {
     let mut orders = Vec::new();
     for _ in 0..4 {
         orders.push(node.order("ann", sold).await);
-        // Of which moment an order is decides where it is.
+        // The time of an order decides its position.
         tokio::time::sleep(Duration::from_millis(2)).await;
         node.order("bob", sold).await;
     }
     orders.reverse();
 
-    // A full last page has no next one, and what is new moves no page.
+    // A full last page has no next page, and new entries move no page.
     let (page, next) = node
         .page("ann", "", "/v1/accounts/ann/orders?limit=2")
         .await;
@@ -148,7 +148,7 @@ async fn users_see_what_they_have_done(node: &Node) {
     assert_eq!(cancelled.status, 200);
     node.pay(&orders[0], "pay-2").await;
 
-    // What moved is together what is there.
+    // The sum of all postings is the balance.
     for user in ["ann", "sam"] {
         let moved = node
             .whole(user, &format!("/v1/accounts/{user}/postings"), "postings")
@@ -213,7 +213,7 @@ async fn users_see_what_they_have_done(node: &Node) {
     }
 }
 
-/// API1 of the OWASP list: what one user did is not told to another.
+/// API1 of the OWASP list: a user cannot read the history of another.
 async fn others_see_none_of_it(node: &Node) {
     let path = "POST /v1/accounts/ann/deposits";
     let money = json!({ "amount": 5, "currency": "CNY" });
@@ -232,7 +232,7 @@ async fn others_see_none_of_it(node: &Node) {
         ] {
             let what = format!("GET /v1/accounts/ann/{list}");
             let reply = node.ask("bob", scope, &what, None).await;
-            // Programs that make deposits read them.
+            // Programs that make deposits may read them.
             if scope.contains("deposit") && list.starts_with("deposits/") {
                 assert_eq!(reply.status, 200, "{reply:?}");
                 continue;

@@ -1,5 +1,5 @@
-//! The whole service against kill -9 and a full disk, under load: what a user was answered is kept, what a user repeats
-//! is replayed, and the audit finds nothing.
+//! The whole service against kill -9 and a full disk, under load: answers are kept, repeated requests are replayed, and
+//! the audit finds nothing.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ struct Served {
 }
 
 impl Served {
-    /// Starts `program`, which takes the program's arguments and runs it in the folder.
+    /// Starts the command that `program` makes, with the arguments of a service in the folder.
     fn start(program: impl Fn() -> Command + Send + Sync + 'static) -> Self {
         let command = move |at: &Resources| {
             let mut command = program();
@@ -85,14 +85,14 @@ fn token(user: &str, scope: &str) -> String {
     sign(&json!({ "sub": user, "scope": scope, "exp": in_an_hour() }))
 }
 
-/// Users who claim one after another on some connections, and their answers.
+/// Users who claim in sequence on several connections, and their answers.
 struct Users {
     path: String,
     next: AtomicU64,
     stop: AtomicBool,
-    /// The answers to users who were granted something.
+    /// Answers with a grant, by user.
     granted: Mutex<BTreeMap<u64, Bytes>>,
-    /// Users who got no decision: the connection broke, or the service said that it cannot tell.
+    /// Users without a decision: the connection broke, or the service answered that the result is unknown.
     undecided: Mutex<Vec<u64>>,
 }
 
@@ -114,11 +114,11 @@ impl Users {
             .collect()
     }
 
-    /// Waits until somebody has been granted something.
+    /// Waits until a user has a grant.
     async fn wait_for_a_grant(&self) {
         let started = Instant::now();
         while self.granted.lock().is_empty() {
-            assert!(started.elapsed() < READY_MAX, "nobody is granted anything");
+            assert!(started.elapsed() < READY_MAX, "no user has a grant");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -162,7 +162,7 @@ impl Users {
         connection.abort();
     }
 
-    /// Everybody of `users` asks again: who was granted gets the same answer, who was not gets a decision.
+    /// All `users` repeat their claim. A user with a grant gets the same answer, and every other user gets a decision.
     async fn ask_again(&self, addr: SocketAddr, users: &[u64]) {
         for user in users {
             let again = call(
@@ -179,7 +179,7 @@ impl Users {
                 Some(first) => assert_eq!(
                     (again.status, &again.body),
                     (200, first),
-                    "user {user} was answered otherwise"
+                    "user {user} got another answer"
                 ),
                 None => {
                     assert!([200, 201].contains(&again.status), "{again:?}");
@@ -189,7 +189,7 @@ impl Users {
         }
     }
 
-    /// Everything that anybody was granted is in the ledger's rows.
+    /// Checks that every grant is in the ledger's rows.
     fn check_ledger(&self, database: &Path) {
         let conn = rusqlite::Connection::open_with_flags(
             database,
@@ -272,10 +272,7 @@ async fn twenty_kills_under_load_lose_and_double_nothing() {
         let undecided = std::mem::take(&mut *users.undecided.lock());
         users.ask_again(addr, &undecided).await;
         let granted = users.granted.lock().len();
-        assert!(
-            granted > before,
-            "nobody was granted anything between two kills"
-        );
+        assert!(granted > before, "no user got a grant between two kills");
         before = granted;
     }
     settled(addr).await;
@@ -289,7 +286,7 @@ const DISK_BYTES: u64 = 24 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart() {
-    // The disk is mounted in a namespace of the service's own, where it takes no rights to do so.
+    // The disk is mounted in a namespace of the service's own, which needs no privileges.
     let served = Served::start(|| {
         let script = format!(
             "mount -t tmpfs -o size={DISK_BYTES} small-disk . && cd \"$PWD\" && exec \"$0\" \"$@\""
@@ -314,7 +311,7 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
     assert_eq!(
         users.granted.lock().len(),
         granted_while_full,
-        "a full disk kept something"
+        "a full disk stored something"
     );
 
     std::fs::remove_file(&ballast).unwrap();
@@ -325,7 +322,10 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
         task.await.unwrap();
     }
     let granted = users.granted.lock().len();
-    assert!(granted > granted_while_full, "it did not go on");
+    assert!(
+        granted > granted_while_full,
+        "no grant followed the full disk"
+    );
     let undecided = std::mem::take(&mut *users.undecided.lock());
     assert!(!undecided.is_empty());
     let some: Vec<u64> = undecided.iter().rev().take(200).copied().collect();
@@ -340,7 +340,7 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
         .collect();
     users.ask_again(addr, &granted_users).await;
     settled(addr).await;
-    // SQLite would resolve the way into the namespace, which leads nowhere outside it; nothing is being written now.
+    // SQLite would resolve the path into the namespace, which does not exist outside. Nothing is written now.
     let copy = tempfile::tempdir().unwrap();
     for file in ["qiang.db", "qiang.db-wal"] {
         std::fs::copy(disk.join(file), copy.path().join(file)).unwrap();
@@ -349,18 +349,18 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
     audit(&copy.path().join("qiang.db"));
 }
 
-/// Takes all that is left of the disk.
+/// Fills the rest of the disk.
 fn fill(ballast: &Path) {
     use std::io::Write as _;
     let mut file = std::fs::File::create(ballast).unwrap();
     let block = [0_u8; 4_096];
-    // Until the disk is full, and a little more often than it could be large.
+    // Ends when the disk is full. The bound is a little above the size of the disk.
     for _ in 0..=DISK_BYTES / 4_096 {
         if file.write_all(&block).is_err() {
             return;
         }
     }
-    panic!("the disk is larger than it was made");
+    panic!("the disk is larger than its size");
 }
 
 async fn wait_for(addr: SocketAddr, status: u16) {

@@ -1,4 +1,4 @@
-//! Tests of the program `qiang` as an operator runs it, and of a node inside the test.
+//! Tests of the program `qiang`, and of nodes inside the test process.
 #![allow(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 #[cfg(feature = "servers")]

@@ -1,4 +1,4 @@
-//! Campaigns that ask for grab tickets and for order checks, on both engines, and on two nodes of one installation.
+//! Campaigns that require grab tickets and order checks, on both engines, and on two nodes of one installation.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 
 const STOCK: u32 = 20;
 const USERS: u32 = 60;
-/// Work is little here.
+/// Difficulty of the challenge, low for tests.
 const DIFFICULTY: u32 = 6;
 
 struct Node {
@@ -60,7 +60,7 @@ impl Node {
         Client::connect(self.running.addr()).await.unwrap()
     }
 
-    /// The path of a fresh sale that asks for this.
+    /// The path of a new sale with this requirement.
     async fn sale(&self, requirement: &str) -> String {
         let mut body = sale(STOCK);
         body["requirements"] = json!([requirement]);
@@ -70,13 +70,13 @@ impl Node {
         format!("/v1/sales/{}", made.text("id"))
     }
 
-    /// What an order without a ticket is answered.
+    /// The answer to an order without a ticket.
     async fn without_ticket(&self, sale: &str, user: &str) -> crate::common::Reply {
         let (path, token) = (format!("{sale}/orders"), self.token(user, "claim"));
         call(self.running.addr(), "POST", &path, Some(&token), &[], None).await
     }
 
-    /// The sale is sold out to users with tickets; what they saw is sound. Returns one of the grants and whose it is.
+    /// Sells the sale out to users with tickets, and judges their answers. Returns one grant and its user.
     async fn sell_out(&self, sale: &str) -> (String, Bytes) {
         let user = |n| User {
             token: self.bearer(&format!("u{n}")),
@@ -107,7 +107,7 @@ impl Node {
     }
 }
 
-/// A shop that allows eve nothing, and everybody else everything.
+/// A shop that refuses eve's orders, and allows all others.
 async fn shop() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -129,7 +129,7 @@ async fn shop() -> String {
     url
 }
 
-/// Orders of a sale that one node has created are checked on another.
+/// One node creates a sale, and another node checks its orders.
 async fn check_orders(creator: &Node, asked: &Node) {
     let sale = creator.sale("order_check").await;
     let refused = asked.without_ticket(&sale, "eve").await;
@@ -157,7 +157,7 @@ async fn on_the_embedded_engine() {
     let refused = node.without_ticket(&sale, "u1").await;
     refused.assert_problem(403, "ticket-missing");
     node.running.shutdown().await.unwrap();
-    // The requirement is in the file, and not in a node's memory.
+    // The requirement is stored in the file, not in a node's memory.
     let node = Node::start(config).await;
     let refused = node.without_ticket(&sale, "u1").await;
     refused.assert_problem(403, "ticket-missing");
@@ -185,11 +185,11 @@ async fn on_redis_with_two_nodes() {
     config.order_check.url = shop().await;
     let (one, two) = (Node::start(config.clone()).await, Node::start(config).await);
     let sale = one.sale("ticket").await;
-    // This node has never heard of it.
+    // This node has not seen the sale before.
     let refused = two.without_ticket(&sale, "ann").await;
     refused.assert_problem(403, "ticket-missing");
 
-    // A ticket of one node, and a challenge too, is good on the other.
+    // Tickets and challenges of one node are valid on the other.
     let (tickets, orders) = (format!("{sale}/tickets"), format!("{sale}/orders"));
     let ann = one.bearer("ann");
     let (mut to_one, mut to_two) = (one.client().await, two.client().await);
@@ -213,11 +213,11 @@ async fn on_redis_with_two_nodes() {
     };
     let granted = order(&mut to_one).await;
     assert_eq!(granted.status, 201);
-    // A repetition carries the ticket that it had.
+    // A repeated order carries the same ticket.
     let again = order(&mut to_two).await;
     assert_eq!((again.status.as_u16(), &again.body), (200, &granted.body));
 
-    // Whoever has a unit gets a ticket also when nothing is left, and with it the unit again.
+    // If nothing is left, a user with a unit still gets a ticket, and with it the same unit again.
     let another = one.sale("ticket").await;
     let (user, grant) = one.sell_out(&another).await;
     let refused = two.without_ticket(&another, "zoe").await;

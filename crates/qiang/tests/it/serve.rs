@@ -1,4 +1,4 @@
-//! `qiang serve`: how it refuses what is asked wrongly, and its start and end.
+//! `qiang serve`: refusal of wrong arguments, start and end.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -93,7 +93,7 @@ impl Drop for Process {
     }
 }
 
-/// Starts the program on a free port and reads the port and the token from what it prints.
+/// Starts the program on a free port, and reads the port and the token from its output.
 fn start_dev(folder: &Path) -> (Process, std::net::SocketAddr, String) {
     let args = ["serve", "--dev", "--listen", "127.0.0.1:0"];
     let mut child = qiang(folder, &args, &[])
@@ -132,7 +132,7 @@ async fn claims_in_flight_are_answered_before_it_ends() {
     let id = call(addr, "POST", "/v1/sales", Some(token), &[], Some(sale))
         .await
         .text("id");
-    // Ten claims whose bodies are on their way, and a connection on which nothing is asked.
+    // Ten claims with incomplete bodies, and a connection without a request.
     let mut claims = Vec::new();
     for _ in 0..10 {
         let mut stream = TcpStream::connect(addr).await.unwrap();
@@ -163,7 +163,7 @@ async fn claims_in_flight_are_answered_before_it_ends() {
         statuses.push(answer.split(' ').nth(1).unwrap_or("none").to_owned());
     }
     statuses.sort();
-    let mut expected = vec!["200".to_owned(); 9]; // one user: one order, and nine times the same
+    let mut expected = vec!["200".to_owned(); 9]; // one user: one order, and nine replays
     expected.push("201".to_owned());
     assert_eq!(statuses, expected);
     let code = tokio::task::spawn_blocking(move || process.0.wait().unwrap().code())

@@ -1,4 +1,4 @@
-//! Commands for a service that runs: sales, packets, orders and accounts over HTTP, and how they end.
+//! Commands that call a running service: sales, packets, orders and accounts over HTTP, and exit codes.
 
 use std::{
     io::{Read as _, Write as _},
@@ -9,7 +9,7 @@ use std::{
 use crate::common::{Service, call, output, packet};
 use serde_json::{Value, json};
 
-/// What a command printed, and how it ended.
+/// Output and exit code of a command.
 struct Ended {
     code: Option<i32>,
     stdout: String,
@@ -25,7 +25,7 @@ impl Ended {
         }
     }
 
-    /// It did what was asked; what it printed.
+    /// Expects success; returns the output.
     #[track_caller]
     fn did(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
@@ -37,7 +37,7 @@ impl Ended {
         serde_json::from_str(&self.did()).unwrap()
     }
 
-    /// It did not, and says so in one line.
+    /// Expects a failure with an error of one line.
     #[track_caller]
     fn failed(self, code: i32, expected: &str) -> String {
         assert_eq!(self.code, Some(code), "{}", self.stderr);
@@ -47,7 +47,7 @@ impl Ended {
     }
 }
 
-/// The program, and whom it speaks for.
+/// The program, with the token of a user.
 struct Shell<'a> {
     service: &'a Service,
     token: String,
@@ -101,7 +101,7 @@ async fn a_sale_and_its_orders() {
     );
     let shown = shell.run(&["sale", "show", &id]).did();
     assert!(shown.contains("live, granted 0, remaining 5"), "{shown}");
-    // A key makes it once.
+    // One key makes one sale.
     let keyed = [&create[..], &["--idempotency-key", "k-1"]].concat();
     let second = shell.run(&keyed).did();
     assert_eq!(shell.run(&keyed).did(), second);
@@ -146,7 +146,7 @@ async fn a_sale_and_its_orders() {
     );
     let due = shell.run(&["order", "refunds", &other]).did();
     assert!(
-        due.contains("0.00 CNY owed in all") && due.contains("4.99 EUR owed in all"),
+        due.contains("0.00 CNY due in all") && due.contains("4.99 EUR due in all"),
         "{due}"
     );
     for _ in 0..2 {
@@ -188,12 +188,12 @@ async fn a_sale_and_its_orders() {
     for _ in 0..2 {
         assert_eq!(
             shell.run(&back).did(),
-            format!("{order}: 5.00 CNY paid back")
+            format!("{order}: 5.00 CNY refunded")
         );
     }
     assert_eq!(
         shell.run(&["order", "refunds", &order]).did(),
-        format!("{order}: 5.00 CNY owed in all, 5.00 CNY of it paid back")
+        format!("{order}: 5.00 CNY due in all, 5.00 CNY of it refunded")
     );
     let back = [
         "order",
@@ -207,7 +207,7 @@ async fn a_sale_and_its_orders() {
     ];
     assert_eq!(
         shell.run(&back).did(),
-        format!("{other}: 4.99 EUR paid back")
+        format!("{other}: 4.99 EUR refunded")
     );
     assert_eq!(owed(), "");
 
@@ -273,9 +273,9 @@ async fn packets_and_accounts() {
     let reverse = ["account", "reverse", "sam", &more];
     let part = [&reverse[..], &["0.02", "CNY", "--idempotency-key", "r-1"]].concat();
     for _ in 0..2 {
-        assert_eq!(operator.run(&part).did(), "sam: 0.02 CNY taken back");
+        assert_eq!(operator.run(&part).did(), "sam: 0.02 CNY reversed");
     }
-    assert_eq!(operator.run(&reverse).did(), "sam: 0.05 CNY taken back");
+    assert_eq!(operator.run(&reverse).did(), "sam: 0.05 CNY reversed");
     let withdraw = [
         "account",
         "withdraw",
@@ -285,7 +285,7 @@ async fn packets_and_accounts() {
         "--reference",
         "w-1",
     ];
-    assert_eq!(operator.run(&withdraw).did(), "sam: 1.00 CNY taken out");
+    assert_eq!(operator.run(&withdraw).did(), "sam: 1.00 CNY withdrawn");
     std::fs::write(service.folder.path().join("word"), "sesame\n").unwrap();
     let send = [
         "packet",
@@ -351,7 +351,7 @@ async fn packets_of_a_file_are_sent_once_each() {
         service: &service,
         token: service.token("sam", "send"),
     };
-    // More than one request takes.
+    // More packets than one request may contain.
     let packets: Vec<_> = (0..120)
         .map(|n| {
             json!({ "idempotency_key": format!("k-{n}"), "red_packet": packet(10, 2) }).to_string()
@@ -433,7 +433,7 @@ fn without_an_answer_it_says_whether_it_may_have_been_done() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    // It reads requests and answers none.
+    // The server reads requests and answers none.
     let reader = std::thread::spawn(move || {
         let mut heads = Vec::new();
         for stream in listener.incoming().take(2) {
@@ -456,7 +456,7 @@ fn without_an_answer_it_says_whether_it_may_have_been_done() {
         heads.iter().all(|head| head.contains(&key)),
         "{key}: {heads:?}"
     );
-    // Where nobody listens nothing was done.
+    // If no server listens, nothing was done.
     let line = run(&deposit, "http://127.0.0.1:1").failed(1, "QIANG_URL");
     assert!(!line.contains("--idempotency-key"), "{line}");
 }

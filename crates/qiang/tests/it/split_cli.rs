@@ -1,4 +1,4 @@
-//! `qiang split` and `qiang split verify`, as their users run them.
+//! `qiang split` and `qiang split verify` as programs.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Exit code 0, nothing on standard error; gives standard output.
+/// Expects exit code 0 and no standard error; returns standard output.
 fn succeed(line: &str) -> String {
     let output = split(line);
     assert_eq!(text(&output.stderr), "", "{line}");
@@ -74,7 +74,7 @@ fn text_shows_the_proof_the_figures_and_every_share() {
     let in_bar = |bar: &str| bar.rsplit(' ').next().unwrap().parse::<u32>().unwrap();
     assert_eq!(bars.lines().map(in_bar).sum::<u32>(), 10);
     assert_eq!(shares.lines().collect::<Vec<_>>().join(","), SHARES);
-    // Without a packet there is nothing to commit to.
+    // Without a packet there is no commitment.
     let unbound = succeed(&format!("{NORMAL} --seed {SEED} --shares"));
     let line = format!("commitment  {COMMITMENT}  (publish it first)\n");
     assert_eq!(unbound, text.replace(&line, ""));
@@ -117,7 +117,7 @@ fn bad_input_is_refused_in_one_line() {
         let expected = format!("qiang split: {message}\n");
         assert_eq!(text(&output.stderr), expected, "{line}");
     };
-    let impossible = "change --total, --count, --min or --max so that the split is possible";
+    let impossible = "impossible split: change --total, --count, --min or --max";
     check(
         "--total 10 --count 20 --rule lazy",
         &format!("{impossible}: a total of 10 is too little for 20 shares of at least 1"),
@@ -136,11 +136,11 @@ fn bad_input_is_refused_in_one_line() {
     );
     check(
         "--total 10 --count 2 --rule lazy --max 9",
-        "leave --max away: the rule lazy has no largest share",
+        "omit --max: the rule lazy has no largest share",
     );
     check(
         "--total 10 --count 2 --rule equal --min 2",
-        "leave --min away: the rule equal has no smallest share",
+        "omit --min: the rule equal has no smallest share",
     );
     let verify = format!("verify {NORMAL} {PACKET} --seed {SEED} --commitment {COMMITMENT}");
     let output = split(&format!("{verify} --shares-file no/such/file"));
@@ -169,7 +169,7 @@ fn options_that_cannot_be_read_are_refused() {
     }
 }
 
-/// Verifies with the options of `line` more; expects the exit code and standard output.
+/// Verifies with the additional options of `line`; expects the exit code and standard output.
 fn check_verify(line: &str, code: i32, expected: &str) {
     let output = split(&format!("verify {line}"));
     assert_eq!(text(&output.stderr), "", "{line}");
@@ -211,7 +211,7 @@ fn verify_tells_a_true_split_from_a_false_one() {
     let output = split(&format!("verify {other}"));
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).starts_with("commitment  does not match"));
-    // Shares that fit do not make up for a commitment that does not.
+    // Matching shares do not compensate for a wrong commitment.
     check_verify(
         &format!("{NORMAL} {PACKET} --seed {SEED} --commitment {SEED} --share {SHARES}"),
         1,
@@ -237,7 +237,7 @@ fn verify_tells_whether_a_promise_was_kept() {
     let kept = "promise     kept, and the seed is made of both parts\n";
     check_verify(&proof, 0, &format!("{kept}{good}"));
     for (from, to, fault) in [
-        (promise, seed, "the promise is not of this secret"),
+        (promise, seed, "the promise is not the hash of this secret"),
         (entropy, seed, "secret and entropy do not make the seed"),
     ] {
         let wrong = format!("promise     not kept: {fault}\n{good}");
@@ -248,7 +248,7 @@ fn verify_tells_whether_a_promise_was_kept() {
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stdout).starts_with("commitment  does not match"));
     }
-    // Half of it says nothing.
+    // Part of the proof is refused.
     for missing in [
         " --currency CNY".to_owned(),
         format!(" --entropy {entropy}"),
@@ -291,7 +291,7 @@ fn verify_reads_what_split_wrote() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// A reader that has seen enough is no reason to complain.
+/// A reader that closes the pipe causes no error message.
 #[test]
 fn a_closed_pipe_ends_it_quietly() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_qiang"))

@@ -1,4 +1,4 @@
-//! Tokens made by `qiang token`, and keys of every kind that a service can check them with.
+//! Tokens made by `qiang token`, and every kind of key by which a service checks them.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -33,7 +33,7 @@ fn token(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
-/// A service at the present time, as the program has it that makes the tokens.
+/// A service with the system clock, which `qiang token` uses too.
 async fn service(adjust: impl FnOnce(&mut AuthConfig)) -> Service {
     let service = Service::start_with(|config, _| {
         config.auth.hs256_secret = Secret::default();
@@ -67,7 +67,7 @@ async fn check_key_pair(folder: &Path, private: &[u8], public: &[u8], other: &st
     write_pem(&folder.join("private.pem"), "PRIVATE KEY", private);
     write_pem(&public_file, "PUBLIC KEY", public);
     let good = token(folder, &["--key", "private.pem"]);
-    // Whoever knows the public key must not be able to sign with it as if it were a secret.
+    // The public key must not be accepted as an HMAC secret: anyone who knows it could sign tokens.
     let confused = {
         let pem = std::fs::read_to_string(&public_file).unwrap();
         sign_with(

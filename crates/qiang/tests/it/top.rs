@@ -1,9 +1,9 @@
-//! `qiang top`: one reading for scripts, and the screen on a terminal that there is only for the test.
+//! `qiang top`: one reading for scripts, and the screen on a pseudo-terminal.
 
 use crate::common::{Service, output};
 use serde_json::{Value, json};
 
-/// A service where something happens: a sale of five units, and three users who have one each.
+/// A service with a sale of five units, and three users who have one unit each.
 async fn busy() -> (Service, String) {
     let service = Service::start().await;
     let sale = service
@@ -34,17 +34,17 @@ async fn one_reading_is_printed_for_scripts() {
     let read = run(&["top", "--once"], &env);
     let text = String::from_utf8(read.stdout).unwrap();
     assert!(text.contains("2 of 5 left"), "{text}");
-    // Without a token there are numbers of the node alone.
+    // Without a token, only figures of the node are read.
     let read = run(&["top", "--json"], &env[..1]);
     let figures: Value = serde_json::from_slice(&read.stdout).unwrap();
     assert_eq!(figures["campaigns"], json!([]));
     assert!(figures["no_campaigns"].is_string());
-    // A user's token lists what is hers, which is nothing.
+    // A user's token lists her own campaigns. She has none.
     let ann = service.token("ann", "claim");
     let read = run(&["top", "--json"], &[env[0], ("QIANG_TOKEN", &ann)]);
     let figures: Value = serde_json::from_slice(&read.stdout).unwrap();
     assert_eq!(figures["campaigns"], json!([]));
-    // No terminal, no screen; nobody there, no numbers.
+    // Without a terminal there is no screen, and without a service there are no figures.
     assert_eq!(run(&["top"], &env).status.code(), Some(2));
     let nobody = ["top", "--once", "--metrics-url", "http://127.0.0.1:1"];
     let failed = run(&nobody, &env);
@@ -63,13 +63,13 @@ mod on_a_terminal {
 
     use super::*;
 
-    /// Turns the alternate screen on and off, red text on, and any colour on.
+    /// Sequences that turn on and off the alternate screen, turn on red text, and turn on any colour.
     const ENTERED: &str = "\u{1b}[?1049h";
     const LEFT: &str = "\u{1b}[?1049l";
     const RED: &str = "\u{1b}[38;5;1;";
     const COLOR: &str = "\u{1b}[38;5;";
 
-    /// The program on a terminal of 80 by 24 that `script` makes.
+    /// The program on an 80×24 terminal from `script`.
     struct Screen {
         child: Child,
         keys: ChildStdin,
@@ -80,7 +80,7 @@ mod on_a_terminal {
         fn open(service: &Service, env: &[(&str, &str)]) -> Self {
             let url = format!("http://{}", service.addr);
             let program = env!("CARGO_BIN_EXE_qiang");
-            // What the terminal was set to is printed once the program has ended.
+            // Prints the settings of the terminal after the program has ended.
             let line = format!("stty rows 24 cols 80; {program} top; echo ended $?; stty -a");
             let mut command = Command::new("script");
             command
@@ -137,7 +137,7 @@ mod on_a_terminal {
             self.keys.flush().unwrap();
         }
 
-        /// It has ended, and the terminal is as it was.
+        /// Checks that the program has ended and has restored the terminal.
         fn ended(mut self) -> String {
             self.shows("ended 0");
             self.shows(" echo ");
@@ -180,7 +180,7 @@ mod on_a_terminal {
         screen.shows("phones");
         screen.press("p");
         screen.shows("any other key");
-        // The only process of this program below the test.
+        // The only child process of the shell that runs the program.
         let below = Command::new("ps")
             .args(["-o", "pid=,args=", "--ppid"])
             .arg(shell_of(screen.child.id()))

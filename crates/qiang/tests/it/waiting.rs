@@ -1,4 +1,5 @@
-//! A thousand users in line, and kill -9 of everything that keeps or decides their places: nodes, Redis, the database.
+//! A thousand users in a queue, and kill -9 of everything that stores or decides their queue entries: nodes, Redis and
+//! the database.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,14 +37,14 @@ fn name(user: u32) -> String {
     format!("user-{user}")
 }
 
-/// Services, and the Redis and the database that they share, if they do.
+/// Services, with the Redis and the database that they share, if any.
 struct Served {
     nodes: Vec<ServerProcess>,
     redis: Option<Standalone>,
     ledger: Option<Postgres>,
 }
 
-/// A sale that is paused, and who has which place in its line.
+/// A paused sale, and the users' numbers in its queue.
 struct Crowd {
     campaign: String,
     places: BTreeMap<u64, u32>,
@@ -132,12 +133,12 @@ impl Served {
         Crowd { campaign, places }
     }
 
-    /// Waits until this node alone decides the line.
+    /// Waits until only this node decides the queue.
     async fn decides(&self, node: usize) {
         let addr = self.nodes[node].addr();
         let began = Instant::now();
         while metric(addr, "qiang_waiting_places").await != Some(USERS.into()) {
-            assert!(began.elapsed() < DECIDED_MAX, "another node has the line");
+            assert!(began.elapsed() < DECIDED_MAX, "another node has the queue");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -149,7 +150,7 @@ impl Crowd {
         assert_eq!(resumed.status, 200);
     }
 
-    /// Whoever was given a place has it.
+    /// Checks that every user keeps the queue entry.
     async fn keeps_its_places(&self, addr: SocketAddr) {
         let mine = format!("{}/place", self.campaign);
         for (place, user) in self.places.iter().step_by(50) {
@@ -159,7 +160,7 @@ impl Crowd {
         }
     }
 
-    /// Everybody is decided, once, and those who came first have the units; this node says so.
+    /// Checks on this node that each user is decided once, and that the first users have the units.
     async fn is_decided_in_order(&self, addr: SocketAddr) {
         let mine = format!("{}/place", self.campaign);
         let grants = Arc::new(Mutex::new(BTreeMap::new()));
@@ -180,7 +181,10 @@ impl Crowd {
                         (409, _) => return reply.assert_problem(409, "sold-out"),
                         _ => panic!("user {user}: {reply:?}"),
                     }
-                    assert!(began.elapsed() < DECIDED_MAX, "user {user} waits still");
+                    assert!(
+                        began.elapsed() < DECIDED_MAX,
+                        "user {user} is still waiting"
+                    );
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -190,9 +194,9 @@ impl Crowd {
         let first = self.places.values().take(STOCK as usize);
         let first: BTreeSet<u32> = first.copied().collect();
         let granted: BTreeSet<u32> = grants.keys().copied().collect();
-        assert_eq!(granted, first, "not those who came first");
+        assert_eq!(granted, first, "the first users do not have the units");
         let numbers: BTreeSet<u64> = grants.values().copied().collect();
-        assert_eq!(numbers.len(), STOCK as usize, "a grant was given twice");
+        assert_eq!(numbers.len(), STOCK as usize, "a unit was granted twice");
         let state = format!("{}/state", self.campaign);
         let state = call(addr, "GET", &state, None, &[], None).await.json();
         assert_eq!(
@@ -202,7 +206,7 @@ impl Crowd {
     }
 }
 
-/// What a node says of itself.
+/// A metric of a node.
 async fn metric(addr: SocketAddr, name: &str) -> Option<f64> {
     let reply = call(addr, "GET", "/metrics", None, &[], None).await;
     let text = String::from_utf8_lossy(&reply.body).into_owned();
@@ -210,7 +214,7 @@ async fn metric(addr: SocketAddr, name: &str) -> Option<f64> {
     values.next()?.trim().parse().ok()
 }
 
-/// An operator's request, again while there is no answer.
+/// Sends an operator's request until there is an answer.
 async fn act(addr: SocketAddr, path: &str, body: Option<Value>) -> Reply {
     let operator = token("olga", "admin");
     let began = Instant::now();
@@ -224,7 +228,7 @@ async fn act(addr: SocketAddr, path: &str, body: Option<Value>) -> Reply {
     }
 }
 
-/// Asks again while there is no answer.
+/// Sends a request until there is an answer.
 async fn ask(addr: SocketAddr, method: &str, path: &str, user: u32) -> Reply {
     let began = Instant::now();
     let token = token(&name(user), "claim");
@@ -238,7 +242,7 @@ async fn ask(addr: SocketAddr, method: &str, path: &str, user: u32) -> Reply {
     }
 }
 
-/// Does something for every user, for some of them at a time.
+/// Does the work for every user, for several users at a time.
 async fn for_all<F: Future<Output = ()> + Send + 'static>(
     work: impl Fn(u32) -> F + Send + Sync + 'static,
 ) {
@@ -286,8 +290,8 @@ async fn kills_of_a_node_and_of_redis() {
     everybody_is_decided_once(Served::start(Some(redis))).await;
 }
 
-/// The node that decides the line stands still for longer than its lease, and the other one decides. That one is killed
-/// while it does, with Redis and the database; and the first one, which says that it had lost its lease, goes on.
+/// The node that decides the queue pauses for longer than its lease, and the other node decides. That node is killed
+/// at work, with Redis and the database. The first node logs the loss of its lease, and continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_node_goes_on_where_one_stands_still_or_is_killed() {
     let served = Served::start_two();
@@ -302,7 +306,10 @@ async fn another_node_goes_on_where_one_stands_still_or_is_killed() {
     block_in_place(|| served.nodes[first].resume_all());
     let began = Instant::now();
     while metric(addr(first), "qiang_waiting_leases_lost_total").await != Some(1.0) {
-        assert!(began.elapsed() < DECIDED_MAX, "it has not noticed");
+        assert!(
+            began.elapsed() < DECIDED_MAX,
+            "the node has not noticed the loss of its lease"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     crowd.keeps_its_places(addr(first)).await;

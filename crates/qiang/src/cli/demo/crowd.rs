@@ -1,4 +1,4 @@
-//! The demonstration's crowd: who clicks when, all at once or over a while.
+//! Crowd of the demonstration: the order of its clicks, all at once or over a time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +14,10 @@ use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 
 use super::DemoArgs;
 
-/// How long a visitor tries: longer than any demonstration's crowd waits.
+/// Time for which a visitor tries: longer than the crowd of any demonstration waits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a crowd is after: what it is called, and what its order is drawn from.
+/// Target of a crowd: its name, and the seed of the crowd's order.
 pub(super) struct Target {
     name: &'static str,
     seed: u64,
@@ -32,7 +32,7 @@ pub(super) const SALE: Target = Target {
     seed: 2,
 };
 
-/// Users with their tokens, and where they are shown.
+/// Users with their tokens, and the progress bars.
 pub(super) struct Crowd<'d> {
     pub(super) local: &'d LocalService,
     pub(super) args: &'d DemoArgs,
@@ -41,7 +41,7 @@ pub(super) struct Crowd<'d> {
 }
 
 impl Crowd<'_> {
-    /// Everybody clicks at once: the service is measured, and so requests are as bare as can be.
+    /// All users click at once. This measures the service, so requests are minimal.
     pub(super) async fn rush(
         &self,
         target: Target,
@@ -73,7 +73,7 @@ impl Crowd<'_> {
         Ok(results)
     }
 
-    /// Everybody comes within so many seconds, as users of an integrator's program.
+    /// All users come within `seconds`, as users of an integrator's program.
     pub(super) async fn visit(
         &self,
         target: Target,
@@ -112,8 +112,8 @@ impl Crowd<'_> {
     }
 }
 
-/// Everybody clicks once, in random order. One user in ten clicks twice at once, on two connections; another one in
-/// ten clicks again some time later.
+/// Clicks in random order, one per user. One user in ten clicks twice at once, on two connections. Another one in ten
+/// clicks again later.
 fn clicks(users: u32, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..users).collect();
     order.shuffle(&mut StdRng::seed_from_u64(seed));
@@ -122,7 +122,7 @@ fn clicks(users: u32, seed: u64) -> Vec<u32> {
         clicks.push(*user);
         match user % 10 {
             0 => clicks.push(*user),
-            1 => clicks.push(order[place / 2]), // somebody who clicked a while ago
+            1 => clicks.push(order[place / 2]), // a user who clicked earlier
             _ => {}
         }
     }

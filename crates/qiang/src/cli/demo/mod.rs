@@ -1,5 +1,5 @@
-//! `qiang demo`: the main job for real, on the embedded default. Users grab a red packet and buy out a flash sale
-//! over HTTP, and an audit of the ledger says whether anything was given twice or lost.
+//! `qiang demo`: a demonstration with a real service, on the embedded engine by default. Users grab a red packet and
+//! buy out a flash sale over HTTP. An audit of the ledger checks that nothing was granted twice or lost.
 
 mod crowd;
 mod report;
@@ -26,18 +26,18 @@ use qiang_client::{CampaignId, Client, Currency, Money, NewRedPacket, NewSale, S
 
 /// Minor units of the demonstration's red packet: ¥1,000.00.
 const TOTAL_MINOR: i64 = 100_000;
-/// Who sends it.
+/// Sender of the red packet.
 const SENDER: &str = "sender";
-/// Over how many seconds the crowd comes where people watch.
+/// Seconds over which the crowd comes if it is watched on a terminal.
 const WATCHED_S: u32 = 20;
-/// Who may win at most where people watch, unless they say so.
+/// Largest default number of shares and units if the crowd comes over a time.
 const WATCHED_SUPPLY: u32 = 5_000;
-/// Shares and units otherwise.
+/// Default number of shares and units if the crowd comes at once.
 const SUPPLY: u32 = 100;
-/// Where servers are that nothing names.
+/// Default URLs of servers.
 const REDIS: &str = "redis://127.0.0.1:6379";
 const RABBITMQ: &str = "amqp://127.0.0.1:5672";
-/// How long the ledger may take to catch up before the demonstration gives up.
+/// Time for the ledger to catch up before the demonstration gives up.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
 const EXAMPLES: &str = "\
@@ -53,39 +53,37 @@ pub(crate) struct DemoArgs {
     /// Users; each claims a share of the packet and a unit of the sale.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     users: u32,
-    /// Shares of the red packet of ¥1,000.00: 100, or one for every second user (5,000 at most) where the crowd comes
-    /// over a time.
+    /// Shares of the red packet of ¥1,000.00. Default: 100; if the crowd comes over a time, one for every second user,
+    /// at most 5,000.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     shares: Option<u32>,
-    /// Units in the flash sale: the same.
+    /// Units of the flash sale. Default: as for --shares.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     stock: Option<u32>,
     /// Connections that the users share.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     connections: u32,
-    /// On this engine: embedded or redis.
+    /// The engine: embedded or redis.
     #[arg(long, value_name = "KIND", default_value = "embedded", value_parser = ["embedded", "redis"])]
     engine: String,
-    /// Where Redis is, for `--engine redis`. The demonstration has keys of its own there, and removes them at its end.
-    /// A URL with a password goes into QIANG_DEMO_REDIS. Default: redis://127.0.0.1:6379.
+    /// URL of Redis, for `--engine redis`. The demonstration uses keys of its own, and removes them at its end. Put a
+    /// URL with a password into QIANG_DEMO_REDIS. Default: redis://127.0.0.1:6379.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// The ledger in a database server, for `--engine redis`: postgres:// or mysql:// URL of one where a database may
-    /// be made. The demonstration makes one of its own there, and drops it at its end. A URL with a password goes into
-    /// QIANG_DEMO_LEDGER.
+    /// postgres:// or mysql:// URL of a database server for the ledger, for `--engine redis`. The demonstration creates
+    /// a database of its own there, and drops it at its end. Put a URL with a password into QIANG_DEMO_LEDGER.
     #[arg(long, value_name = "URL")]
     ledger: Option<String>,
-    /// How entries travel to the ledger, for `--engine redis`.
+    /// Transport of entries to the ledger, for `--engine redis`.
     #[arg(long, value_name = "KIND", default_value = "stream",
         value_parser = ["stream", "list", "rabbitmq", "log"])]
     transport: String,
-    /// Where RabbitMQ is, for `--transport rabbitmq`. A URL with a password goes into QIANG_DEMO_RABBITMQ. Default:
+    /// URL of RabbitMQ, for `--transport rabbitmq`. Put a URL with a password into QIANG_DEMO_RABBITMQ. Default:
     /// amqp://127.0.0.1:5672.
     #[arg(long, value_name = "URL")]
     rabbitmq: Option<String>,
-    /// Let the crowd come over so many seconds, to be watched in a browser; 0: at once. On a terminal it waits for
-    /// Enter. Without this option it comes by itself, on a terminal over 20 seconds, and elsewhere, or with `--exit` or
-    /// `--json`, at once.
+    /// Seconds over which the crowd comes, to watch it in a browser; 0: at once. On a terminal, the crowd waits for
+    /// Enter. Default: 20 on a terminal, without waiting. Elsewhere, or with `--exit` or `--json`, the default is 0.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=3_600))]
     over: Option<u32>,
     /// End after the report instead of serving on.
@@ -97,15 +95,15 @@ pub(crate) struct DemoArgs {
 }
 
 impl DemoArgs {
-    /// Over how many seconds the crowd comes; none if at once. People at a terminal watch.
+    /// Seconds over which the crowd comes; `None` if at once. On a terminal, the demonstration is watched by default.
     fn over(&self, is_terminal: bool) -> Option<u32> {
         let is_watched = is_terminal && !self.exit && !self.json;
         let over = self.over.or(is_watched.then_some(WATCHED_S));
         over.filter(|seconds| *seconds > 0)
     }
 
-    /// Shares of the packet, and units of the sale. Where a crowd comes over a time and takes a hundred, all is over
-    /// before anybody has looked.
+    /// Shares of the packet, and units of the sale. If a crowd comes over a time, a hundred would be gone before a user
+    /// opens the page, so the default is larger.
     fn supply(&self, over: Option<u32>) -> (u32, u32) {
         let usual = match over {
             Some(_) => (self.users / 2).clamp(1, WATCHED_SUPPLY),
@@ -169,7 +167,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         bars,
     };
     let (packet_load, sale_load) = match over {
-        // Whoever watches sees both.
+        // Both run at once, so that a viewer sees both.
         Some(seconds) => {
             let packet_goal = Goal::Share(packet.clone());
             let sale_goal = Goal::Unit(sale.clone());
@@ -227,7 +225,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         print!("{}", report.text());
     }
     if !args.exit {
-        // Its verdict, check by check, is on the operators' desk.
+        // The operators' desk shows each check of this audit.
         client(&local, "shop", "admin")?.start_audit().await?;
         print_links(&local, &packet)?;
         local.serve_on().await?;
@@ -241,7 +239,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A server's URL: as the flag says, without a password, or as the variable says.
+/// A server's URL, from the flag without a password, or from the variable.
 fn place(flag: &str, given: &Option<String>, variable: &str) -> anyhow::Result<Option<String>> {
     secrets::refuse(flag, given.as_deref(), variable)?;
     let held = || std::env::var(variable).ok().filter(|url| !url.is_empty());
@@ -252,7 +250,7 @@ fn user(n: u32) -> String {
     format!("user-{n}")
 }
 
-/// What makes the campaigns and reads what became of them.
+/// A client that creates the campaigns and reads their results.
 fn client(local: &LocalService, user: &str, scope: &str) -> anyhow::Result<Client> {
     let token = token(local, user, scope)?;
     let client = Client::builder(&format!("http://{}", local.addr())).token(token);
@@ -300,10 +298,10 @@ async fn audit(local: &LocalService) -> anyhow::Result<qiang_audit::Report> {
     tokio::task::spawn_blocking(move || qiang_audit::audit(&path)).await?
 }
 
-/// Where the race can be watched, and joined. What each page asks for, the page for signing in calls the same.
+/// Prints the pages to watch and to join. The roles have the names of the sign-in page.
 fn print_pages(local: &LocalService, packet: &CampaignId, sale: &CampaignId) {
     let base = format!("http://{}", local.addr());
-    eprintln!("In a browser, as anybody you like:");
+    eprintln!("In a browser, as any user:");
     eprintln!("  red packet     {base}/p/{packet}");
     eprintln!("  sale           {base}/s/{sale}");
     eprintln!("Signed in as an operator or an administrator:");
@@ -314,12 +312,12 @@ fn print_pages(local: &LocalService, packet: &CampaignId, sale: &CampaignId) {
     eprintln!("  audit          {base}/admin/operation");
 }
 
-/// Lets whoever sits at a terminal open a page first.
+/// Waits for Enter on a terminal, so that the viewer can open a page first.
 async fn wait_for_enter(seconds: u32) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
         return Ok(());
     }
-    eprintln!("Press Enter, and the crowd comes over {seconds} seconds.");
+    eprintln!("Press Enter to let the crowd come over {seconds} seconds.");
     let read = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
     read.await?.map(drop).context("read from the terminal")
 }
@@ -327,7 +325,7 @@ async fn wait_for_enter(seconds: u32) -> anyhow::Result<()> {
 fn print_links(local: &LocalService, packet: &CampaignId) -> anyhow::Result<()> {
     let base = format!("http://{}", local.addr());
     let token = local.tokens().bearer("you", "claim send")?;
-    eprintln!("Serving on until Ctrl-C: the pages above stay, and /admin/operation has the audit.");
+    eprintln!("Serving until Ctrl-C: the pages above stay, and /admin/operation has the audit.");
     eprintln!("For programs:");
     eprintln!("  documentation  {base}/docs");
     eprintln!("  metrics        {base}/metrics");

@@ -1,4 +1,4 @@
-//! The report at the end of the demonstration.
+//! Report at the end of the demonstration.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::histogram::Histogram as Bars;
 
-/// Most bars in the histogram of shares, and the longest bar in columns.
+/// Largest number of bars in the histogram of shares, and the length of the longest bar in columns.
 const BARS_MAX: u64 = 12;
 const BAR_COLUMNS: u64 = 40;
 
@@ -18,7 +18,7 @@ pub(super) struct Outcome {
     users: u32,
     supply: u32,
     granted: u64,
-    /// What others have, who joined in a browser: grants, and the money of them.
+    /// Grants of users who joined in a browser, and their money.
     others: u64,
     others_minor: i64,
     duplicates: u64,
@@ -28,8 +28,8 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// `granted` and `claimed_minor` are what the service says of the campaign: what the crowd has not seen of it,
-    /// others have.
+    /// `granted` and `claimed_minor` are the service's figures of the campaign. Grants that the crowd has not seen
+    /// belong to other users.
     pub(super) fn of(
         (users, supply): (u32, u32),
         (granted, claimed_minor): (u64, i64),
@@ -41,7 +41,7 @@ impl Outcome {
             0 => 0,
             _ => claimed_minor - verdict.claimed_minor,
         };
-        // Granted, replayed, sold out, or, of a packet that was all claimed, ended: no other answer is right here.
+        // Valid answers: granted, replayed, sold out, and ended for a packet that is fully claimed.
         let expected = [200, 201, 409, 410]
             .map(|status| results.count(status))
             .iter()
@@ -67,7 +67,7 @@ impl Outcome {
     }
 }
 
-/// Everything that is reported.
+/// Contents of the report.
 pub(super) struct Report {
     pub(super) packet: Outcome,
     pub(super) sale: Outcome,
@@ -75,7 +75,7 @@ pub(super) struct Report {
     pub(super) remaining_minor: i64,
     pub(super) refunded_minor: i64,
     pub(super) luckiest: Option<(String, i64)>,
-    /// Whether others could join in. Where nobody could, a grant that the crowd has not seen is a fault.
+    /// Whether other users could join. If not, a grant that the crowd has not seen is a fault.
     pub(super) is_open: bool,
     pub(super) shares: Vec<i64>,
     pub(super) audit: Audit,
@@ -84,7 +84,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Whether everything is as it must be.
+    /// Whether campaigns, money and audit are without faults.
     pub(super) fn sound(&self) -> bool {
         let claimed = self.packet.claimed_minor + self.packet.others_minor;
         let money = claimed + self.remaining_minor + self.refunded_minor;
@@ -183,7 +183,7 @@ impl Report {
             ("oversold", both(|outcome| outcome.oversold)),
             ("errors", both(|outcome| outcome.errors)),
             (
-                "requests a second",
+                "requests per second",
                 (rate(&self.packet_load), rate(&self.sale_load)),
             ),
             ("latency p50", time(0.5)),

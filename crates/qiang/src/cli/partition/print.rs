@@ -1,4 +1,4 @@
-//! What is printed of partitions, for people and as JSON: fields have the names that they have in the API's bodies.
+//! Prints partitions as text and as JSON. JSON fields have their names in the API's bodies.
 
 use std::{
     io::{self, Write as _},
@@ -72,7 +72,7 @@ pub(super) async fn inspect(
 pub(super) fn repair(state: RepairState, json: bool) -> anyhow::Result<()> {
     let (result, text, report) = match state {
         RepairState::Whole => ("whole", "nothing is lost", None),
-        RepairState::Waiting => ("waiting", "another process repairs it", None),
+        RepairState::Waiting => ("waiting", "another process repairs the partition", None),
         RepairState::Repaired(report) => ("repaired", "", Some(report)),
     };
     let is_repaired = report.is_some();
@@ -151,13 +151,13 @@ fn kept_back(it: &WithheldRecord) -> Value {
     withheld
 }
 
-/// A moment in writing.
+/// A time as text.
 fn written(at: Timestamp) -> String {
     let at = Calendar::from_millisecond(at.as_millis()).unwrap_or_default();
     format!("{at:.3}")
 }
 
-/// A repair in words.
+/// A repair as text.
 fn describe(repair: &RepairRecord) -> String {
     let RepairRecord {
         epoch,
@@ -187,7 +187,7 @@ fn describe(repair: &RepairRecord) -> String {
     format!("epoch {epoch} follows {follows}, at {at}: {lost}, {unnamed} unknown, {end}: {reason}")
 }
 
-/// What a repair has withheld, in words.
+/// The units that a repair withheld, as text.
 pub(crate) fn withheld_of(withheld: &WithheldRecord) -> String {
     let WithheldRecord {
         epoch,
@@ -209,6 +209,6 @@ pub(crate) fn withheld_of(withheld: &WithheldRecord) -> String {
         false => format!(", numbers {}", ranges.join(" ")),
     };
     let since =
-        released_at.map_or_else(String::new, |at| format!(", given back at {}", written(at)));
+        released_at.map_or_else(String::new, |at| format!(", restocked at {}", written(at)));
     format!("{epoch}: {units} units of {campaign}, worth {amount_minor}{numbers}{since}")
 }

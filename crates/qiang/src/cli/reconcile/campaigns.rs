@@ -1,4 +1,4 @@
-//! Facts of campaigns: compared in all partitions, and repaired from the side that the operator names.
+//! Compares facts of campaigns in all partitions, and repairs them from the side that the operator names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ use super::found::{
     RepairedCampaign,
 };
 
-/// What is known of the campaigns of each partition.
+/// Findings about the campaigns of each partition.
 pub(super) struct Campaigns(BTreeMap<PartitionId, CampaignFindings>);
 
 impl Campaigns {
-    /// Compares one campaign, or all that are live.
+    /// Compares one campaign, or all live campaigns.
     pub(super) async fn compare(
         maintenance: &Maintenance,
         only: Option<CampaignId>,
@@ -33,7 +33,7 @@ impl Campaigns {
         Ok(found)
     }
 
-    /// Compares those of a partition that was changed.
+    /// Compares the campaigns of a changed partition again.
     pub(super) async fn compare_again(
         &mut self,
         maintenance: &Maintenance,
@@ -45,7 +45,7 @@ impl Campaigns {
         Ok(())
     }
 
-    /// Repairs what differs, each campaign with its first part.
+    /// Repairs campaigns that differ. A campaign with several shards is repaired by its first shard.
     pub(super) async fn repair(
         &mut self,
         maintenance: &Maintenance,
@@ -53,7 +53,7 @@ impl Campaigns {
         found: &mut Found,
     ) -> anyhow::Result<()> {
         let mut changed = BTreeSet::new();
-        // The last entry of each partition that the ledger has to settle.
+        // The last entry of each partition that must be settled.
         let mut entries = BTreeMap::new();
         let mut unsettled = Vec::new();
         for (partition, findings) in &self.0 {
@@ -90,7 +90,7 @@ impl Campaigns {
                         campaign,
                         is_overwritten,
                     }),
-                    // It follows its first part: what differs afterwards is told below.
+                    // The repair of its first shard covers it. Remaining differences are reported below.
                     RepairOutcome::Refused(CampaignRefusal::NotFirst) => {}
                     RepairOutcome::Refused(reason) => {
                         found.refused.push(refused(campaign, reason.to_string()));
@@ -122,14 +122,14 @@ impl Campaigns {
         Ok(())
     }
 
-    /// Campaigns whose rows cannot be read. A halted partition does not say so of its own.
+    /// Campaigns with unreadable rows. A halted partition does not report its own.
     pub(super) fn unreadable(&self) -> BTreeSet<CampaignId> {
         let found = self.0.values();
         found.flat_map(CampaignFindings::unreadable).collect()
     }
 
-    /// Whether a repair of the partition's rows would take facts of campaigns from one side that nobody has named, or
-    /// would fail at a campaign that cannot be read.
+    /// Whether a repair of the partition's rows is not allowed yet. It would copy campaign facts from a side that the
+    /// operator has not named, or fail at an unreadable campaign.
     pub(super) fn are_undecided(&self, partition: PartitionId) -> bool {
         let Some(found) = self.0.get(&partition) else {
             return false;
@@ -142,7 +142,7 @@ impl Campaigns {
         !found.differing.is_empty() || reasons.any(may_differ)
     }
 
-    /// Tells what differs and what was not compared.
+    /// Reports differences, and campaigns that were not compared.
     pub(super) fn tell(&self, found: &mut Found) {
         for (partition, findings) in &self.0 {
             let partition = partition.0;
@@ -156,7 +156,7 @@ impl Campaigns {
             });
             found.campaign_differences.extend(rows);
             let not_compared = findings.not_compared.iter();
-            // The partition of its first part says so.
+            // The partition of its first shard reports it.
             let not_compared = not_compared
                 .filter(|(_, reason)| !matches!(reason, NotCompared::UnreadableElsewhere(_)));
             let rows = not_compared.map(|(campaign, reason)| NotComparedRow {

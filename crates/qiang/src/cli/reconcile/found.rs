@@ -1,4 +1,4 @@
-//! What `qiang reconcile` has found and done, as it is printed.
+//! Report of `qiang reconcile`: its findings and its repairs.
 
 use std::{
     collections::BTreeMap,
@@ -11,23 +11,24 @@ use qiang_core::{
 };
 use serde::Serialize;
 
-/// Where to find values that a row has lost.
+/// Hint where to find overwritten values of a row.
 const OVERWRITTEN: &str =
-    "the ledger's row has the engine's values now, and the operation log has those before";
-/// What to do where campaigns differ and nobody has said which side wins.
-const CHOOSE: &str = "say which side wins by --campaigns-from engine or --campaigns-from ledger";
+    "the ledger's row has the engine's values now; the operation log has the previous ones";
+/// Hint if campaigns differ and the operator has not named the side that wins.
+const CHOOSE: &str =
+    "choose the side that wins by --campaigns-from engine or --campaigns-from ledger";
 
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Found {
     differences: Vec<Row>,
     in_flight: u64,
-    /// Facts of campaigns in which the sides differ.
+    /// Differences of campaign facts.
     pub(super) campaign_differences: Vec<CampaignRow>,
-    /// What was not compared.
+    /// Campaigns and partitions that were not compared.
     pub(super) not_compared: Vec<NotComparedRow>,
     /// Campaigns that Redis has and the ledger does not, by partition.
     pub(super) missing_in_ledger: Vec<MissingCampaign>,
-    /// Campaigns whose facts one side has taken from the other.
+    /// Campaigns whose facts were copied from one side to the other.
     pub(super) repaired_campaigns: Vec<RepairedCampaign>,
     /// Campaigns whose sides agree because another change came first.
     pub(super) agreed_campaigns: Vec<AgreedCampaign>,
@@ -39,9 +40,9 @@ pub(super) struct Found {
     pub(super) undecided: Vec<u16>,
     /// Partitions that were united with the ledger.
     pub(super) repaired: Vec<u16>,
-    /// Partitions that were to be united, and that another process repairs.
+    /// Partitions that were not united because another process repairs them.
     pub(super) waiting: Vec<u16>,
-    /// What repairs withhold, as the ledger has it.
+    /// Units that repairs withhold, from the ledger.
     pub(super) withheld: Vec<Withheld>,
 }
 
@@ -68,7 +69,7 @@ pub(super) struct CampaignRow {
 #[derive(Debug, Serialize)]
 pub(super) struct NotComparedRow {
     pub(super) partition: u16,
-    /// Null if it is the whole partition.
+    /// Null for the whole partition.
     pub(super) campaign: Option<String>,
     pub(super) reason: String,
 }
@@ -78,7 +79,7 @@ pub(super) struct RepairedCampaign {
     pub(super) partition: u16,
     pub(super) campaign: String,
     pub(super) from: &'static str,
-    /// Changes that were made, in their order.
+    /// Changes that were made, in order.
     pub(super) applied: Vec<String>,
 }
 
@@ -86,7 +87,7 @@ pub(super) struct RepairedCampaign {
 pub(super) struct AgreedCampaign {
     pub(super) partition: u16,
     pub(super) campaign: String,
-    /// Whether the ledger's row has lost values.
+    /// Whether values of the ledger's row were overwritten.
     pub(super) is_overwritten: bool,
 }
 
@@ -101,9 +102,9 @@ pub(super) struct RefusedCampaign {
     pub(super) partition: u16,
     pub(super) campaign: String,
     pub(super) reason: String,
-    /// Changes that were made before, in their order. They stay.
+    /// Changes that were made before the refusal, in order. They stay.
     pub(super) applied: Vec<String>,
-    /// Whether the ledger's row has lost values that the engine did not take over.
+    /// Whether values of the ledger's row were overwritten and the engine does not have them.
     pub(super) is_overwritten: bool,
 }
 
@@ -252,14 +253,14 @@ impl Found {
             };
             writeln!(
                 out,
-                "partition {}: campaign {} not repaired: both sides agree, because another change came first{lost}",
+                "partition {}: campaign {} not repaired: both sides agree after another change{lost}",
                 row.partition, row.campaign
             )?;
         }
         for row in &self.pending_campaigns {
             writeln!(
                 out,
-                "partition {}: campaign {}: settlement is pending, and the ledger shows the values after it",
+                "partition {}: campaign {}: settlement is pending; the ledger has the values after it",
                 row.partition, row.campaign
             )?;
         }
@@ -267,7 +268,7 @@ impl Found {
             let verb = if row.applied.is_empty() {
                 "not repaired"
             } else {
-                "not wholly repaired"
+                "partly repaired"
             };
             writeln!(
                 out,
@@ -276,7 +277,7 @@ impl Found {
             )?;
             if !row.applied.is_empty() {
                 let applied = row.applied.join(", ");
-                writeln!(out, "    the engine has taken over, and keeps: {applied}")?;
+                writeln!(out, "    changes that the engine keeps: {applied}")?;
             }
             if row.is_overwritten {
                 writeln!(out, "    {OVERWRITTEN}")?;
@@ -287,7 +288,7 @@ impl Found {
             let reason = match self.campaign_differences.iter().any(differs) {
                 true if self.refused.is_empty() => format!("campaigns differ: {CHOOSE}"),
                 true => "campaigns differ, and some are not repaired".to_owned(),
-                false => "campaigns cannot be read: mend their rows first".to_owned(),
+                false => "campaigns cannot be read: correct their rows first".to_owned(),
             };
             writeln!(out, "partition {partition}: not united, {reason}")?;
         }

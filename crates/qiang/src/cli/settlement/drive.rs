@@ -1,4 +1,4 @@
-//! Quarantined entries that are settled later, or discarded, in somebody's name.
+//! Settles or discards quarantined entries on behalf of an operator.
 
 use std::{
     collections::BTreeSet,
@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use super::{LEFT, PAGE_MAX, Row, place_of};
 
-/// An entry by its partition and its place.
+/// An entry by its partition and position.
 type Place = (PartitionId, Seq);
 
-/// Why an entry is left that was asked for.
-const NOT_ASIDE: &str = "it is not set aside";
+/// Reason why a requested entry is left.
+const NOT_ASIDE: &str = "not quarantined";
 
 #[derive(Debug, Serialize)]
 struct Left {
@@ -31,12 +31,12 @@ struct Left {
 
 #[derive(Debug, Default, Serialize)]
 struct Driven {
-    /// Partitions and places of what is settled now.
+    /// Partitions and positions of settled entries.
     settled: Vec<(u16, Seq)>,
     left: Vec<Left>,
 }
 
-/// What is asked for about one entry, in the API's words.
+/// Detail of the action on one entry, as the API records it.
 fn detail((partition, seq): Place) -> Value {
     json!({ "entry": format!("{}-{seq}", partition.0) })
 }
@@ -49,7 +49,7 @@ async fn is_aside(ledger: &dyn Ledger, place: Place) -> Result<bool, LedgerError
 }
 
 impl Driven {
-    /// Drives one entry; an outage is an error.
+    /// Settles one entry. An outage is an error.
     async fn drive(
         &mut self,
         ledger: &dyn Ledger,
@@ -111,7 +111,7 @@ impl Driven {
     }
 }
 
-/// Says what [`redrive`] would try. Whether the ledger takes it, only trying tells.
+/// Prints the entries that [`redrive`] would try. The ledger may refuse them again.
 pub(super) async fn rehearse(
     ledger: &dyn Ledger,
     places: Option<BTreeSet<Place>>,
@@ -183,7 +183,7 @@ pub(super) async fn redrive(
         None => driven.drive_all(ledger, by).await,
         Some(places) => driven.drive_each(ledger, places, by).await,
     };
-    // What was settled is said, whatever came after it.
+    // Settled entries are printed even if an error followed.
     let mut out = io::stdout().lock();
     if json {
         writeln!(out, "{}", serde_json::to_string(&driven)?)?;
@@ -207,7 +207,7 @@ pub(super) async fn redrive(
 
 #[derive(Debug, Default, Serialize)]
 struct Asked {
-    /// Partitions and places of what will be discarded.
+    /// Partitions and positions of the grants that will be discarded.
     asked: Vec<(u16, Seq)>,
     left: Vec<Left>,
 }

@@ -1,4 +1,4 @@
-//! The options that say which packet a commitment is for, and what its seed was made of.
+//! Options that name the red packet of a commitment, and the parts of its seed.
 
 use qiang_core::{
     id::CampaignId,
@@ -24,10 +24,10 @@ impl BindingArgs {
     }
 }
 
-/// The red packet that a commitment is for, if it is to be printed.
+/// The red packet of a commitment. Given if the commitment is printed.
 #[derive(Debug, clap::Args)]
 pub(super) struct PacketArgs {
-    /// The red packet's id: with it the commitment is printed
+    /// The red packet's id; if given, the commitment is printed
     #[arg(long, requires = "currency")]
     id: Option<CampaignId>,
     /// The total's currency, such as CNY
@@ -42,10 +42,10 @@ impl PacketArgs {
     }
 }
 
-/// What a seed was made of by service and sender.
+/// Parts of a seed, from the service and from the sender.
 #[derive(Debug, clap::Args)]
 pub(super) struct PartsArgs {
-    /// What the service had promised before it knew the entropy, 64 hexadecimal digits
+    /// The hash of the secret that the service published before it knew the entropy, 64 hexadecimal digits
     #[arg(long, value_name = "HEX", requires_all = ["secret", "entropy"])]
     promise: Option<Promise>,
     /// The service's part of the seed, 64 hexadecimal digits
@@ -56,16 +56,16 @@ pub(super) struct PartsArgs {
     entropy: Option<Entropy>,
 }
 
-/// What is wrong with the parts of a seed; none where they are as they should be.
+/// Fault of the parts of a seed; `None` if they are right.
 pub(super) type Fault = Option<&'static str>;
 
 impl PartsArgs {
-    /// Whether the service kept its promise, and the seed is made of the parts; none where no parts are given.
+    /// Checks that the secret has the promised hash, and that the parts make the seed. `None` if no parts are given.
     pub(super) fn check(&self, binding: &BindingArgs, seed: &Seed) -> Option<Fault> {
         let (promised, id) = (self.promise?, binding.id);
         let (secret, entropy) = (self.secret.clone()?, self.entropy?);
         if promise(id, &secret) != promised {
-            return Some(Some("the promise is not of this secret"));
+            return Some(Some("the promise is not the hash of this secret"));
         }
         let made = Parts { secret, entropy }.seed();
         Some((made != *seed).then_some("secret and entropy do not make the seed"))

@@ -1,4 +1,4 @@
-//! `qiang split`: draw the shares and show them.
+//! `qiang split`: draws the shares and shows them.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ const BAR_WIDTH: u64 = 48;
 pub(super) struct DrawArgs {
     #[command(flatten)]
     packet: PacketArgs,
-    /// The seed, 64 hexadecimal digits; a fresh random one if absent
+    /// The seed, 64 hexadecimal digits. Default: a random one
     #[arg(long, value_name = "HEX")]
     seed: Option<Seed>,
     /// Print one JSON object, with every share, instead of text
@@ -32,16 +32,16 @@ pub(super) struct DrawArgs {
     /// Also draw the histogram into this SVG file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Also print every share, one a line, in the order in which they are granted
+    /// Also print every share, one per line, in the order in which they are granted
     #[arg(long)]
     shares: bool,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     seed: String,
-    /// Absent if no packet is given that it could bind.
+    /// Absent if no red packet is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     commitment: Option<String>,
     version: u8,
@@ -82,7 +82,7 @@ pub(super) fn run(
     if let Some(path) = &args.svg {
         svg::write(path, &Title(&split).to_string(), &shares).with_context(|| {
             format!(
-                "give --svg a file that can be written, not {}",
+                "cannot write {}: give --svg a writable file",
                 path.display()
             )
         })?;
@@ -94,7 +94,7 @@ fn fresh_seed() -> anyhow::Result<Seed> {
     let mut bytes = [0; 32];
     SysRng
         .try_fill_bytes(&mut bytes)
-        .context("give --seed: the system has no random numbers")?;
+        .context("the system has no random numbers: give --seed")?;
     Ok(Seed::from_bytes(bytes))
 }
 

@@ -1,4 +1,4 @@
-//! `qiang split`: split a total, look at the distribution, and check a published split.
+//! `qiang split`: splits a total, shows the distribution, and checks a published split.
 
 mod binding;
 mod draw;
@@ -9,14 +9,14 @@ mod verify;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-/// The code for input that is refused and output that cannot be written; 1 says that a split does not verify.
+/// Exit code for refused input and for output that cannot be written. Code 1 means that a split does not verify.
 const EXIT_REFUSED: u8 = 2;
 
 /// Split a red packet into shares and show how they are distributed.
 ///
 /// All amounts are whole minor units of the currency: 10000 is 100.00 yuan. The same seed gives the same shares
-/// everywhere. With --id and --currency the commitment is printed too: publish it when the red packet opens, and the
-/// seed when it is closed. Then anybody can run `qiang split verify`.
+/// everywhere. With --id and --currency the commitment is printed too. Publish it when the red packet opens, and the
+/// seed when it is closed. Then everyone can check the split with `qiang split verify`.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -39,13 +39,13 @@ enum SplitCommand {
 
 /// Runs the subcommand.
 ///
-/// Prints wrong input, and output that cannot be written, in one line on standard error, with exit code 2.
+/// If input is wrong or output cannot be written, prints one line on standard error and exits with 2.
 pub(crate) fn run(args: SplitArgs) -> anyhow::Result<ExitCode> {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = match (args.command, args.params) {
         (Some(SplitCommand::Verify(args)), _) => verify::run(&args, &mut out),
         (None, Some(params)) => draw::run(&params, &args.draw, &mut out),
-        // The command line's parser asks for these already.
+        // The parser of the command line requires these already.
         (None, None) => Err(anyhow::anyhow!("give --total, --count and --rule")),
     };
     let done = done.and_then(|code| {
@@ -60,7 +60,7 @@ pub(crate) fn run(args: SplitArgs) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// Whether the reader of standard output has gone, as `head` does: then nobody reads a message either.
+/// Whether the reader of standard output has gone, as `head` does. Then a message has no reader either.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()

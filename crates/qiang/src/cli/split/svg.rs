@@ -1,4 +1,4 @@
-//! The histogram as an SVG file.
+//! Writes the histogram of shares as an SVG file.
 
 use std::{fs, io, path::Path};
 
@@ -11,7 +11,7 @@ const LEFT: f64 = 88.0;
 const RIGHT: f64 = 944.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 476.0;
-/// The red of the paper, and the gold of the writing on it.
+/// The red and the gold of a red packet.
 const STYLE: &str = "text{font:14px sans-serif;text-anchor:middle}.title{font-size:22px}.y{text-anchor:end}\
     .bar{fill:#c8322b}.mean{stroke:#b07d12;stroke-width:2}.grid{stroke:#ddd}.axis{stroke:#000}";
 
@@ -88,13 +88,13 @@ fn line(class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> String {
     format!(r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#)
 }
 
-/// Whole values, by their distance from `origin`: large amounts are too close together for floating point.
+/// Axis of whole values, as distances from `origin`: floating point cannot tell large amounts apart.
 struct Axis {
     origin: i64,
-    /// The distances at which the axis begins and ends.
+    /// Distances of the begin and the end of the axis.
     begin: f64,
     end: f64,
-    /// Where these are drawn.
+    /// Coordinates of begin and end.
     pixels: (f64, f64),
 }
 
@@ -104,7 +104,7 @@ impl Axis {
         from + (to - from) * (distance - self.begin) / (self.end - self.begin)
     }
 
-    /// Whole values, 1, 2 or 5 times a power of ten apart, and where they are drawn.
+    /// Coordinates and whole values of ticks. Their step is 1, 2 or 5 times a power of ten.
     fn ticks(&self) -> Vec<(f64, i128)> {
         let step_min = (self.end - self.begin) / TICKS_MAX;
         let step = (0..19)

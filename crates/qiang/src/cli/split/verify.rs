@@ -1,4 +1,4 @@
-//! `qiang split verify`: does a revealed seed fit what was published?
+//! `qiang split verify`: checks a revealed seed against the published commitment.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ Example: qiang split verify --total 10000 --count 3 --rule equal --shares-file s
 
 /// Check a revealed seed, and the shares if given, against a published commitment.
 ///
-/// Exits with 0 when all that is given matches, with 1 when something does not.
+/// Exits 0 if everything matches, and 1 if something does not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct VerifyArgs {
@@ -37,7 +37,7 @@ pub(super) struct VerifyArgs {
     /// The commitment published at the opening, 64 hexadecimal digits
     #[arg(long, value_name = "HEX")]
     commitment: Commitment,
-    /// All shares in the order in which they were granted; repeat it or separate them by commas
+    /// All shares in the order of the grants; repeat the flag, or separate them by commas
     #[arg(
         long,
         value_name = "AMOUNT",
@@ -45,8 +45,8 @@ pub(super) struct VerifyArgs {
         allow_negative_numbers = true
     )]
     share: Vec<i64>,
-    /// A file with all shares, or - for standard input: amounts between spaces, commas or line ends, or what
-    /// `qiang split --json` printed
+    /// A file with all shares, or - for standard input: amounts separated by spaces, commas or line ends, or the output
+    /// of `qiang split --json`
     #[arg(long, value_name = "FILE", conflicts_with = "share")]
     shares_file: Option<PathBuf>,
     /// Print one JSON object.
@@ -54,16 +54,16 @@ pub(super) struct VerifyArgs {
     json: bool,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Report {
-    /// Whether all that is given matches.
+    /// Whether everything matches.
     matches: bool,
-    /// Whether the service kept its promise; absent where none is given.
+    /// Whether the secret has the promised hash. Absent if no promise is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     promise: Option<Checked>,
     commitment: Checked,
-    /// Absent where no shares are given.
+    /// Absent if no shares are given.
     #[serde(skip_serializing_if = "Option::is_none")]
     shares: Option<Checked>,
 }
@@ -71,7 +71,7 @@ struct Report {
 #[derive(Serialize)]
 struct Checked {
     matches: bool,
-    /// What differs.
+    /// First difference; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     difference: Option<String>,
 }
@@ -124,7 +124,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut impl Write) -> anyhow::Result<Exi
 }
 
 impl Report {
-    /// For people.
+    /// Writes the result as text.
     fn write(&self, count: u32, out: &mut impl Write) -> anyhow::Result<()> {
         match self.promise.as_ref().map(|promise| &promise.difference) {
             None => {}
@@ -144,7 +144,7 @@ impl Report {
     }
 }
 
-/// The first thing in which the claimed shares are not the split's.
+/// First difference between the claimed shares and the shares of the split.
 fn difference(claimed: &[i64], shares: &[i64]) -> Option<String> {
     if claimed.len() != shares.len() {
         let (given, expected) = (claimed.len(), shares.len());
@@ -169,7 +169,7 @@ fn read_shares(path: &Path) -> anyhow::Result<Vec<i64>> {
     };
     let refused = || {
         format!(
-            "give --shares-file a file of whole amounts, not {}",
+            "cannot read {}: give --shares-file a file of whole amounts",
             path.display()
         )
     };
@@ -190,7 +190,7 @@ fn parse_shares(text: &str) -> anyhow::Result<Vec<i64>> {
         .filter(|word| !word.is_empty())
         .map(|word| {
             word.parse()
-                .with_context(|| format!("{word:?} is no amount"))
+                .with_context(|| format!("{word:?} is not an amount"))
         })
         .collect()
 }

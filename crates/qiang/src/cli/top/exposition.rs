@@ -1,6 +1,6 @@
-//! The text format of Prometheus, read.
+//! Parser of the Prometheus text format.
 
-/// One line: a series and its value.
+/// Sample of one line: a series and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
     name: String,
@@ -13,24 +13,24 @@ pub(super) struct Sample {
 pub(super) struct Samples(Vec<Sample>);
 
 impl Samples {
-    /// Lines that are no samples are left out.
+    /// Parses a text. Skips lines that are not samples.
     pub(super) fn parse(text: &str) -> Self {
         Self(text.lines().filter_map(parse).collect())
     }
 
-    /// Those of a name: their labels' values by name, and what they are.
+    /// Samples with this name.
     pub(super) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Sample> {
         self.0.iter().filter(move |sample| sample.name == name)
     }
 
-    /// The sum of all that have a name; none where there is none.
+    /// Sum of all samples with this name; `None` if there is no such sample.
     pub(super) fn sum(&self, name: &str) -> Option<f64> {
         let mut values = self.of(name).map(Sample::value).peekable();
         values.peek()?;
         Some(values.sum())
     }
 
-    /// What a counter of all these labels was.
+    /// Value of the sample with the name and labels of `other`, if it is here.
     pub(super) fn same(&self, other: &Sample) -> Option<f64> {
         let is_same = |sample: &&Sample| sample.labels == other.labels;
         self.of(&other.name).find(is_same).map(Sample::value)
@@ -60,7 +60,7 @@ fn parse(line: &str) -> Option<Sample> {
         Some(rest) => labels(rest)?,
         None => (Vec::new(), rest),
     };
-    // A time may stand behind the value.
+    // A timestamp may follow the value.
     let value = value.split_whitespace().next()?.parse().ok()?;
     Some(Sample {
         name: name.to_owned(),
@@ -69,7 +69,7 @@ fn parse(line: &str) -> Option<Sample> {
     })
 }
 
-/// Labels up to the brace that closes them, and what is behind it. Values may have braces, and quotes behind `\`.
+/// Labels up to the closing brace, and the text after it. Values may contain braces, and quotes escaped by `\`.
 fn labels(mut text: &str) -> Option<(Vec<(String, String)>, &str)> {
     let mut labels = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! What happens in a node, from two readings of its metrics.
+//! Figures of a node, computed from two readings of its metrics.
 
 use std::collections::BTreeMap;
 
@@ -11,43 +11,43 @@ const CLAIMS: &str = "qiang_claims_total";
 const GATE: &str = "qiang_gate_answers_total";
 const LATENCY: &str = "qiang_http_request_duration_seconds_bucket";
 
-/// What there is to see.
+/// Figures that are shown or printed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Figures {
-    /// What the rates are over.
+    /// Seconds between the two readings.
     pub(crate) interval_s: f64,
-    /// Claims that were answered.
+    /// Answered claims per second.
     pub(crate) claims_per_s: f64,
-    /// The same by what they ended in.
+    /// Answered claims per second, by outcome.
     pub(crate) outcomes_per_s: BTreeMap<String, f64>,
-    /// Of claims; none where there were none.
+    /// Latency of claims; `None` if there were no claims.
     pub(crate) latency_ms: Option<Latency>,
-    /// The part of the claims that reached whoever decides; none where there were none.
+    /// Share of claims that the gate passed to the engine; `None` if there were no claims.
     pub(crate) admitted_share: Option<f64>,
     /// Log entries that are not yet in the ledger.
     pub(crate) settlement_lag_entries: u64,
     /// Claims and commands that wait for the engine.
     pub(crate) queue_length: u64,
-    /// Places in the lines that the node decides.
+    /// Queue entries that this node decides.
     pub(crate) waiting_places: u64,
     /// Open connections.
     pub(crate) connections: u64,
-    /// Nothing is granted, on one partition at least.
+    /// At least one partition grants nothing.
     pub(crate) is_stopped: bool,
-    /// Settlement does not go on, on one partition at least.
+    /// Settlement of at least one partition makes no progress.
     pub(crate) is_stuck: bool,
-    /// Entries that the ledger refused, or that wait for these.
+    /// Entries that the ledger refused, and entries that wait for them.
     pub(crate) quarantined: u64,
-    /// Whether each partition grants.
+    /// State of each partition.
     pub(crate) partitions: Vec<Partition>,
     /// Campaigns that are live or paused.
     pub(crate) campaigns: Vec<Campaign>,
-    /// Why there are no campaigns.
+    /// Reason why campaigns are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) no_campaigns: Option<String>,
 }
 
-/// How long claims take: half of them, nine tenths, and all but a hundredth.
+/// Latency of claims in milliseconds: the 50th, 90th and 99th percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Latency {
     pub(crate) p50: f64,
@@ -59,7 +59,7 @@ pub(crate) struct Latency {
 pub(crate) struct Partition {
     pub(crate) partition: u32,
     pub(crate) is_ready: bool,
-    /// Replicas that its primary lacks of those that grants wait for.
+    /// Replicas that grants wait for and that the primary lacks.
     pub(crate) replicas_missing: u32,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Kind {
 }
 
 impl Figures {
-    /// What has happened from one reading to another so many seconds later.
+    /// Figures from two readings that are `seconds` apart.
     pub(super) fn between(before: &Samples, now: &Samples, seconds: f64) -> Self {
         let seconds = seconds.max(0.001);
         let mut outcomes_per_s = BTreeMap::new();
@@ -130,7 +130,7 @@ impl Figures {
         }
     }
 
-    /// What somebody should look at, the worst first.
+    /// Alarms that need attention, the worst first.
     pub(crate) fn alarms(&self) -> Vec<String> {
         let those = |is: fn(&Partition) -> bool| {
             let those = self.partitions.iter().filter(|partition| is(partition));
@@ -141,22 +141,22 @@ impl Figures {
         let lacking = those(|partition| partition.replicas_missing > 0);
         let alarms = [
             (!down.is_empty()).then(|| format!("not granting: partition {down}")),
-            (self.is_stopped && down.is_empty()).then(|| "the engine has stopped".to_owned()),
+            (self.is_stopped && down.is_empty()).then(|| "engine stopped".to_owned()),
             (!lacking.is_empty()).then(|| format!("replicas missing: partition {lacking}")),
-            self.is_stuck.then(|| "settlement is stuck".to_owned()),
+            self.is_stuck.then(|| "settlement stuck".to_owned()),
             (self.quarantined > 0).then(|| format!("{} entries quarantined", self.quarantined)),
         ];
         alarms.into_iter().flatten().collect()
     }
 }
 
-/// By how much a counter has grown. One that is less than it was began anew meanwhile.
+/// Growth of a counter. A counter that is smaller than before was reset, and counts from zero.
 fn grown(before: &Samples, sample: &Sample) -> f64 {
     let (was, is) = (before.same(sample).unwrap_or_default(), sample.value());
     if is < was { is } else { is - was }
 }
 
-/// From the buckets of all routes of claims, as Prometheus' `histogram_quantile` has it.
+/// Latency from the buckets of all routes of claims, interpolated as in `histogram_quantile` of Prometheus.
 fn latency(before: &Samples, now: &Samples) -> Option<Latency> {
     let mut buckets: Vec<(f64, f64)> = Vec::new();
     for sample in now.of(LATENCY).filter(|sample| is_claim(sample)) {
@@ -181,7 +181,7 @@ fn latency(before: &Samples, now: &Samples) -> Option<Latency> {
                 below = (*bound, *count);
             }
         }
-        // It took longer than the last bound.
+        // The value lies above the last bound.
         below.0 * 1_000.0
     };
     (all > 0.0).then(|| Latency {
@@ -234,7 +234,7 @@ mod tests {
         let latency = figures.latency_ms.unwrap();
         assert!((latency.p50 - 1.0).abs() < 1e-9, "{latency:?}");
         assert!((latency.p90 - 10.0).abs() < 1e-9, "{latency:?}");
-        // Nobody knows how long those beyond the last bound took.
+        // Claims above the last bound count as the last bound: their latency is unknown.
         assert!((latency.p99 - 10.0).abs() < 1e-9, "{latency:?}");
         assert_eq!(figures.settlement_lag_entries, 7);
         let partitions: Vec<_> = figures.partitions.iter().map(|it| it.partition).collect();

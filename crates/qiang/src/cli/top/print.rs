@@ -1,4 +1,4 @@
-//! One reading, for scripts and for those without a screen.
+//! Prints one reading, for scripts and for terminals without the screen.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::service::Service;
 
-/// Prints what happens within so long.
+/// Prints the figures of one interval.
 pub(super) async fn once(
     service: &Service,
     mut reader: Reader,
@@ -22,7 +22,7 @@ pub(super) async fn once(
 
 fn text(figures: &Figures) -> String {
     let mut text = String::new();
-    // Writing to a text does not fail.
+    // Writing to a string does not fail.
     let _ = write_text(figures, &mut text);
     text.trim_end().to_owned()
 }
@@ -61,7 +61,7 @@ fn write_text(figures: &Figures, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Those that there were, the most frequent first.
+/// Outcomes that occurred, the most frequent first.
 pub(super) fn outcomes(figures: &Figures) -> Vec<(&str, f64)> {
     let all = figures.outcomes_per_s.iter();
     let there = all.filter(|(_, rate)| **rate > 0.0);
@@ -94,7 +94,7 @@ pub(super) fn partitions(figures: &Figures) -> String {
     let ready = count(|it| it.is_ready);
     let lacking = count(|it| it.replicas_missing > 0);
     match (figures.partitions.len(), lacking) {
-        // The embedded engine has one, and says nothing of it.
+        // The embedded engine has one partition and reports no state of it.
         (0, _) if figures.is_stopped => "0 of 1 grant".to_owned(),
         (0, _) => "1 of 1 grant".to_owned(),
         (all, 0) => format!("{ready} of {all} grant"),
@@ -102,7 +102,7 @@ pub(super) fn partitions(figures: &Figures) -> String {
     }
 }
 
-/// A number with as many digits as say something.
+/// A number with its significant digits.
 pub(super) fn number(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),

@@ -1,4 +1,4 @@
-//! Reads a service: a node's metrics, and campaigns by the API.
+//! Reads a service: metrics of a node, and campaigns over the API.
 
 use std::{
     collections::HashMap,
@@ -15,18 +15,18 @@ use super::{
 };
 use crate::service::{Service, ServiceArgs, plain};
 
-/// Where a node serves operators unless it is told otherwise.
+/// Default URL where a node serves operators.
 const OPERATORS: &str = "http://127.0.0.1:8082";
-/// Campaigns that are shown, of each kind and phase.
+/// Campaigns shown per kind and phase.
 const LISTED_MAX: usize = 10;
-/// How often campaigns are looked for. Their numbers are read each time.
+/// Interval between two listings of campaigns. Every reading reads the numbers of listed campaigns.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 
-/// What is read, and what was.
+/// Reader of a service, with its previous reading.
 pub(super) struct Reader {
     api: Client,
     has_token: bool,
-    /// Where the metrics may be; the first that has them is kept.
+    /// Nodes that may have the metrics. The first that answers is kept.
     nodes: Vec<Client>,
     before: Option<(Samples, Instant)>,
     listed: Vec<(CampaignId, Kind, String)>,
@@ -61,7 +61,7 @@ impl Reader {
         })
     }
 
-    /// What has happened since it was read before. The first time that is nothing.
+    /// Figures since the previous reading. The first reading has no rates.
     pub(super) async fn read(&mut self) -> Result<Figures, Error> {
         let now = self.metrics().await?;
         let at = Instant::now();
@@ -92,10 +92,10 @@ impl Reader {
                 Err(error) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| Error::Usage("there is no node to ask".to_owned())))
+        Err(last.unwrap_or_else(|| Error::Usage("no node has metrics".to_owned())))
     }
 
-    /// Looks for campaigns. Where that fails, those before stay.
+    /// Lists campaigns. If that fails, the previous list stays.
     async fn list(&mut self) {
         if !self.has_token {
             self.no_campaigns = Some("no token: --token-file or QIANG_TOKEN".to_owned());
@@ -131,7 +131,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// The numbers of all listed, at present. One that does not answer is left out.
+    /// Current numbers of all listed campaigns. Skips a campaign that cannot be read.
     async fn campaigns(&mut self) -> Vec<Campaign> {
         let states = self.listed.iter().map(|(id, ..)| self.api.state(id));
         let states = join_all(states).await;
@@ -165,7 +165,7 @@ impl Reader {
     }
 }
 
-/// Those that have ended since they were listed are not shown any more.
+/// Whether a campaign is shown. A campaign may have ended since it was listed.
 fn is_shown(state: &State) -> bool {
     matches!(state.phase, Phase::Live | Phase::Paused)
 }

@@ -1,4 +1,4 @@
-//! The terminal: drawn on until a key or a signal ends it, and then as it was.
+//! Terminal of `qiang top`: draws until a key or a signal, and then restores the terminal.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{color, service::Service};
 
-/// News that may wait to be drawn.
+/// Bound of news that wait to be drawn.
 const NEWS_MAX: usize = 16;
 
 enum News {
@@ -25,7 +25,7 @@ enum News {
     Resized,
 }
 
-/// The terminal as it was, once this is dropped. Whatever panics restores it too.
+/// Guard that restores the terminal on drop, also during a panic.
 struct Restored;
 
 impl Drop for Restored {
@@ -34,11 +34,11 @@ impl Drop for Restored {
     }
 }
 
-/// Shows a service until it is told to end.
+/// Shows a service until a key or a signal ends the program.
 pub(super) async fn show(service: &Service, reader: Reader, every: Duration) -> anyhow::Result<()> {
     let mut view = View::new(service.url.clone(), color::is_on_screen());
     let (tell, mut news) = mpsc::channel(NEWS_MAX);
-    // Before the terminal is changed: one that ends the process must not leave it so.
+    // Registered before the terminal changes: a signal must not end the process without restoring the terminal.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -87,7 +87,7 @@ async fn read(mut reader: Reader, every: Duration, tell: mpsc::Sender<News>) {
     }
 }
 
-/// Reading keys blocks, so it has a thread, which ends with the process.
+/// Reads keys. Reading blocks, so it runs in its own thread, which ends with the process.
 fn watch_keys(tell: &mpsc::Sender<News>) {
     while let Ok(event) = event::read() {
         let one = match event {

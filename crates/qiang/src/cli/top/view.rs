@@ -1,4 +1,4 @@
-//! The screen: what is on it, and what keys do.
+//! Screen of `qiang top`: its contents, and the effects of keys.
 
 use std::collections::VecDeque;
 
@@ -17,31 +17,31 @@ use super::{
     print::{admitted, latency, number, outcomes, partitions},
 };
 
-/// Readings in the chart: as many as the widest terminal has columns.
+/// Readings in the chart, at least one per column of a wide terminal.
 const HISTORY_MAX: usize = 500;
 const KEYS: &str = "q quit   ↑↓ select   p pause or resume";
 
-/// What is done to a campaign.
+/// Action on a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Pause,
     Resume,
 }
 
-/// What a key asks for.
+/// Effect of a key outside the screen.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Quit,
     Act(Act, CampaignId),
 }
 
-/// What is on the screen.
+/// State of the screen.
 #[derive(Default)]
 pub(super) struct View {
     url: String,
     has_colors: bool,
     figures: Option<Figures>,
-    /// Why there is nothing new.
+    /// Error of the last reading, if it failed.
     failing: Option<String>,
     claims: VecDeque<u64>,
     selected: Option<CampaignId>,
@@ -58,7 +58,7 @@ impl View {
         }
     }
 
-    /// Takes a reading, or why there is none.
+    /// Stores a reading, or the error of a failed one.
     pub(super) fn update(&mut self, read: Result<Figures, String>) {
         match read {
             Err(why) => self.failing = Some(why),
@@ -76,12 +76,12 @@ impl View {
         }
     }
 
-    /// What became of an action.
+    /// Shows the result of an action.
     pub(super) fn say(&mut self, what: String) {
         self.said = Some(what);
     }
 
-    /// What a key asks for.
+    /// Handles a key. Returns an effect outside the screen, if any.
     pub(super) fn key(&mut self, key: KeyEvent) -> Option<Effect> {
         let is_ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         if is_ctrl && matches!(key.code, KeyCode::Char('c' | 'd')) {
@@ -363,7 +363,7 @@ mod tests {
             assert!(text.contains(expected), "{expected}:\n{text}");
         }
         assert!(!text.contains("ended "), "{text}");
-        // A node that does not answer is said so, and what was read before stays.
+        // If a node does not answer, the screen shows the error and keeps the previous reading.
         view.update(Err("cannot connect".to_owned()));
         let text = shown(&view).0;
         assert!(
@@ -375,7 +375,7 @@ mod tests {
             ..figures()
         };
         view.update(Ok(stuck));
-        assert!(shown(&view).0.contains("settlement is stuck"));
+        assert!(shown(&view).0.contains("settlement stuck"));
     }
 
     #[test]
@@ -396,17 +396,17 @@ mod tests {
         assert!(shown(&view).0.contains("y, or any other key"));
         let yes = view.key(key(KeyCode::Char('y')));
         assert_eq!(yes, Some(Effect::Act(Act::Pause, a.clone())));
-        // Another key is no yes.
+        // Any key but y declines.
         view.key(key(KeyCode::Char('p')));
         assert_eq!(view.key(key(KeyCode::Enter)), None);
         assert_eq!(view.key(key(KeyCode::Char('y'))), None);
-        // The one below is paused already.
+        // The campaign below is already paused.
         view.key(key(KeyCode::Down));
         view.key(key(KeyCode::Down));
         view.key(key(KeyCode::Char('p')));
         let yes = view.key(key(KeyCode::Char('y')));
         assert_eq!(yes, Some(Effect::Act(Act::Resume, b)));
-        // It stays selected when others come before it, and another is when it has gone.
+        // A campaign stays selected if others appear above it. If it disappears, another one is selected.
         let mut fewer = figures();
         fewer.campaigns.pop();
         view.update(Ok(fewer));

@@ -1,4 +1,4 @@
-//! The program, and what the tests of the API have to call it with.
+//! Helpers that start the program, for the tests of the API.
 
 use std::{
     path::Path,

@@ -1,4 +1,4 @@
-//! How a cell goes: load, the stop at the step, the kill, whatever follows from it, and the verdict.
+//! Steps of a cell: load, the stop at the step, the kill, the recovery and the verdict.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::crash_matrix::{
     verdict::{REFILLED, STUCK, judge},
 };
 
-/// Users who come while the victim is dead, and after it is back.
+/// Users who come while the victim is dead, and after its return.
 const MEANWHILE: usize = 150;
 const AFTERWARDS: usize = 200;
-/// How long the engine tries a claim again by itself: so short that the crash of Redis is noticed; otherwise as usual.
+/// Time for which the engine retries a claim: short enough to notice the crash of Redis, or the usual one.
 const NOTICED: Duration = Duration::from_millis(200);
 const USUAL: Duration = Duration::from_secs(10);
 
@@ -63,7 +63,7 @@ pub(crate) async fn crash(
             blocking(|| settler.kill());
             users.more(MEANWHILE).await;
             match hold.take() {
-                // The successor waits for the dead one's transaction, as long as the database has not noticed.
+                // The successor waits for the transaction of the dead process until the database notices the death.
                 Some(hold) if !in_file => {
                     let next = harness.worker();
                     harness.ledger.let_go(hold).await;
@@ -73,7 +73,7 @@ pub(crate) async fn crash(
                     assert_eq!(
                         harness.ledger.positions().await,
                         before,
-                        "half a transaction is kept"
+                        "part of a transaction was committed"
                     );
                     harness.ledger.let_go(hold).await;
                     harness.worker()
@@ -126,7 +126,7 @@ async fn wait_until_stuck(settler: &Settler) {
     .await;
 }
 
-/// One cell of the relay. It has a process of its own; another one settles, and takes over relaying.
+/// One cell of the relay, which is a process of its own. Another process settles, and takes over relaying.
 pub(crate) async fn crash_relay(step: Step, kind: LedgerKind) {
     let harness = Harness::new(TransportKind::RabbitMq, kind, USUAL).await;
     let [sale, packet] = harness.targets();
@@ -135,7 +135,7 @@ pub(crate) async fn crash_relay(step: Step, kind: LedgerKind) {
     let by_proxy = rabbit
         .url()
         .replace(&rabbit.addr().to_string(), &proxy.addr().to_string());
-    // What is published arrives, and its confirm does not, if the process goes on from here.
+    // After this stop, published messages arrive, and their confirms do not.
     let unconfirmed = step == Step::Published;
     let stop = if unconfirmed { Step::AfterRead } else { step };
     let relay = harness.stopping(Role::Relay, Some(stop), Some(by_proxy));
@@ -161,7 +161,7 @@ pub(crate) async fn crash_relay(step: Step, kind: LedgerKind) {
     judge(&harness, settler, &answers).await;
 }
 
-/// RabbitMQ dies with messages of the relay that it has not confirmed, perhaps not even read.
+/// RabbitMQ dies with unconfirmed messages of the relay, some perhaps unread.
 pub(crate) async fn crash_rabbit_unconfirmed(kind: LedgerKind) {
     let harness = Harness::new(TransportKind::RabbitMq, kind, USUAL).await;
     let [sale, packet] = harness.targets();

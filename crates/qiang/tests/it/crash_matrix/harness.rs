@@ -1,4 +1,4 @@
-//! What a cell stands on: servers, an engine with two campaigns, a ledger, and the process that settles.
+//! Fixture of a cell: servers, an engine with two campaigns, a ledger, and the process that settles.
 
 use std::{
     path::PathBuf,
@@ -37,27 +37,27 @@ use crate::crash_matrix::{
     settler::{Order, Role, Settler, Stop},
 };
 
-/// How long anything may take on a busy machine.
+/// Bound of every wait on a busy machine.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
-/// How long a worker that is dead keeps its partitions.
+/// Time for which a dead worker keeps its partitions.
 pub(crate) const LEASE: Duration = Duration::from_millis(1_000);
-/// Whose the campaigns are, and what this one puts in for the packet.
+/// Owner of the campaigns, the total of the packet, and the price of a unit.
 pub(crate) const OWNER: &str = qiang_testkit::campaign::OWNER;
 pub(crate) const PACKET_MINOR: i64 = 500_000;
 pub(crate) const UNIT_MINOR: i64 = 100;
-/// A process stops at the first step behind this place: by then settlement is in full swing.
+/// A process stops at the first step from this position on: by then settlement runs at full load.
 pub(crate) const FROM: Seq = 200;
 
 const PREFIX: &str = "crash";
 const PARTITIONS: u16 = 2;
-/// More than there are users; and fewer, so that the last share is claimed as well.
+/// Stock: more units than users. Shares: fewer than users, so that the last share is claimed as well.
 const STOCK: u32 = 50_000;
 const SHARES: u32 = 500;
-/// Longer than any cell takes.
+/// Hold that is longer than any cell takes.
 const HOLD_MS: i64 = 3_600_000;
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// Looks until something is so, within a bound.
+/// Waits until `look` returns true, within a bound.
 pub(crate) async fn wait_for(what: &str, mut look: impl AsyncFnMut() -> bool) {
     let until = Instant::now() + WAIT_MAX;
     while !look().await {
@@ -66,7 +66,7 @@ pub(crate) async fn wait_for(what: &str, mut look: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// For fixtures, which are synchronous.
+/// Runs synchronous code of fixtures.
 pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
@@ -83,7 +83,7 @@ pub(crate) struct Harness {
     _folder: TempDir,
 }
 
-/// What a process has reported. It goes on when the value is dropped.
+/// Report of a process that has stopped. The process continues when the value is dropped.
 pub(crate) struct Report {
     pub(crate) what: String,
     pub(crate) partition: PartitionId,
@@ -92,8 +92,8 @@ pub(crate) struct Report {
 }
 
 impl Harness {
-    /// Redis keeps an append-only file that is synced before each answer. `patience` is how long the engine tries a
-    /// claim again by itself before it says that the outcome is unknown.
+    /// Starts a cell. Redis syncs its append-only file before each answer. The engine retries a claim for `patience`,
+    /// and then reports an unknown result.
     pub(crate) async fn new(
         transport_kind: TransportKind,
         kind: LedgerKind,
@@ -115,7 +115,7 @@ impl Harness {
         let engine = RedisEngine::connect(options, &[]).await;
         let engine = engine.unwrap_or_else(|error| panic!("{error:?}"));
         let split = SplitRule::DoubleAverage { min: 1 };
-        // Open whatever the clock of Redis says: 20 years from 2020 on.
+        // Open at any time of the clock of Redis: 20 years from 2020 on.
         let (opens, open_ms) = (Timestamp::from_millis(1_577_836_800_000), 631_152_000_000);
         let on_sale = sale(STOCK).price(UNIT_MINOR).hold_ms(HOLD_MS);
         let packet = red_packet(PACKET_MINOR, SHARES, split);
@@ -163,7 +163,7 @@ impl Harness {
             .unwrap_or_default()
     }
 
-    /// The process that stops.
+    /// Starts the process that stops.
     pub(crate) fn stopping(
         &self,
         role: Role,
@@ -187,7 +187,7 @@ impl Harness {
         blocking(|| Settler::start(&order.command()))
     }
 
-    /// What an operator runs.
+    /// Starts `qiang worker`.
     pub(crate) fn worker(&self) -> Settler {
         let mut command = Program::new(env!("CARGO_BIN_EXE_qiang"));
         let (redis, rabbit) = (self.redis.url(), self.rabbit_url());
@@ -206,7 +206,7 @@ impl Harness {
         blocking(|| Settler::start(&command))
     }
 
-    /// What a process tells next.
+    /// The next report of a process.
     pub(crate) async fn report(&self, from: &Settler) -> Report {
         let watch = async {
             loop {
@@ -235,7 +235,7 @@ impl Harness {
         }
     }
 
-    /// Waits until a partition is settled up to a place.
+    /// Waits until a partition is settled up to a position.
     pub(crate) async fn wait_for_settled(&self, partition: PartitionId, place: Seq) {
         wait_for("a place to be settled", async || {
             let positions = self.ledger.positions().await;
@@ -244,7 +244,7 @@ impl Harness {
         .await;
     }
 
-    /// Waits until all that is in the logs is settled.
+    /// Waits until all entries of the logs are settled.
     pub(crate) async fn wait_for_all(&self, by: &Settler) {
         let until = Instant::now() + WAIT_MAX;
         for partition in self.engine.partitions() {
@@ -264,7 +264,7 @@ impl Harness {
         }
     }
 
-    /// Waits until the transports on Redis have nothing left, and the log has forgotten what is settled.
+    /// Waits until the transports on Redis are empty, and settled entries are trimmed from the log.
     pub(crate) async fn wait_for_nothing_left(&self) {
         const PENDING: &str = "for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
                 if group[6] > 0 then return group[6] end
@@ -288,7 +288,7 @@ impl Harness {
             .collect()
     }
 
-    /// RabbitMQ, in a cell that has it, once it would find its queues again after a kill.
+    /// Waits until RabbitMQ would recover its queues after a kill. The cell must have it.
     pub(crate) fn rabbit_to_kill(&self) -> &RabbitMq {
         let rabbit = self.rabbit.as_ref().expect("a cell with RabbitMQ");
         for queue in self.queues() {
@@ -297,7 +297,7 @@ impl Harness {
         rabbit
     }
 
-    /// Leaves RabbitMQ as it was. No message could not be read.
+    /// Restores RabbitMQ for the next cell. Checks that no message was unreadable.
     pub(crate) async fn clear_rabbit(&self) {
         let Some(rabbit) = &self.rabbit else { return };
         let properties = ConnectionProperties::default();
@@ -316,7 +316,7 @@ impl Harness {
         connection.close(200, "OK".into()).await.unwrap();
     }
 
-    /// The arguments by which the audit finds the engine.
+    /// Arguments that name the engine for the audit.
     pub(crate) fn engine_flags(&self) -> [String; 4] {
         [
             "--redis".to_owned(),
@@ -326,7 +326,7 @@ impl Harness {
         ]
     }
 
-    /// Why a partition has halted, as Redis has it.
+    /// Reasons of halted partitions, from Redis.
     pub(crate) fn halted(&self) -> Vec<String> {
         let partitions = self.engine.partitions().into_iter();
         let halted = partitions.filter_map(|partition| {

@@ -1,4 +1,4 @@
-//! The ledger of a cell, and how a transaction of settlement is held up in the midst of it.
+//! Ledger of a cell, and the means to block a transaction of settlement before its end.
 
 use std::{
     collections::BTreeMap,
@@ -21,15 +21,15 @@ use crate::crash_matrix::{
     pool::{self, Lent},
 };
 
-/// Rows that a held transaction on SQLite writes before it stands still, of 100,000 bytes: more than SQLite keeps in
-/// memory, so that some stand in the write-ahead log, uncommitted.
+/// Rows of 100,000 bytes that a blocked transaction on SQLite writes first. SQLite cannot keep them all in memory, so
+/// some are in the write-ahead log, uncommitted.
 const BALLAST_ROWS: u32 = 900;
-/// The log is smaller than that before, and larger after.
+/// Size of the log between its size before and after these rows.
 const BALLAST_BYTES: u64 = 16 << 20;
-/// A row to be locked, and the lock.
+/// The row to lock, and its lock.
 const ROW: &str = "CREATE TABLE held (id BIGINT PRIMARY KEY); INSERT INTO held (id) VALUES (1);";
 const LOCK: &str = "BEGIN; SELECT id FROM held FOR UPDATE;";
-/// MariaDB shows the transactions of the last look to whoever looks again within a tenth of a second.
+/// Pause between two queries: MariaDB caches its list of transactions for a tenth of a second.
 const SHOWN_AGAIN: Duration = Duration::from_millis(150);
 
 /// The ledger of a cell.
@@ -39,8 +39,8 @@ pub(crate) enum CellLedger {
     MariaDb(Lent<MariaDb>, String),
 }
 
-/// What holds transactions of settlement up where they have written everything but the position. In a database it is a
-/// row that a trigger needs and this transaction has; on SQLite, where nobody waits for rows, a trigger without an end.
+/// Block of settlement transactions that have written everything but the position. In a database, a trigger waits for a
+/// row that this transaction has locked. SQLite has no row locks, so its trigger never ends.
 pub(crate) enum Hold {
     File,
     Postgres(PgConnection),
@@ -74,7 +74,7 @@ impl CellLedger {
         ledger
     }
 
-    /// The URL, or the file.
+    /// The database's URL, or the path of the file.
     pub(crate) fn address(&self) -> &str {
         match self {
             Self::File { path, .. } => path.to_str().expect("a plain path"),
@@ -82,7 +82,7 @@ impl CellLedger {
         }
     }
 
-    /// The flag of the command line that names it.
+    /// The flag of the command line for this ledger.
     pub(crate) fn flag(&self) -> &'static str {
         match self {
             Self::File { .. } => "--data",
@@ -90,7 +90,7 @@ impl CellLedger {
         }
     }
 
-    /// The ledger, for work that ends before somebody else opens it: a file has one writer.
+    /// Opens the ledger for work that ends before another process opens it: a file has one writer.
     pub(crate) async fn with<T>(&self, work: impl AsyncFnOnce(Arc<dyn Ledger>) -> T) -> T {
         let clock = Arc::new(SystemClock);
         match self {
@@ -108,7 +108,7 @@ impl CellLedger {
         }
     }
 
-    /// How far it is, while others write.
+    /// Settled positions, read beside other writers.
     pub(crate) async fn positions(&self) -> BTreeMap<u16, Seq> {
         const SQL: &str = "SELECT partition, seq FROM settled";
         let rows: Vec<(i64, i64)> = match self {
@@ -150,7 +150,7 @@ impl CellLedger {
         }
     }
 
-    /// From here on no transaction of settlement ends. On a file those do that end before `from`.
+    /// Blocks all transactions of settlement. On a file, transactions that end before `from` still commit.
     pub(crate) async fn hold(&self, from: Seq) -> Hold {
         match self {
             Self::File { path, .. } => {
@@ -178,7 +178,7 @@ impl CellLedger {
         }
     }
 
-    /// Waits until a transaction has written rows and cannot go on.
+    /// Waits until a transaction has written rows and is blocked.
     pub(crate) async fn wait_for_held(&self) {
         const ON_POSTGRES: &str = "SELECT count(*) FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock' AND backend_xid IS NOT NULL
@@ -211,16 +211,16 @@ impl CellLedger {
         .await;
     }
 
-    /// Lets transactions end again.
+    /// Removes the block.
     pub(crate) async fn let_go(&self, hold: Hold) {
-        // Where the server was killed there is nothing left to undo.
+        // If the server was killed, the block is gone already, so a failed rollback is ignored.
         match hold {
             Hold::File => {
                 let Self::File { path, .. } = self else {
                     unreachable!("held here")
                 };
                 let conn = rusqlite::Connection::open(path).unwrap();
-                // The file was not closed: it would not be opened again without its write-ahead log.
+                // The file was not closed: without its write-ahead log, it could not be opened again.
                 let keep_wal = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
                 conn.set_db_config(keep_wal, true).unwrap();
                 let dropped = "DROP TRIGGER stand_still; DROP VIEW ballast_rows; DROP VIEW endless;
@@ -233,7 +233,7 @@ impl CellLedger {
     }
 }
 
-/// A trigger on what settlement writes last: it fills SQLite's memory, and then it never ends.
+/// Adds a trigger on the last write of settlement, which fills SQLite's memory and then never ends.
 fn stand_still(path: &Path, from: Seq) {
     let conn = rusqlite::Connection::open(path).unwrap();
     let sql = format!(

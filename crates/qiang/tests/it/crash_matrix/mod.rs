@@ -1,7 +1,6 @@
-//! kill -9 of every part of settlement at every step, under load: users go on claiming and paying all the while. Each
-//! time all that was answered is in the ledger, once, to the last minor unit; the audit finds nothing, beside Redis and
-//! by the ledger alone; users who ask again get the same answer; no partition has halted, and no transport has anything
-//! left.
+//! kill -9 of every part of settlement at every step, while users claim and pay. After each kill, every answered grant
+//! and payment is in the ledger once, to the last minor unit. The audit finds no fault, beside Redis and by the ledger
+//! alone. Repeated claims get the same answers. No partition has halted, and no transport has entries left.
 //!
 //! | killed | at | over | into |
 //! |---|---|---|---|
@@ -15,12 +14,12 @@
 //! | relay | B, P | rabbitmq | PostgreSQL |
 //! | relay | R, K | rabbitmq | MariaDB |
 //!
-//! B: before it reads what is there; R: after it has read; T: in the transaction, which has written everything but the
-//! position; C: after the commit, before it says so; P: published, and not confirmed; K: confirmed.
+//! B: before it reads waiting entries; R: after the read; T: in the transaction, which has written everything but the
+//! position; C: after the commit, before the acknowledgement; P: published, and not confirmed; K: confirmed.
 //!
-//! A process of its own settles (`settler.rs`). It stops at the step, reports it, and is killed there, or goes on when
-//! the server has been killed. After a worker comes `qiang worker`. A transaction stands still because what it
-//! needs to move the position is held by somebody else (`ledgers.rs`). Nothing waits for a time.
+//! A process of its own settles (`settler.rs`). It stops at the step and reports it. Then it is killed, or it continues
+//! after the kill of a server. `qiang worker` follows a killed worker. A transaction is blocked because another
+//! transaction has the lock that it needs to write the position (`ledgers.rs`). No step waits for a fixed time.
 
 mod cells;
 mod harness;
@@ -32,35 +31,35 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-/// What is killed.
+/// Part that is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
-    /// Whoever settles.
+    /// The process that settles.
     Worker,
     Redis,
     RabbitMq,
-    /// The one that the ledger is in.
+    /// The database of the ledger.
     Database,
 }
 
-/// When it is killed.
+/// Step at which the part is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Step {
-    /// Entries are in the log, and nobody has taken them.
+    /// Entries are in the log, and no process has read them.
     BeforeRead,
-    /// They are taken; of a relay: and not published.
+    /// Entries are read; a relay has not published them.
     AfterRead,
     /// The transaction has written rows, and not the position.
     MidTransaction,
-    /// It is committed, and that is not acknowledged.
+    /// The transaction is committed, and not acknowledged.
     AfterCommit,
-    /// The relay has published, and nothing is confirmed.
+    /// The relay has published entries, and none is confirmed.
     Published,
-    /// The relay has its confirms, and has not read on.
+    /// The relay has the confirms, and has not read the next entries.
     Confirmed,
 }
 
-/// How entries travel.
+/// Transport of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum TransportKind {
     Stream,
@@ -69,7 +68,7 @@ enum TransportKind {
 }
 
 impl TransportKind {
-    /// As it is configured.
+    /// Name in the configuration.
     fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",
@@ -79,7 +78,7 @@ impl TransportKind {
     }
 }
 
-/// Where the ledger is.
+/// Storage of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LedgerKind {
     Sqlite,

@@ -1,4 +1,4 @@
-//! Servers that cells use one after the other. A cell has one for itself: it may be the one that is killed.
+//! Pool of servers that cells use one after another. A cell uses its server alone, because it may kill it.
 
 use std::{
     ops::Deref,
@@ -11,14 +11,14 @@ use qiang_testkit::servers::{
     rabbitmq::RabbitMq,
 };
 
-/// Servers that nobody uses at the moment.
+/// Servers that no cell uses now.
 pub(crate) struct Pool<T: 'static>(Mutex<Vec<T>>);
 
 static POSTGRES: Pool<Postgres> = Pool(Mutex::new(Vec::new()));
 static MARIADB: Pool<MariaDb> = Pool(Mutex::new(Vec::new()));
 static RABBITMQ: Pool<RabbitMq> = Pool(Mutex::new(Vec::new()));
 
-/// Commits are synced, as in production.
+/// Lends a PostgreSQL that syncs commits, as in production.
 pub(crate) fn postgres() -> Lent<Postgres> {
     POSTGRES.lend(|| Postgres::start(&postgres::Options::new()))
 }
@@ -43,7 +43,7 @@ impl<T> Pool<T> {
     }
 }
 
-/// A server of a cell's own. The next cell has it, unless this one fails.
+/// Server that a cell uses alone. It returns to the pool, unless the cell fails.
 pub(crate) struct Lent<T: 'static> {
     server: Option<T>,
     pool: &'static Pool<T>,
@@ -55,7 +55,7 @@ impl<T> Deref for Lent<T> {
     fn deref(&self) -> &T {
         self.server
             .as_ref()
-            .expect("it is here until it is dropped")
+            .expect("the server is present until the drop")
     }
 }
 

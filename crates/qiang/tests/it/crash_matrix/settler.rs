@@ -1,4 +1,4 @@
-//! The process that settles or relays, and is killed: it wires what `qiang worker` wires, with a stop in between.
+//! The process that settles or relays, and is killed: the parts of `qiang worker`, with a stop at one step.
 
 use std::{
     collections::HashMap,
@@ -33,51 +33,51 @@ use tokio::{
 
 use crate::crash_matrix::{Step, TransportKind, harness::LEASE};
 
-/// The variable that says what to do. Without it the process does nothing.
+/// Variable with the order. Without it, the process does nothing.
 const ORDER: &str = "QIANG_CRASH_MATRIX_ORDER";
-/// How long what is in the log may take to come through RabbitMQ before it is read from the log: longer than any cell
-/// takes, so that what arrives has come through the queue.
+/// Time for entries to arrive through RabbitMQ before they are read from the log. It is longer than any cell takes, so
+/// all entries come through the queue.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// The longest pause after failures: shorter than usual, so that no cell waits for it.
+/// Largest pause after failures, shorter than usual so that no cell waits for it.
 const BACKOFF_MAX: Duration = Duration::from_millis(400);
 
-/// What a process is to do.
+/// Order to a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) role: Role,
     pub(crate) redis: String,
     pub(crate) prefix: String,
     pub(crate) partitions: u16,
-    /// A database's URL, or a file.
+    /// URL of a database, or path of a file.
     pub(crate) ledger: String,
     pub(crate) transport_kind: TransportKind,
     pub(crate) rabbit: String,
     pub(crate) stop: Option<Stop>,
 }
 
-/// What a process is.
+/// Role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Role {
-    /// Settles; on RabbitMQ it relays as well, if nobody else does.
+    /// Settles. On RabbitMQ, it also relays if no other process does.
     Settle,
-    /// Relays alone.
+    /// Only relays.
     Relay,
 }
 
-/// Where a process stops, once, and tells so.
+/// Step at which a process stops once, and reports it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stop {
     pub(crate) step: Step,
-    /// Not before this place of a partition's log.
+    /// First position of a partition's log at which it may stop.
     pub(crate) from: Seq,
-    /// The socket to tell it to.
+    /// Socket for the report.
     pub(crate) socket: PathBuf,
 }
 
 impl Order {
-    /// The command that carries it out: this very program.
+    /// Command that executes the order: this test program itself.
     pub(crate) fn command(&self) -> Command {
-        let this = std::env::current_exe().expect("the path of this program");
+        let this = std::env::current_exe().expect("path of this program");
         let mut command = Command::new(this);
         let order = serde_json::to_string(self).expect("an order is plain data");
         command
@@ -180,12 +180,12 @@ async fn carry_out(order: Order) {
         options.schedule.backoff_max = BACKOFF_MAX;
         Settlement::start(log, ledger, options)
     });
-    // Until it is killed.
+    // Runs until it is killed.
     std::future::pending::<()>().await;
     drop((settling, transport));
 }
 
-/// Where the process stops, once.
+/// Gate at which the process stops once.
 struct Gate {
     stop: Stop,
     passed: AtomicBool,
@@ -212,18 +212,18 @@ impl Gate {
         stream
     }
 
-    /// Stops here if it is the place, until it may go on.
+    /// Stops if this is the step and position of the stop, until the cell lets it continue.
     async fn pass(&self, step: Step, partition: PartitionId, place: Seq) {
         if !self.is_at(step) || place < self.stop.from || self.passed.swap(true, Ordering::AcqRel) {
             return;
         }
         let mut stream = self.tell("stopped", partition, place).await;
-        // A cell that is gone lets it go on as well.
+        // If the cell is gone, the read fails and the process continues.
         let _ = stream.read(&mut [0]).await;
     }
 }
 
-/// A transport that stops.
+/// Transport that stops the process.
 struct StoppingTransport {
     inner: Arc<dyn Transport>,
     log: Arc<dyn EventLog>,
@@ -233,7 +233,7 @@ struct StoppingTransport {
 }
 
 impl StoppingTransport {
-    /// Remembers what was received, and returns the last entry of all.
+    /// Stores the received deliveries, and returns their last entry.
     fn note(&self, partition: PartitionId, received: &Received) -> Option<Seq> {
         let (Received::Deliveries(deliveries) | Received::Restarted(deliveries)) = received else {
             return None;
@@ -247,7 +247,7 @@ impl StoppingTransport {
         entries.map(|entry| entry.seq).max()
     }
 
-    /// The last entry of what is acknowledged.
+    /// Last entry of the acknowledged deliveries.
     fn last(&self, partition: PartitionId, tags: &[DeliveryTag]) -> Option<Seq> {
         let known = self.received.lock().unwrap_or_else(PoisonError::into_inner);
         let last = |tag: &DeliveryTag| known.get(&(partition, *tag)).copied();
@@ -299,18 +299,18 @@ impl Transport for StoppingTransport {
     }
 }
 
-/// How a relay has got on with a partition.
+/// Progress of a relay on a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Relayed {
-    /// It has the partition, and has read nothing.
+    /// The relay owns the partition, and has read nothing.
     Begun,
-    /// What it has read last it publishes.
+    /// The relay publishes its last read.
     Publishing,
-    /// It has come to the end of the log after that, and has its confirms before it reads again.
+    /// The relay has reached the end of the log, and waits for all confirms before it reads again.
     Confirmed,
 }
 
-/// A log that stops the relay that reads it.
+/// Log that stops its relay.
 struct StoppingLog {
     inner: Arc<dyn EventLog>,
     gate: Gate,
@@ -392,7 +392,7 @@ impl EventLog for StoppingLog {
     }
 }
 
-/// A process at work, with what it writes.
+/// Running process, with its output.
 pub(crate) struct Settler {
     process: Process,
     _folder: tempfile::TempDir,
@@ -400,7 +400,7 @@ pub(crate) struct Settler {
 
 impl Settler {
     pub(crate) fn start(command: &Command) -> Self {
-        let folder = tempfile::tempdir().expect("a folder for what it writes");
+        let folder = tempfile::tempdir().expect("folder for its output");
         Self {
             process: Process::start(command, &folder.path().join("output")),
             _folder: folder,
@@ -411,7 +411,7 @@ impl Settler {
         self.process.kill();
     }
 
-    /// Ends it in order.
+    /// Stops the process gracefully.
     pub(crate) fn stop(&self) {
         self.process.stop();
     }
@@ -420,7 +420,7 @@ impl Settler {
         self.process.output().contains(text)
     }
 
-    /// Fails with what it wrote, if it has ended by itself.
+    /// Fails with the output of the process, if it has ended unexpectedly.
     pub(crate) fn check(&self) {
         if let Some(status) = self.process.ended() {
             panic!("the process ended: {status}\n{}", self.process.output());

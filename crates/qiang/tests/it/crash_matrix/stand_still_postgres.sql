@@ -1,4 +1,4 @@
--- Whoever moves a position waits for the row that is held.
+-- A transaction that moves a position waits for the locked row.
 CREATE FUNCTION stand_still() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM id FROM held FOR SHARE;

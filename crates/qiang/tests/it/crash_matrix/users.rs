@@ -1,4 +1,4 @@
-//! The load: users who claim from a sale and a packet, and pay, each until answered; and their answers.
+//! Load: users who claim from a sale and a packet, and pay. Each repeats a request until it is answered.
 
 use std::{
     collections::BTreeMap,
@@ -23,15 +23,15 @@ use tokio::task::JoinHandle;
 
 use crate::crash_matrix::harness::{WAIT_MAX, wait_for};
 
-/// Users who ask at a time, and in all.
+/// Number of users at a time, and in all.
 const AT_A_TIME: usize = 8;
 const USERS_MAX: usize = 30_000;
-/// Between two users of one task, and between two attempts of one user.
+/// Pause between two users of one task, and between two attempts of one user.
 const PAUSE: Duration = Duration::from_millis(8);
-/// Between two users of one task once so many have come: a slow machine does not run out of them.
+/// Pause between two users of one task after `MANY` users, so that a slow machine does not run out of users.
 const LONG_PAUSE: Duration = Duration::from_millis(80);
 const MANY: usize = 6_000;
-/// Every so many users want a share of the packet, and every so many buyers pay.
+/// Users per claim of the packet, and buyers per payment.
 const PACKET_EVERY: usize = 8;
 const PAYS_EVERY: usize = 4;
 
@@ -53,7 +53,7 @@ pub(crate) struct Answer {
     pub(crate) paid: bool,
 }
 
-/// Users who go on asking.
+/// Running load of users.
 pub(crate) struct Users {
     shared: Arc<Shared>,
     tasks: Vec<JoinHandle<()>>,
@@ -76,7 +76,7 @@ impl Users {
         Self { shared, tasks }
     }
 
-    /// Waits until so many more have come.
+    /// Waits until `count` more users have come.
     pub(crate) async fn more(&self, count: usize) {
         let upto = self.shared.next.load(Ordering::Relaxed) + count;
         assert!(upto <= USERS_MAX, "there are too few users");
@@ -86,7 +86,7 @@ impl Users {
         .await;
     }
 
-    /// Waits until somebody more gets no decision.
+    /// Waits until another user gets no decision.
     pub(crate) async fn unknown(&self) {
         let before = self.shared.unknown.load(Ordering::Relaxed);
         wait_for("an unknown outcome", async || {
@@ -95,7 +95,7 @@ impl Users {
         .await;
     }
 
-    /// Lets nobody else come, and waits until all are answered.
+    /// Stops new users, and waits until all are answered.
     pub(crate) async fn dismiss(self) -> Vec<Answer> {
         self.shared.stop.store(true, Ordering::Release);
         for task in self.tasks {
@@ -178,7 +178,7 @@ impl Shared {
     }
 }
 
-/// The grants of one campaign by their numbers. Two of one number are one too many.
+/// Grants of one campaign by number. Fails if two grants have one number.
 pub(crate) fn by_number(answers: &[Answer], target: Target) -> BTreeMap<u32, &Answer> {
     let mut grants = BTreeMap::new();
     for answer in answers

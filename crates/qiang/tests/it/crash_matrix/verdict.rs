@@ -1,5 +1,5 @@
-//! What must be so at the end, whatever was killed: settled is granted, nothing is twice, money is conserved, and the
-//! audit finds nothing.
+//! Verdict after every kill: settled grants equal answered grants, nothing exists twice, money is conserved, and the
+//! audit finds no fault.
 
 use std::{collections::BTreeSet, process::Command as Program, sync::Arc};
 
@@ -21,12 +21,12 @@ use crate::crash_matrix::{
 };
 
 const PAGE: u32 = 5_000;
-/// What a process logs when settlement has met a failure.
+/// Log message of a failed settlement.
 pub(crate) const STUCK: &str = "a reconciler is stuck";
-/// What it says when something did not come by the transport, and was read from the log.
+/// Part of the log message if entries did not arrive by the transport and were read from the log.
 pub(crate) const REFILLED: &str = "did not bring all entries";
 
-/// Closes the campaigns, waits until all is settled by `settler`, and judges.
+/// Closes the campaigns, waits until `settler` has settled all entries, and checks the result.
 pub(crate) async fn judge(harness: &Harness, settler: Settler, answers: &[Answer]) {
     let targets = harness.targets();
     assert!(harness.engine.stopped().is_none() && blocking(|| harness.halted()).is_empty());
@@ -46,7 +46,7 @@ pub(crate) async fn judge(harness: &Harness, settler: Settler, answers: &[Answer
     harness.wait_for_all(&settler).await;
     harness.wait_for_nothing_left().await;
     if harness.transport_kind != TransportKind::RabbitMq {
-        // What the dead one had comes again by the same way. RabbitMQ has to be waited for longer than settlement does.
+        // The transport delivers the entries of the dead process again. RabbitMQ takes longer than settlement waits.
         let output = settler.output();
         let since = output
             .split_once(STUCK)
@@ -77,7 +77,7 @@ pub(crate) async fn judge(harness: &Harness, settler: Settler, answers: &[Answer
     harness.clear_rabbit().await;
 }
 
-/// A user who was granted something and asks again gets the same grant.
+/// Checks that a repeated claim of a user with a grant gets the same grant.
 async fn replay(harness: &Harness, answers: &[Answer]) {
     let tickets: Vec<_> = answers
         .iter()
@@ -105,11 +105,15 @@ async fn check_ledger(
     let mut claimed_minor = 0;
     for (target, tally) in targets.into_iter().zip(tallies) {
         let answers = by_number(answers, target);
-        assert!(!answers.is_empty(), "nobody was granted anything");
+        assert!(!answers.is_empty(), "no user has a grant");
         let grants = grants(ledger, target).await;
-        assert_eq!(grants.len(), tally.granted as usize, "settled is granted");
+        assert_eq!(
+            grants.len(),
+            tally.granted as usize,
+            "settled grants differ from the tally"
+        );
         let users: BTreeSet<&str> = grants.iter().map(|grant| grant.user.as_str()).collect();
-        assert_eq!(users.len(), grants.len(), "a user has two");
+        assert_eq!(users.len(), grants.len(), "a user has two grants");
         let settled: Vec<_> = grants
             .iter()
             .map(|grant| (grant.number, grant.user.as_str(), grant.amount_minor))
@@ -124,10 +128,7 @@ async fn check_ledger(
                 )
             })
             .collect();
-        assert!(
-            settled == granted,
-            "what is settled is not what was answered"
-        );
+        assert!(settled == granted, "settled grants differ from the answers");
         if target == targets[1] {
             claimed_minor = grants.iter().map(|grant| grant.amount_minor).sum();
         }
@@ -138,7 +139,7 @@ async fn check_ledger(
         panic!("{balances:?}")
     };
     let expected = PACKET_MINOR - claimed_minor + paid * UNIT_MINOR;
-    assert_eq!(balance.available.minor, expected, "money is conserved");
+    assert_eq!(balance.available.minor, expected, "money is not conserved");
 }
 
 async fn grants(ledger: &dyn Ledger, target: Target) -> Vec<GrantRecord> {
@@ -153,7 +154,7 @@ async fn grants(ledger: &dyn Ledger, target: Target) -> Vec<GrantRecord> {
     }
 }
 
-/// The audit, as an operator makes it.
+/// Runs `qiang audit` as an operator does.
 pub(crate) fn audit(flags: &[&str]) -> Value {
     let output = Program::new(env!("CARGO_BIN_EXE_qiang"))
         .args(["audit", "--json"])

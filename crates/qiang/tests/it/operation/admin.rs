@@ -1,4 +1,4 @@
-//! The listener for operators of a process.
+//! A process's listener for operators.
 
 use std::net::SocketAddr;
 
@@ -27,7 +27,7 @@ async fn operators_have_a_listener_of_their_own() {
         assert_eq!(get(public, path).await.status, 404, "{path}");
         assert_eq!(get(admin, path).await.status, 200, "{path}");
     }
-    // The commit that it is built from is the one that the program names.
+    // The metric has the commit that the program reports.
     let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_qiang"));
     let version = program.arg("-V").output().unwrap().stdout;
     let version = String::from_utf8(version).unwrap();
@@ -39,7 +39,7 @@ async fn operators_have_a_listener_of_their_own() {
     let metrics = get(admin, "/metrics").await.body;
     let metrics = String::from_utf8_lossy(&metrics);
     assert!(metrics.contains(&info), "{info}");
-    // Another node on the same machine is told what to set, in a line.
+    // The error of another node on the same machine is one line that names the key to set.
     let taken = admin.to_string();
     let keys = [("admin.listen", taken.as_str()), ("engine.data", "b.db")];
     let mut second = Program::serve(folder.path(), &keys);
@@ -77,7 +77,7 @@ async fn operators_see_why_a_node_has_not_started() {
     let why = get(admin, "/readyz").await;
     assert_eq!(why.status, 503);
     assert!(why.text("reason").contains("ledger"), "{why:?}");
-    // Others are told that it starts, and nothing else.
+    // The public listener reports only that the node is starting.
     assert_eq!(get(public, "/healthz").await.status, 200);
     get(public, "/readyz")
         .await

@@ -1,5 +1,5 @@
-//! A packet for those who know its passphrase, sent on one node and claimed on another, on Redis: its audience is
-//! judged on both, and with its last share it is over on both.
+//! A packet with a passphrase on Redis, sent on one node and claimed on another. Both nodes check its audience, and the
+//! last share ends it on both.
 
 use qiang_testkit::servers::postgres::{Options, Postgres};
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
-//! Backups of each ledger that are made while users buy, as docs/operate/backup.md has them, and what is there after a
-//! restore.
+//! Backups of each ledger while users buy, according to docs/operate/backup.md, and the state after a restore.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,10 +20,10 @@ use crate::operation::{
     program::{Program, redis, until},
 };
 
-/// More than buy.
+/// Stock of the sale: more units than the crowd buys.
 const STOCK: u32 = 100_000;
 
-/// Opens a sale, and makes a backup while a crowd buys: the sale, what was bought before the backup, and all that was.
+/// Opens a sale, and makes a backup while a crowd buys. Returns the sale, the orders before the backup, and all orders.
 async fn backed_up(
     node: &Program,
     back_up: impl FnOnce(),
@@ -65,7 +64,7 @@ async fn a_file_is_backed_up_while_users_buy() {
     for (user, order) in &before {
         assert_eq!(state(addr, user, order).await, "held");
     }
-    // Who bought behind the backup buys again; nobody has what is somebody else's.
+    // Users who bought after the backup buy again. No two users have the same order.
     let mut orders = BTreeSet::new();
     for user in bought.keys() {
         let reply = buy(addr, &id, user).await;
@@ -80,7 +79,7 @@ async fn a_file_is_backed_up_while_users_buy() {
     audit("qiang.db.replaced");
 }
 
-/// A file that was copied by hand while it was served has lost its newest grants, and says so wherever it is used.
+/// A plain copy of a served file lacks the newest grants. Every command refuses it and reports why.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_copy_is_neither_served_nor_audited() {
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +95,7 @@ async fn half_a_copy_is_neither_served_nor_audited() {
     let wal = folder.path().join("qiang.db-wal").metadata();
     assert!(
         !wal.is_ok_and(|wal| wal.len() > 0),
-        "a clean end leaves nothing in it"
+        "a clean end leaves a write-ahead log"
     );
     let mut node = Program::serve(folder.path(), &[("engine.data", "b.db")]);
     assert_eq!(node.ended().await, Some(1));
@@ -109,7 +108,7 @@ async fn half_a_copy_is_neither_served_nor_audited() {
     run(&["audit", "--db", "c.db"]).did("");
 }
 
-/// A ledger in a database: how it is backed up and restored, and how many orders it has.
+/// A ledger in a database, with its commands of backup and restore, and a query that counts its orders.
 struct Database<'d> {
     url: String,
     prefix: &'d str,

@@ -1,4 +1,4 @@
-//! Reconcilers that are run by hand: they do what nodes do, once, say what is left, and make nothing.
+//! `qiang control run`: a reconciler works once as on a node, and reports the work that is left. It creates no files.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -41,7 +41,7 @@ const NAMES: [&str; 11] = [
 ];
 
 impl Ended {
-    /// Two wait in the line of a campaign, for this reason.
+    /// Expects two waiting queue entries of a campaign, with this reason.
     fn left_in_line(&self, campaign: &str, why: &str) {
         assert_eq!(self.code, Some(1), "{}{}", self.printed, self.said);
         let line = format!("campaign {campaign}: 2 wait: {why}");
@@ -83,7 +83,7 @@ async fn reconcilers_are_listed_and_nothing_is_made() {
     assert!(call(&["KEYS", "unmade:*"]).array().is_empty());
 }
 
-/// A sale that was created and not opened, whose window is over.
+/// A sale whose window is over was created and not opened.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_brought_up_to_date_by_hand() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,7 +92,7 @@ async fn a_file_is_brought_up_to_date_by_hand() {
     let setup = sale(7).window(past, 3_600_000).setup(1);
     let id = setup.campaign.id;
     let open = || Embedded::open(&path, Arc::new(SystemClock)).unwrap();
-    // A key of years ago.
+    // An idempotency key that is years old.
     let engine = Embedded::open(&path, ManualClock::new(past)).unwrap();
     let used = KeyUse::new("ann POST /x", "k".parse().unwrap(), [1; 32]);
     engine.bind_key(&used, id.uuid()).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_file_is_brought_up_to_date_by_hand() {
     let engine = open();
     let record = engine.campaign(id).await.unwrap().unwrap();
     assert_eq!((record.phase, record.returned), (Phase::Closed, 7));
-    // What changed nothing, or was refused, is no action.
+    // Runs that changed nothing or were refused are not actions.
     let actions = engine.actions(THE_SERVICE, None, 100).await.unwrap();
     let done = actions
         .iter()
@@ -136,7 +136,7 @@ async fn a_file_is_brought_up_to_date_by_hand() {
         .collect();
     expected[0].0 = "ann";
     assert_eq!(done.collect::<Vec<_>>(), expected);
-    // It belongs to this process now.
+    // This process has the file open now.
     let refused = run(&["drafts"]);
     assert_eq!(refused.code, Some(1), "{}", refused.printed);
     engine.close();
@@ -151,7 +151,7 @@ async fn redis_and_its_ledger_are_brought_up_to_date_by_hand() {
         let args = [&["control", "run"], args, &["--data", "ledger.db"]].concat();
         maintain(folder.path(), prefix, &args)
     };
-    // A sale that nobody has opened.
+    // A sale that was not opened.
     let window = (Timestamp::from_millis(1_577_836_800_000), 631_152_000_000);
     let setup = sale(7).window(window.0, window.1).setup(1);
     let path = folder.path().join("ledger.db");
@@ -173,7 +173,7 @@ async fn redis_and_its_ledger_are_brought_up_to_date_by_hand() {
     run(&["drafts"]).did("drafts: 1 found, 1 done");
     assert!(home(&id).is_some());
 
-    // Nobody settles here.
+    // No process settles here.
     let dry = run(&["settlement", "--dry-run"]);
     assert_eq!(dry.code, Some(1), "{}", dry.said);
     assert!(
@@ -199,7 +199,7 @@ async fn redis_and_its_ledger_are_brought_up_to_date_by_hand() {
     assert_eq!(dry.code, Some(1), "{}", dry.said);
     let said = format!("partition {orders_home} has lost entries");
     assert!(dry.printed.contains(&said), "{}", dry.printed);
-    // It waits for what nodes have to say, as a node does.
+    // Like a node, it waits for the reports of nodes.
     until("the repair", async || {
         let repaired = run(&["repair"]);
         (repaired.code == Some(0)).then_some(())
@@ -290,8 +290,8 @@ async fn a_line_that_another_process_decides_is_left_to_it() {
     run().left_in_line(&id, "the campaign is paused");
 }
 
-/// `qiang sale set-stock` on both engines. On Redis the ledger has the stock when it is answered, whatever becomes of
-/// the node and of Redis then.
+/// `qiang sale set-stock` on both engines. On Redis, the ledger has the stock before the answer, so a loss of the node
+/// and of Redis does not undo it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_stock_of_a_sale_is_set() {
     let folder = tempfile::tempdir().unwrap();
@@ -356,7 +356,7 @@ async fn the_stock_of_a_sale_is_set() {
             terms(&change).did("up to 2098-01-01T00:00:00.000Z, 2 a user, 0.70 CNY a unit");
         }
         terms(&["--limit", "4"]).failed(1, "invalid");
-        terms(&["--price", "x", "CNY"]).failed(2, "no amount of CNY");
+        terms(&["--price", "x", "CNY"]).failed(2, "not an amount of CNY");
         terms(&[]).failed(2, "--starts-at <TIME>");
         node.signal("-KILL");
         ids.push(id);

@@ -1,4 +1,4 @@
-//! Users who buy all the time, while something is done to the service.
+//! Users who buy continuously during an operation on the service.
 
 use std::{
     collections::BTreeMap,
@@ -15,12 +15,12 @@ use tokio::task::JoinHandle;
 use crate::common::{Reply, call};
 use crate::operation::program::{token, until};
 
-/// How many users buy at a time, one after another each.
+/// Concurrent tasks. Each task has one user buy after another.
 const AT_A_TIME: usize = 4;
-/// So many buy between what is done to the service, at least.
+/// Least number of purchases between two operations.
 const SOME: usize = 60;
 
-/// Has a user buy.
+/// Buys a unit for a user.
 pub(crate) async fn buy(addr: SocketAddr, sale: &str, user: &str) -> Reply {
     let path = format!("/v1/sales/{sale}/orders");
     call(addr, "POST", &path, Some(&token(user)), &[], None).await
@@ -34,7 +34,7 @@ pub(crate) async fn state(addr: SocketAddr, user: &str, order: &str) -> String {
     reply.text("state")
 }
 
-/// Users who buy until they are stopped, and the orders that they were told of.
+/// Users who buy until they are stopped, and the orders of their answers.
 pub(crate) struct Crowd {
     orders: Arc<Mutex<BTreeMap<String, String>>>,
     is_over: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// Users who buy of these nodes.
+    /// Starts users who buy from these nodes.
     pub(crate) fn start(nodes: Vec<SocketAddr>, sale: &str) -> Self {
         let (orders, is_over) = (Arc::default(), Arc::new(AtomicBool::new(false)));
         let nodes = Arc::new(Mutex::new(nodes));
@@ -75,20 +75,20 @@ impl Crowd {
         }
     }
 
-    /// Has them buy of these nodes from now on.
+    /// Sends all later purchases to these nodes.
     pub(crate) fn send_to(&self, nodes: Vec<SocketAddr>) {
         *self.nodes.lock() = nodes;
     }
 
-    /// What they have, once some more have bought.
+    /// Waits for some more purchases, and returns all orders.
     pub(crate) async fn some_more(&self) -> BTreeMap<String, String> {
         let before = self.orders.lock().len();
         let more = async || (self.orders.lock().len() >= before + SOME).then_some(());
-        until("nobody buys", more).await;
+        until("no user buys", more).await;
         self.orders.lock().clone()
     }
 
-    /// Lets each finish, and tells what they have.
+    /// Lets each purchase finish, and returns all orders.
     pub(crate) async fn stop(self) -> BTreeMap<String, String> {
         self.is_over.store(true, Ordering::Relaxed);
         for buying in self.buying {

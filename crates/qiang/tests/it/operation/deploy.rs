@@ -1,5 +1,5 @@
-//! What `deploy/` ships for operators: configurations that hold, units that systemd takes and judges safe, and nginx in
-//! front of a node. The alarms are tested where their series are.
+//! Files of `deploy/` for operators: valid configurations, units that systemd accepts and rates safe, and nginx in
+//! front of a node. Alarms are tested where their series are.
 
 use std::{
     collections::BTreeSet,
@@ -18,14 +18,14 @@ use crate::operation::{
     program::{Program, token},
 };
 
-/// What `systemd-analyze security` may find at most, in tenths: from 0 (nothing) to 100.
+/// Largest exposure that `systemd-analyze security` may report, in tenths: from 0 (none) to 100.
 const EXPOSURE_MAX: &str = "--threshold=13";
 
 fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
 }
 
-/// The files of a folder with this ending.
+/// Files of a folder with this suffix.
 fn files(folder: &str, ending: &str) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(deploy().join(folder)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -38,7 +38,7 @@ fn files(folder: &str, ending: &str) -> BTreeSet<PathBuf> {
 fn each_example_of_a_configuration_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("secret"), SECRET).unwrap();
-    // As the environment file of the unit and the compose file set them.
+    // Variables as in the environment file of the unit and in the compose file.
     let env = [
         ("QIANG__AUTH__HS256_SECRET_FILE", "secret"),
         ("QIANG__REDIS__PASSWORD", "secret"),
@@ -57,7 +57,7 @@ fn systemd_takes_the_units_and_finds_them_safe() {
     let folder = tempfile::tempdir().unwrap();
     for unit in files("systemd", "service") {
         let text = fs::read_to_string(&unit).unwrap();
-        // The program is here, and the account is one that there is.
+        // Replaces the path of the program and the account with existing ones.
         let program = env!("CARGO_BIN_EXE_qiang");
         let text = text.replace("/usr/local/bin/qiang", program);
         let text = text.replace("User=qiang", "User=daemon");
@@ -99,7 +99,7 @@ async fn nginx_lets_pages_and_the_api_through_and_nothing_of_operators() {
         let reply = ask("GET", page).await;
         assert!([200, 303].contains(&reply.status), "{page}: {reply:?}");
     }
-    // A site's own page and assets stand in the folder; what a node's page names comes from the node.
+    // A site's own page and assets come from the folder. Assets of a node's page come from the node.
     let own = ask("GET", nginx::ASSET).await;
     assert!(own.header("cache-control").contains("immutable"));
     let home = ask("GET", "/sign-in").await;
@@ -120,7 +120,7 @@ async fn nginx_lets_pages_and_the_api_through_and_nothing_of_operators() {
     ] {
         assert_eq!(ask("GET", hidden).await.status, 404, "{hidden}");
     }
-    // Events come when they happen, not when a buffer is full.
+    // Events arrive at once: nginx does not buffer them.
     let mut stream = TcpStream::connect(nginx.addr).await.unwrap();
     let head = format!(
         "GET /v1/campaigns/{id}/events HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {ann}\r\n\

@@ -1,4 +1,4 @@
-//! Requests that fail have one log line each, by which an operator finds the cause.
+//! Each failed request has one log line by which an operator finds the cause.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use qiang_testkit::servers::postgres::{self, Postgres};
 use crate::common::{call, sale};
 use crate::operation::program::{Program, redis, token};
 
-/// The lines about a request.
+/// Log lines of a request.
 fn about(program: &Program, id: &str) -> Vec<Value> {
     let mut lines = program.lines();
     lines.retain(|line| line["fields"]["request_id"] == id);
@@ -38,7 +38,7 @@ async fn a_campaign_that_the_ledger_lacks_is_named_in_the_answer_and_in_the_log(
     node.signal("-TERM");
     assert_eq!(node.ended().await, Some(0));
 
-    // The ledger is restored to a moment before the campaign.
+    // The ledger is restored to a time before the campaign.
     let node = start("restored.db");
     let addr = node.addr().await;
     let cases = [
@@ -59,7 +59,7 @@ async fn a_campaign_that_the_ledger_lacks_is_named_in_the_answer_and_in_the_log(
         assert!(reply.text("detail").contains("stays granted"), "{reply:?}");
         let mut lines = about(&node, &request);
         if path.ends_with("/pause") {
-            // The engine has done it.
+            // The engine has made the change.
             let said = &lines.remove(0)["fields"];
             assert_eq!(said["message"], "a change was made");
             let [actor, action, subject] =
@@ -77,7 +77,7 @@ async fn a_campaign_that_the_ledger_lacks_is_named_in_the_answer_and_in_the_log(
         let route = line["route"].as_str().unwrap();
         assert!(route.contains("{id}") && !route.contains(&id), "{route}");
     }
-    // What nobody has is not there, and no failure.
+    // An unknown campaign is not a failure.
     let unknown = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
     let reply = node.get(&format!("/v1/campaigns/{unknown}/state")).await;
     reply.assert_problem(404, "unknown-campaign");
@@ -149,7 +149,7 @@ async fn a_sale_can_be_paused_while_the_ledger_does_not_answer() {
         (&json!("ERROR"), &json!(id))
     );
     act("resume").await.assert_problem(503, "unavailable");
-    // It is recorded again once the ledger is back.
+    // Actions are recorded again after the ledger returns.
     database.start_again();
     node.ready(200).await;
     assert_eq!(act("resume").await.text("phase"), "live");

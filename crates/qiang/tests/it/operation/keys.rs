@@ -1,4 +1,4 @@
-//! Keys that are changed and tokens that are revoked while a node runs, with the program's own tokens.
+//! Changes of keys and revocations of tokens while a node runs, with tokens of the program.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::common::{call, output};
 use crate::operation::program::{Program, until};
 
-/// Makes an Ed25519 key as docs/operate/security.md says; its entry in a set of keys.
+/// Makes an Ed25519 key according to docs/operate/security.md. Returns its entry in a key set.
 fn key(folder: &Path, kid: &str) -> String {
     let script = format!(
         "openssl genpkey -algorithm ed25519 -out {kid}.pem\n\
@@ -82,7 +82,7 @@ async fn keys_are_changed_and_tokens_revoked_without_a_restart() {
     judged([200, 401, 200]).await;
     put("jwks.json", &format!("{{\"keys\":[{new}]}}"));
     judged([401, 401, 200]).await;
-    // Another file, and another bound, after a signal.
+    // A signal reloads the configuration: another file and another bound.
     put("other.json", &format!("{{\"keys\":[{old}]}}"));
     put("qiang.toml", "[auth]\njwks_file = 'other.json'\n");
     node.signal("-HUP");

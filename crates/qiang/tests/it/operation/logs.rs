@@ -1,4 +1,4 @@
-//! A log that is not read.
+//! A node whose log is not read.
 
 use std::{
     io::Read as _,
@@ -14,11 +14,11 @@ use tokio::time::timeout;
 use super::program::{PATIENCE, token, until};
 use crate::common::{SECRET, call, sale};
 
-/// More than enough to fill a pipe with what is said about them.
+/// Number of requests: their log lines more than fill a pipe.
 const REQUESTS: u32 = 400;
-/// Room in a pipe, on Linux.
+/// Capacity of a pipe on Linux.
 const PIPE_BYTES: usize = 64 << 10;
-/// A request is answered in milliseconds. One that waits for the log is never answered.
+/// Bound of an answer, which takes milliseconds. A request that waits for the log would never be answered.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 struct Killed(Child);
@@ -30,8 +30,8 @@ impl Drop for Killed {
     }
 }
 
-/// The program that collects the log stops reading: the pipe is full, and users are still served. What was
-/// logged is written when it is read again.
+/// The log collector stops reading: the pipe is full, and users are still served. The lines are written when the
+/// collector reads again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_nobody_reads_holds_up_no_user() {
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ async fn a_log_that_nobody_reads_holds_up_no_user() {
     for _ in 0..REQUESTS {
         assert!(ask("POST", &orders, None).await.status < 300);
     }
-    // The lines are read in the end, and are more than a pipe holds.
+    // All lines are read at the end. They exceed the capacity of a pipe.
     let mut unread = process.0.stderr.take().unwrap();
     let reading = tokio::task::spawn_blocking(move || {
         let mut bytes = vec![0; 2 * PIPE_BYTES];

@@ -1,5 +1,5 @@
-//! What operators do to partitions by the program: it makes nothing where nothing is, says what it did, and its status
-//! tells whether something is left to do.
+//! Commands of operators on partitions. A command creates no missing files and reports its changes. Its exit code shows
+//! whether work is left.
 
 use std::{fs, path::Path, process::Output, sync::Arc};
 
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::common::{output, sale};
 use crate::operation::program::{Program, redis};
 
-/// What a command came to.
+/// Exit code and output of a command.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) printed: String,
     pub(crate) said: String,
 }
 
-/// Runs a command on [`redis`], with keys of its own there.
+/// Runs a command on [`redis`], with this key prefix.
 pub(crate) fn maintain(folder: &Path, prefix: &str, args: &[&str]) -> Ended {
     let url = redis().url();
     let env = [
@@ -39,7 +39,7 @@ impl Ended {
         }
     }
 
-    /// It did what was asked for, and printed this among other things.
+    /// Expects success and this text in the output.
     pub(crate) fn did(&self, printed: &str) {
         assert_eq!(self.code, Some(0), "{}{}", self.printed, self.said);
         assert!(self.printed.contains(printed), "{}", self.printed);
@@ -55,13 +55,13 @@ impl Ended {
     }
 }
 
-/// Who did what to a subject, and the details, as a ledger in a file has it.
+/// Actors, actions and details on a subject, from the operation log of a ledger in a file.
 pub(crate) async fn actions(file: &Path, subject: &str) -> Vec<(String, &'static str, Value)> {
     let ledger = SqliteLedger::open(file, Arc::new(SystemClock)).unwrap();
     let actions = ledger.actions(subject, None, 1_000).await.unwrap();
     ledger.close();
     let one = |it: Action| {
-        // The operator of nodes asks by the API.
+        // The operator of nodes uses the API.
         let is_by_api = it.actor.as_str() == "olga";
         assert_eq!(it.request_id.is_empty(), !is_by_api, "{it:?}");
         let detail = serde_json::from_str(&it.detail).unwrap();
@@ -83,12 +83,12 @@ async fn make_ledger(folder: &Path, prefix: &str, name: &str) {
     assert_eq!(worker.ended().await, Some(0));
 }
 
-/// A node with a sale of 100 and orders by so many buyers, all of them settled, which has stopped again; the sale's id.
+/// Runs a node with a sale of 100 units until `orders` orders are settled, and stops it. Returns the sale's id.
 pub(crate) async fn served(folder: &Path, prefix: &str, ledger: &str, orders: u32) -> String {
     let mut node = Program::on_redis(folder, "serve", prefix, &[("engine.data", ledger)]);
     node.ready(200).await;
     let mut sale = sale(100);
-    // What is answered is in the ledger, and nothing expires meanwhile.
+    // Answered orders are in the ledger, and no hold expires during the test.
     sale["ack"] = json!("ledger");
     sale["hold_seconds"] = json!(3_600);
     let id = node.post("/v1/sales", Some(sale)).await.text("id");
@@ -113,7 +113,7 @@ async fn nothing_is_made_where_nothing_is() {
         &["partition", "close", "0"],
         &["reconcile"],
     ] {
-        // The default is the embedded engine, and its file would be here.
+        // The default is the embedded engine, with its file in this folder.
         let ended = tokio::task::block_in_place(|| output(folder.path(), args, &[]));
         let said = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(2), "{said}");
@@ -152,13 +152,13 @@ async fn partitions_are_repaired_resumed_and_closed() {
     partition(&["list", "--json"]).did("{\"partition\":1,\"status\":\"open\"}\n");
     let ended = partition(&["repair", &number]);
     ended.did("nothing is lost");
-    // One line of the log says who did it, and what.
+    // One line of the log has the actor and the action.
     assert_eq!(ended.said.lines().count(), 1, "{}", ended.said);
     for said in ["a change was asked for", "cli:unknown", "\"repair\""] {
         assert!(ended.said.contains(said), "{said}: {}", ended.said);
     }
-    partition(&["resume", &number]).did("it is not halted");
-    partition(&["resume", &number, "--release-withheld"]).did("0 units can be had again");
+    partition(&["resume", &number]).did("the partition is not halted");
+    partition(&["resume", &number, "--release-withheld"]).did("0 units restocked");
     partition(&["repair", "2"]).failed(2, "there is no partition 2");
 
     let state = key(home, "partition");
@@ -173,7 +173,7 @@ async fn partitions_are_repaired_resumed_and_closed() {
     let halted: Value = serde_json::from_str(halted).unwrap();
     let expected = json!({ "partition": home, "status": "halted", "reason": "the test says so" });
     assert_eq!(halted, expected);
-    // What the ledger does not write down is not done.
+    // An action that the ledger does not record is not executed.
     let ledger = folder.path().join("ledger.db");
     let by_hand = |sql: &str| {
         let file = rusqlite::Connection::open(&ledger).unwrap();
@@ -195,7 +195,7 @@ async fn partitions_are_repaired_resumed_and_closed() {
     assert_eq!(resumed.json(), json!({ "resumed": true }));
     partition(&["list"]).did("open");
 
-    // A node that is gone had answered three claims that the log does not have.
+    // A lost node had answered three claims that the log does not have.
     let seq = call(&["HGET", &state, "seq"]);
     let seq: u64 = seq.text().unwrap().parse().unwrap();
     call(&["HSET", &key(home, "nodes"), "gone", "0 0 0"]);
@@ -220,7 +220,7 @@ async fn partitions_are_repaired_resumed_and_closed() {
     assert!(repair["at"].as_str().unwrap().ends_with('Z'), "{shown:#}");
     assert!(shown["nodes"].is_array(), "{shown:#}");
     let released = ["resume", &number, "--release-withheld"];
-    partition(&released).did("3 units can be had again");
+    partition(&released).did("3 units restocked");
     let again = partition(&[&released[..], &["--json"]].concat());
     assert_eq!(again.json(), json!({ "units": 0 }));
 
@@ -233,7 +233,7 @@ async fn partitions_are_repaired_resumed_and_closed() {
         again.printed
     );
     let other = (1 - home).to_string();
-    partition(&["close", &other]).did("it has no campaign that is not closed");
+    partition(&["close", &other]).did("all campaigns of the partition are closed");
 
     let here = json!({ "partition": home });
     let done = [
@@ -248,7 +248,7 @@ async fn partitions_are_repaired_resumed_and_closed() {
     ];
     let done = done.map(|(actor, kind)| (actor.to_owned(), kind, here.clone()));
     assert_eq!(actions(&ledger, THE_SERVICE).await, done);
-    // The sale was created by the operator of the node.
+    // The operator of the node created the sale.
     let of_sale = actions(&ledger, &id).await;
     let closed = ("ann".to_owned(), "close", here);
     assert_eq!(
@@ -274,7 +274,7 @@ async fn a_campaign_that_the_ledger_lacks_is_a_difference() {
     reconcile("ledger.db", &[]).did("0 differences, 0 in flight");
     reconcile("ledger.db", &["--campaign", &id]).did("0 differences, 0 in flight");
     let unknown = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
-    let said = format!("there is no campaign {unknown}");
+    let said = format!("campaign {unknown} does not exist");
     reconcile("ledger.db", &["--campaign", unknown]).failed(2, &said);
     // Partitions are united as a whole.
     reconcile("ledger.db", &["--campaign", &id, "--repair"]).failed(2, "--repair");

@@ -1,5 +1,4 @@
-//! The processes as operators run them: how they start when something is missing, what they show, which signals they
-//! take, and what they log.
+//! Processes as operators run them: starts with missing parts, metrics, signals and logs.
 
 mod admin;
 mod audience;

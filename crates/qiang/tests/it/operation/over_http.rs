@@ -1,4 +1,4 @@
-//! What operators do to partitions of a running node over HTTP, and its audit beside Redis.
+//! Operations on partitions of a running node over HTTP, and the node's audit beside Redis.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ async fn partitions_are_repaired_and_resumed_over_http() {
     assert_eq!(act("repair").await.json()["result"], "whole");
     assert_eq!(act("resume").await.json(), json!({ "resumed": false }));
     assert_eq!(act("release").await.json(), json!({ "units": 0 }));
-    // The node says now and then what it has observed.
+    // The node reports periodically what it has observed.
     let has_said = |it: &Value| {
         let seq = it["engine"]["seq"].as_str().unwrap_or_default();
         it["nodes"][0]["observed"].as_u64() == seq.parse().ok()
@@ -97,7 +97,7 @@ async fn partitions_are_repaired_and_resumed_over_http() {
     until(&node, &path, |it| it["status"] == "ready").await;
     assert_eq!(audit(&node).await["status"], "ok");
 
-    // The ledger has another price than the engine: a comparison that is asked for finds it, and changes nothing.
+    // The ledger has another price than the engine. A requested comparison finds it, and changes nothing.
     let order = json!({ "quantity": 1 });
     let order = node
         .post(&format!("/v1/sales/{id}/orders"), Some(order))
@@ -132,7 +132,7 @@ async fn partitions_are_repaired_and_resumed_over_http() {
     let none = act("reconcile").await.json();
     assert_eq!(none["differences"]["amount_differs"], 0, "{none}");
 
-    // A node that is gone had answered three claims that the log does not have.
+    // A lost node had answered three claims that the log does not have.
     let seq: u64 = call(&["HGET", &state, "seq"])
         .text()
         .unwrap()

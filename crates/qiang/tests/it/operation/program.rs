@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Reply, SECRET, call, in_an_hour, sign};
 
-/// Nothing here takes that long.
+/// Bound of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -24,12 +24,12 @@ pub(crate) fn redis() -> &'static Standalone {
     SERVER.get_or_init(|| Standalone::start(&Options::new()))
 }
 
-/// A token that a service with [`SECRET`] takes.
+/// A token for a service with [`SECRET`].
 pub(crate) fn token(user: &str) -> String {
     sign(&json!({ "sub": user, "scope": "claim send admin", "exp": in_an_hour() }))
 }
 
-/// Waits until something is so.
+/// Waits until `look` returns a value.
 pub(crate) async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
     let over = Instant::now() + PATIENCE;
     loop {
@@ -55,12 +55,12 @@ impl Drop for Program {
 }
 
 impl Program {
-    /// Starts it in a folder, with these arguments and keys of the configuration. It listens on a free port.
+    /// Starts the program in a folder, with these arguments and configuration keys. It listens on a free port.
     pub(crate) fn start(folder: &Path, args: &[&str], keys: &[(&str, &str)]) -> Self {
         Self::start_of(env!("CARGO_BIN_EXE_qiang").as_ref(), folder, args, keys)
     }
 
-    /// The same of another program.
+    /// Starts another program in the same way.
     pub(crate) fn start_of(
         program: &Path,
         folder: &Path,
@@ -95,7 +95,7 @@ impl Program {
         Self::start(folder, &["serve"], &[&secret[..], keys].concat())
     }
 
-    /// Starts a command on [`redis`], with keys of its own there.
+    /// Starts a command on [`redis`], with this key prefix.
     pub(crate) fn on_redis(
         folder: &Path,
         command: &str,
@@ -106,7 +106,7 @@ impl Program {
         Self::on_redis_of(program, folder, command, prefix, keys)
     }
 
-    /// The same of a program that may be of another version.
+    /// Starts a program on [`redis`] that may have another version.
     pub(crate) fn on_redis_of(
         program: &Path,
         folder: &Path,
@@ -126,7 +126,7 @@ impl Program {
         Self::start_of(program, folder, &[command], &keys)
     }
 
-    /// The lines of its log, and whatever else it wrote as `{"text": …}`.
+    /// Lines of its log. Other output has the form `{"text": …}`.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.log).unwrap();
         let parse =
@@ -134,7 +134,7 @@ impl Program {
         text.lines().map(parse).collect()
     }
 
-    /// The first line with this message, once there is one: its fields, and its level.
+    /// Waits for a line with this message, and returns the fields and the level of the first one.
     pub(crate) async fn line(&self, message: &str) -> Value {
         let look = async || {
             let mut lines = self.lines().into_iter();
@@ -146,7 +146,7 @@ impl Program {
         line["fields"].take()
     }
 
-    /// Where it listens, as of the last time that it said so.
+    /// Address from the last line that reports it.
     pub(crate) async fn addr(&self) -> SocketAddr {
         self.line("serving").await;
         let lines = self.lines().into_iter().rev();
@@ -171,7 +171,7 @@ impl Program {
         until(&format!("/readyz is never {status}"), look).await
     }
 
-    /// Asks as an operator.
+    /// Posts as an operator.
     pub(crate) async fn post(&self, path: &str, body: Option<Value>) -> Reply {
         let addr = self.addr().await;
         call(addr, "POST", path, Some(&token("olga")), &[], body).await
@@ -187,14 +187,18 @@ impl Program {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Its status, once it has ended.
+    /// Waits for the end of the process, and returns its exit code.
     pub(crate) async fn ended(&mut self) -> Option<i32> {
         let over = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(Instant::now() < over, "it does not end: {:?}", self.lines());
+            assert!(
+                Instant::now() < over,
+                "the process does not end: {:?}",
+                self.lines()
+            );
             tokio::time::sleep(POLL).await;
         }
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::common::{SECRET, call, in_an_hour, sale, sign_with};
 use crate::operation::program::{Program, redis, until};
 
-/// Longer than any test.
+/// Drain delay that is longer than any test.
 const HOUR: (&str, &str) = ("server.drain_delay_ms", "3600000");
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,10 +24,10 @@ async fn a_node_that_is_told_to_stop_says_so_and_serves_on_for_a_while() {
     node.signal("-TERM");
     let why = node.ready(503).await;
     assert_eq!(why["reason"], json!("the process is going down"));
-    // New connections, each a request.
+    // Each request opens a new connection.
     assert_eq!(node.get("/healthz").await.status, 200);
     assert_eq!(node.post(&path, None).await.status, 201);
-    // What comes now is not obeyed, and not passed over in silence.
+    // A signal that arrives now is not obeyed, but it is logged.
     node.signal("-HUP");
     let said = "SIGHUP: nothing is read again, because the process stops";
     assert_eq!(node.line(said).await["level"], "WARN");
@@ -96,7 +96,7 @@ async fn sighup_reads_keys_and_level_again_and_refuses_bad_ones() {
         (200, 401)
     );
 
-    // What cannot be used changes nothing.
+    // An invalid configuration changes nothing.
     let refused = "SIGHUP: the configuration cannot be used, and everything stays as it was";
     for (bad_secret, bad_level, expected) in [
         ("short", "info", "at least 32 bytes"),
@@ -130,7 +130,11 @@ async fn sighup_reads_keys_and_level_again_and_refuses_bad_ones() {
     assert!(node.is_running());
     node.signal("-TERM");
     assert_eq!(node.ended().await, Some(0));
-    assert_eq!(node.lines().len(), lines, "it is logged what is off");
+    assert_eq!(
+        node.lines().len(),
+        lines,
+        "a line is logged below the level"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,15 +146,14 @@ async fn a_worker_survives_sighup() {
     worker.signal("-HUP");
     let line = worker.line("SIGHUP: read the configuration again").await;
     let said = (&line["level"], &line["what"]);
-    // It takes no tokens.
+    // A worker accepts no tokens.
     assert_eq!(said, (&json!("WARN"), &json!("log.level")));
     assert_eq!(worker.get("/healthz").await.status, 200);
     worker.signal("-TERM");
     assert_eq!(worker.ended().await, Some(0));
 }
 
-/// With a timer that does not come again: after the start, rows are held against the ledger when the node is told to,
-/// and not before.
+/// The timer does not fire again during the test. After the start, only the signal has rows compared with the ledger.
 #[tokio::test(flavor = "multi_thread")]
 async fn sigusr1_has_reconcilers_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -168,7 +171,7 @@ async fn sigusr1_has_reconcilers_run() {
     let at_the_start = until("not both partitions have run", at_the_start).await;
     assert_eq!(node.post("/v1/sales", Some(sale(10))).await.status, 201);
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(runs().await, at_the_start, "it runs untold");
+    assert_eq!(runs().await, at_the_start, "it runs without a signal");
     let told = async || {
         node.signal("-USR1");
         (runs().await != at_the_start).then_some(())

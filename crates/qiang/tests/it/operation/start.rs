@@ -1,4 +1,4 @@
-//! Starts when something that was asked for is missing.
+//! Starts while a configured part is missing.
 
 use std::{path::Path, process::Command, time::Instant};
 
@@ -76,7 +76,7 @@ async fn a_node_that_waits_for_its_ledger_can_be_stopped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_can_be_stopped_while_it_tries_to_open_its_ledger() {
     let folder = tempfile::tempdir().unwrap();
-    // It takes the connection and says nothing.
+    // The server accepts the connection and never answers.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("postgres://qiang@{}/qiang", silent.local_addr().unwrap());
     let keys = [
@@ -108,7 +108,7 @@ async fn a_node_and_a_worker_with_a_broker_start_while_redis_is_down() {
         let mut process = Program::on_redis(folder.path(), command, "neither", &keys);
         let why = process.ready(503).await;
         assert!(why["reason"].as_str().unwrap().contains("Redis"), "{why}");
-        // What is left of other transports is removed later.
+        // Remains of other transports are removed later.
         let stuck = async || {
             let mut lines = process.lines().into_iter();
             let of = |line: &serde_json::Value| {
@@ -117,7 +117,7 @@ async fn a_node_and_a_worker_with_a_broker_start_while_redis_is_down() {
             };
             lines.any(|line| of(&line)).then_some(())
         };
-        until("it is not said what could not be removed", stuck).await;
+        until("the log does not name the transports that are left", stuck).await;
         process.signal("-TERM");
         assert_eq!(process.ended().await, Some(0));
     }
@@ -150,7 +150,7 @@ async fn a_broker_that_is_absent_is_said_at_the_start() {
         let prefix = format!("absent-{command}");
         let mut process = Program::on_redis(folder.path(), command, &prefix, &keys);
         process.ready(200).await;
-        // It stands in the log before the process serves.
+        // The line is in the log before the process serves.
         let lines = process.lines();
         let place = |message: &str| {
             let mut lines = lines.iter();
@@ -254,7 +254,7 @@ async fn a_redis_that_keeps_nothing_is_a_warning_that_names_the_setting() {
     }
 }
 
-/// More clients than the process may open files: it serves as many as leave files for everything else.
+/// More clients connect than the process may open files. It limits connections so that files are left for other work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_may_open_few_files_serves_fewer_connections_and_stays_healthy() {
     let folder = tempfile::tempdir().unwrap();
@@ -283,7 +283,7 @@ async fn a_node_that_may_open_few_files_serves_fewer_connections_and_stays_healt
     node.ready(200).await;
 }
 
-/// A volume that is missing looks like a service that is new: the log says so.
+/// A missing volume looks like a new service, so the log warns about a new data file.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_data_file_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
@@ -297,7 +297,7 @@ async fn a_new_data_file_is_a_warning() {
     node.line("opened the data file").await;
 }
 
-/// A folder on a file system that is mounted read-only, empty and with a data file.
+/// A folder on a read-only file system, empty and with a data file.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_folder_is_named() {
     let folder = tempfile::tempdir().unwrap();

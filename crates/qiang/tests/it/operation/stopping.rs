@@ -1,4 +1,4 @@
-//! A stop under load, and a Redis that comes back empty: every acknowledged order is in the ledger.
+//! A stop under load, followed by the loss of all of Redis: every acknowledged order is in the ledger.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ const BUYERS: usize = 16;
 
 type Orders = Arc<Mutex<BTreeMap<String, String>>>;
 
-/// Users who buy until the node stops to answer, and the orders that they were told of.
+/// Users who buy until the node stops answering, and the orders of their answers.
 fn buyers(addr: SocketAddr, sale: &str, orders: &Orders) -> Vec<JoinHandle<()>> {
     let buyer = |place: usize| {
         let (sale, orders) = (sale.to_owned(), Arc::clone(orders));
@@ -36,7 +36,7 @@ fn buyers(addr: SocketAddr, sale: &str, orders: &Orders) -> Vec<JoinHandle<()>> 
                 let user = format!("buyer-{place}-{number}");
                 let bought = tokio::spawn({
                     let (sale, user) = (sale.clone(), user.clone());
-                    // Its connection may be refused, which panics.
+                    // A refused connection panics.
                     async move { buy(addr, &sale, &user).await }
                 });
                 match bought.await {
@@ -75,7 +75,7 @@ impl<'a> Case<'a> {
         )
     }
 
-    /// Has users buy of a node until some have.
+    /// Starts users who buy from a node, and waits until some have orders.
     async fn busy(&self, node: &Program) -> (String, Orders, Vec<JoinHandle<()>>) {
         node.ready(200).await;
         let mut body = sale(STOCK);
@@ -84,11 +84,11 @@ impl<'a> Case<'a> {
         let orders = Orders::default();
         let buying = buyers(node.addr().await, &id, &orders);
         let some = async || (orders.lock().len() >= 300).then_some(());
-        until("nobody buys", some).await;
+        until("no user buys", some).await;
         (id, orders, buying)
     }
 
-    /// Empties Redis: a new node has all orders, and gives their ids to nobody else.
+    /// Empties Redis. A new node has all orders, and gives no other user their ids.
     async fn lose_redis(&self, sale: &str, orders: &Orders) {
         self.redis.primary().call(&["FLUSHALL"]).unwrap();
         let node = self.start("serve", &[]);
@@ -102,7 +102,7 @@ impl<'a> Case<'a> {
             assert_eq!(reply.status, 201, "{reply:?}");
             assert!(
                 ids.insert(reply.text("order")),
-                "the id of another: {reply:?}"
+                "the id belongs to another order: {reply:?}"
             );
         }
         for (user, order) in &orders {
@@ -125,7 +125,7 @@ async fn all(buying: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Whether the node settles, or a worker should that is not there.
+/// The node settles in one case. In the other, no worker runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_stopped_node_has_answered_is_in_the_ledger() {
     for inside in ["true", "false"] {
@@ -143,7 +143,7 @@ async fn what_a_stopped_node_has_answered_is_in_the_ledger() {
     }
 }
 
-/// A ledger that is away holds a stop up for the configured time, and the log says what only Redis has.
+/// An unreachable ledger delays a stop for the configured time, and the log counts entries that only Redis has.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_is_bounded_and_says_what_it_leaves() {
     let folder = tempfile::tempdir().unwrap();

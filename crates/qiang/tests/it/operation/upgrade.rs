@@ -1,5 +1,5 @@
-//! Nodes that are replaced one after another while users buy, as docs/operate/upgrade.md has it: nobody is refused. The
-//! variable QIANG_BEFORE may name the program that is replaced; otherwise it is the one that replaces it.
+//! Replaces nodes one after another while users buy, according to docs/operate/upgrade.md: no user is refused. The
+//! variable QIANG_BEFORE may name the old program. Without it, old and new program are the same.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ async fn nodes_are_replaced_while_users_buy() {
     for place in 0..2 {
         let stays = nodes[1 - place].addr().await;
         nodes[place].signal("-TERM");
-        // What a load balancer sees, and then does.
+        // A load balancer sees the status, and then stops sending requests.
         nodes[place].ready(503).await;
         crowd.send_to(vec![stays]);
         assert_eq!(nodes[place].ended().await, Some(0));

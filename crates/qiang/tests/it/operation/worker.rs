@@ -1,4 +1,4 @@
-//! What a worker shows.
+//! Health and metrics of a worker.
 
 use crate::common::sale;
 use crate::operation::program::{Program, until};
@@ -53,7 +53,7 @@ async fn a_worker_shows_its_health_and_its_settlement_and_takes_no_claims() {
         .await
         .assert_problem(404, "not-found");
 
-    // A ledger that is gone is seen on the worker, which goes on trying.
+    // The worker reports an unreachable ledger, and keeps trying.
     database.kill();
     assert_eq!(node.post("/v1/sales", Some(sale(10))).await.status, 503);
     let why = worker.ready(503).await;

@@ -1,5 +1,5 @@
-//! Every kind of difference at once, made by hand in the ledger's rows and in Redis, and repaired by the program: the
-//! audit of the ledger beside Redis holds afterwards.
+//! Every kind of difference at once, made by hand in the ledger's rows and in Redis, and repaired by the program. The
+//! audit of the ledger beside Redis passes afterwards.
 
 use serde_json::{Value, json};
 
@@ -9,29 +9,29 @@ use super::node::{LedgerKind, Node, TestLedger, token};
 const ORDERS: u64 = 6;
 /// The order that is changed.
 const CHANGED: u64 = 3;
-/// Enough for a sale that is spread over all partitions.
+/// Stock large enough for shards on all partitions.
 const SPREAD: u32 = 2_000_000;
 
-/// How an order of a sale of its own is changed.
+/// Change of an order. Each change has a sale of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     /// Its row in the ledger is deleted.
     Deleted,
-    /// The same in a sale that is spread.
+    /// The row is deleted, of a sale with several shards.
     DeletedOfSpread,
-    /// The same in a sale that is closed.
+    /// The row is deleted, of a closed sale.
     DeletedOfClosed,
-    /// The ledger says that it has ended.
+    /// The ledger has it in this final state.
     Ended(&'static str),
-    /// The ledger has it with one more unit.
+    /// The ledger has one unit more.
     Grown,
-    /// Another user has it by the ledger.
+    /// The ledger has it for another user.
     Moved,
     /// Redis does not have it.
     Lost,
-    /// Redis says that it is cancelled.
+    /// Redis has it as cancelled.
     CancelledInRedis,
-    /// Redis has it with one more unit.
+    /// Redis has one unit more.
     GrownInRedis,
 }
 
@@ -69,7 +69,7 @@ impl Change {
             Self::Deleted | Self::DeletedOfSpread | Self::DeletedOfClosed => {
                 format!("DELETE FROM orders {of}")
             }
-            // When its hold was over.
+            // Time of the end of its hold.
             Self::Ended("expired") => {
                 format!("UPDATE orders SET state = 'expired', updated_at = hold_until {of}")
             }
@@ -134,7 +134,7 @@ async fn the_audit_holds_after_every_repair(kind: LedgerKind) {
     let (code, printed) = ledger.maintain(&["reconcile", "--repair", "--as", "ann"]);
     assert_eq!(code, Some(0), "{printed}");
 
-    // What was appended is settled, and each sale goes on.
+    // Appended entries are settled, and each sale continues.
     let mut node = Node::start_again(node, &ledger).await;
     for (change, sale, _) in &sales {
         if *change != Change::DeletedOfClosed {

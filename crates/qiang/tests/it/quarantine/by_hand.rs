@@ -1,11 +1,11 @@
-//! Campaigns whose rows were changed by SQL: the program names what differs, and takes it from the side that the
-//! operator names. Without a side nothing is written.
+//! Campaigns with rows changed by SQL: the program lists differences, and copies values from the side that the operator
+//! names. Without a side, nothing is written.
 
 use serde_json::{Value, json};
 
 use super::node::{LedgerKind, Node, TestLedger};
 
-/// What is changed by hand, and the kind of difference that it makes.
+/// Changes by hand, and the kind of difference of each.
 const CHANGES: [(&str, &str); 5] = [
     ("supply = supply + 50", "supply_differs"),
     ("unit_price = unit_price + 7", "price_differs"),
@@ -86,7 +86,7 @@ async fn what_was_changed_by_hand_is_brought_over(kind: LedgerKind, side: &str) 
     assert_ne!(found["undecided"], json!([]));
     let (_, printed) = ledger.maintain(&["reconcile", "--repair", "--as", "ann"]);
     assert!(
-        printed.contains("say which side wins by --campaigns-from"),
+        printed.contains("choose the side that wins by --campaigns-from"),
         "{printed}"
     );
     assert_eq!(ledger.actions().await, []);
@@ -96,7 +96,7 @@ async fn what_was_changed_by_hand_is_brought_over(kind: LedgerKind, side: &str) 
     assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
     let repaired = found["repaired_campaigns"].as_array().unwrap();
     assert_eq!(repaired.len(), CHANGES.len(), "{found:#}");
-    // Nothing settles at the moment.
+    // No process settles now.
     let by_ledger = side == "ledger";
     let pending = found["pending_campaigns"].as_array().unwrap().len();
     assert_eq!(pending, if by_ledger { CHANGES.len() } else { 0 });
@@ -128,8 +128,8 @@ async fn what_was_changed_by_hand_is_brought_over(kind: LedgerKind, side: &str) 
     assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
 }
 
-/// A phase that a close leads to is not written, nor is a stock below what users have; a row that cannot be read keeps
-/// nothing else from being compared.
+/// The repair writes no phase that only a close may set, and no stock below the granted units. An unreadable row does
+/// not keep other campaigns from being compared.
 async fn what_cannot_be_brought_over_is_refused(kind: LedgerKind) {
     let ledger = TestLedger::new(kind);
     let mut node = Node::start(&ledger).await;
@@ -212,8 +212,8 @@ const SPREAD: [(&str, &str); 2] = [
     ("QIANG__REDIS__SPREAD_OVER", "3"),
 ];
 
-/// A sale over several partitions, beside a node that serves it and settles: the repair waits until the ledger shows
-/// the values.
+/// A sale with several shards, beside a node that serves it and settles: the repair waits until the ledger has the
+/// values.
 async fn a_spread_sale_is_repaired(side: &str) {
     let ledger = TestLedger::new(LedgerKind::Postgres);
     let node = Node::start_with(&ledger, &SPREAD).await;
@@ -228,7 +228,7 @@ async fn a_spread_sale_is_repaired(side: &str) {
     let differ = ["price_differs", "supply_differs"];
     let expected: Vec<_> = differ.map(|kind| (sale.clone(), kind.to_owned())).into();
     let (code, found) = reconcile(&ledger, &[]);
-    // Each other part has the price that the row does not have.
+    // The price of each other shard differs from the row.
     let mut kinds = differences(&found);
     kinds.dedup();
     assert_eq!((code, kinds), (Some(1), expected), "{found:#}");

@@ -1,5 +1,5 @@
-//! Rows of settled orders are deleted from the ledger by hand, one by one or with their whole tables, and put back by
-//! the program: orders are as they were, money has moved once, and the audit holds.
+//! Rows of settled orders are deleted from the ledger by hand, one by one or as whole tables, and restored by the
+//! program. Orders are as before, money has moved once, and the audit passes.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,22 @@ use super::{
 };
 use crate::common::{Reply, call, paid};
 
-/// Enough for a sale that is spread over all partitions.
+/// Stock large enough for shards on all partitions.
 const SPREAD: u32 = 2_000_000;
 const EXPIRED_MAX: Duration = Duration::from_secs(30);
 
-/// How far an order has come.
+/// Life of an order up to its present state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
     Held,
     Paid,
-    /// Paid, with a second payment that is owed back.
+    /// Paid, with a second payment that is a refund due.
     PaidTwice,
     Cancelled,
-    /// Cancelled, with a payment that is owed back.
+    /// Cancelled, with a payment that is a refund due.
     PaidLate,
     Expired,
-    /// Expired, and then paid: it had room again.
+    /// Expired, and reinstated by a payment because units were left.
     Reinstated,
     Returned,
 }
@@ -67,7 +67,7 @@ const CASES: [(Life, Rows); 20] = [
     (Returned, Rows::Whole),
 ];
 
-/// Where an order is.
+/// Kind of sale that has the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Sale,
@@ -95,7 +95,7 @@ async fn pay(node: &Node, order: &str, reference: &str) -> String {
     reply.json()["outcome"].as_str().unwrap().to_owned()
 }
 
-/// Returns an order; what it is then.
+/// Returns an order, and gives the reply.
 async fn give_back(node: &Node, order: &str) -> Reply {
     node.operate(&format!("/v1/orders/{order}/return"), Value::Null)
         .await
@@ -109,7 +109,7 @@ async fn state(node: &Node, order: &str) -> String {
     reply.json()["state"].as_str().unwrap().to_owned()
 }
 
-/// What is owed back for an order.
+/// Refund due for an order.
 async fn owed(node: &Node, order: &str) -> i64 {
     let path = format!("/v1/orders/{order}/refunds");
     let token = token("olga", "pay admin read:any");
@@ -118,7 +118,7 @@ async fn owed(node: &Node, order: &str) -> i64 {
     reply.json()["due"]["amount"].as_i64().unwrap()
 }
 
-/// An order with its life behind it.
+/// An order after its life.
 struct Order {
     life: Life,
     sale: String,
@@ -129,7 +129,7 @@ struct Order {
 }
 
 impl Order {
-    /// Opens a sale and makes its first order, which goes through its life. A second one is held.
+    /// Opens a sale and leads its first order through `life`. A second order is held.
     async fn make(node: &Node, (life, place): (Life, Place)) -> Self {
         let mut sale = crate::common::sale(if place == Place::SpreadSale {
             SPREAD
@@ -215,7 +215,7 @@ impl Order {
         }
     }
 
-    /// The order is as before, a repeated report of a payment is a replay, and a return owes the price once.
+    /// Checks that the order is as before, that a repeated payment is a replay, and that a return owes the price once.
     async fn check(&self, node: &Node) {
         assert_eq!(state(node, &self.id).await, self.state, "{:?}", self.life);
         assert_eq!(owed(node, &self.id).await, self.owed, "{:?}", self.life);
@@ -245,7 +245,7 @@ impl Order {
     }
 }
 
-/// The program finds so many differences, corrects them, and finds none.
+/// Checks that the program finds this number of differences, repairs them, and then finds none.
 fn repair(ledger: &TestLedger, differences: usize) {
     let (code, printed) = ledger.maintain(&["reconcile", "--json"]);
     let found: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{printed}"));
@@ -297,7 +297,7 @@ async fn deleted_rows_are_put_back(kind: LedgerKind) {
     audit(&ledger, &node);
 }
 
-/// Whole tables are emptied: the orders, or everything about them.
+/// Empties whole tables: only orders, or also payments and postings.
 async fn emptied_tables_are_filled_again(kind: LedgerKind) {
     const LIVES: [Life; 7] = [
         Held,
@@ -344,8 +344,8 @@ async fn emptied_tables_are_filled_again(kind: LedgerKind) {
     }
 }
 
-/// The seller has withdrawn some of what was paid. If all postings are deleted and those of orders restored, the
-/// balance stays: the restored postings move none of their accounts.
+/// The seller has withdrawn a part of the payments. If all postings are deleted and the postings of orders restored,
+/// the balance stays: restored postings do not change their accounts.
 async fn withdrawn_money_does_not_return(kind: LedgerKind) {
     let ledger = TestLedger::new(kind);
     let mut node = Node::start(&ledger).await;

@@ -1,5 +1,5 @@
-//! A grant that the ledger refuses is discarded: its units are sold again, what was paid for it is owed to the buyer,
-//! and what waited for it is settled. Nodes are killed meanwhile.
+//! A grant that the ledger refuses is discarded while nodes are killed. Its units are sold again, its payments become
+//! refunds due, and entries that waited for it are settled.
 
 use std::{
     path::Path,
@@ -29,7 +29,7 @@ use super::{
 
 const STOCK: u32 = 3;
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// How long nodes live that are killed, one after the other.
+/// Lifetimes of the nodes that are killed one after another.
 const LIVES_MS: [u64; 4] = [200, 450, 700, 950];
 
 async fn post(node: &Node, user: &str, path: &str, body: Option<Value>) -> crate::common::Reply {
@@ -37,7 +37,7 @@ async fn post(node: &Node, user: &str, path: &str, body: Option<Value>) -> crate
     crate::common::call(node.addr, "POST", path, Some(&token), &[], body).await
 }
 
-/// Gives the order of a number another one, in the ledger, by hand.
+/// SQL that changes the number of an order in the ledger.
 fn renumber(sale: &str, from: u32, to: u32) -> String {
     format!(
         "UPDATE orders SET number = {to} \
@@ -86,14 +86,14 @@ async fn a_refused_grant_is_sold_again(kind: LedgerKind) {
         "{quarantined:?}"
     );
 
-    // A payment is not discarded by itself, and the grant is once.
+    // A payment alone cannot be discarded, and its grant can be discarded once.
     let (code, report) = discard(&ledger, place(1));
     assert_eq!((code, &report["asked"]), (Some(1), &json!([])), "{report}");
     let (code, report) = discard(&ledger, place(0));
     assert_eq!((code, &report["left"]), (Some(0), &json!([])), "{report}");
-    // Asking again changes nothing. The node that runs beside a database may have carried it out by now.
+    // A repeated request changes nothing. A node beside a database may have executed it by now.
     let (code, report) = discard(&ledger, place(0));
-    let is_done = report["left"][0]["why"] == "it is not set aside" && !ledger.is_file();
+    let is_done = report["left"][0]["why"] == "not quarantined" && !ledger.is_file();
     let left = report["left"].as_array().map(Vec::len);
     assert_eq!(
         (code, left),
@@ -102,7 +102,7 @@ async fn a_refused_grant_is_sold_again(kind: LedgerKind) {
     );
     ledger.run(&renumber(&sale, 2, 1), 1).await;
 
-    // Nodes are killed while they carry it out.
+    // Nodes are killed while they execute it.
     for life_ms in LIVES_MS {
         node = Node::start_again(node, &ledger).await;
         tokio::time::sleep(Duration::from_millis(life_ms)).await;
@@ -119,7 +119,7 @@ async fn a_refused_grant_is_sold_again(kind: LedgerKind) {
         crate::common::call(node.addr, "GET", "/v1/accounts/u2", Some(&buyer), &[], None).await;
     let due = &account.json()["balances"][0]["refunds_due"]["amount"];
     assert_eq!(due, &json!(PRICE_MINOR), "{account:?}");
-    // One unit is there again, for one of two.
+    // One unit is restocked, and one of two users gets it.
     let mut sold = 0;
     let started = Instant::now();
     for user in ["u4", "u5"] {
@@ -173,8 +173,8 @@ fn run(path: &Path, sql: &str) {
     assert_eq!(conn.execute(sql, []).unwrap(), 1, "{sql}");
 }
 
-/// The same in an engine's own file, by hand, while no node serves it: of two refused orders one was held and one has
-/// expired, and the units of the latter were sold again already.
+/// Discards by hand in an engine's own file, while no node serves it. One of two refused orders was held. The other has
+/// expired, and its units were sold again already.
 #[tokio::test(flavor = "multi_thread")]
 async fn in_the_file_of_an_engine() {
     let folder = TempDir::new().unwrap();
@@ -187,7 +187,7 @@ async fn in_the_file_of_an_engine() {
         .submit(book::Command::Open(Box::new(setup)))
         .await
         .unwrap();
-    // Nothing fits into the campaign's row: the ledger refuses every grant.
+    // The campaign's row has no stock left: the ledger refuses every grant.
     let full = "UPDATE campaigns SET granted = supply";
     settled(&embedded).await;
     run(&path, full);
@@ -237,7 +237,7 @@ async fn in_the_file_of_an_engine() {
         (Some(0), "discards: 2 found, 2 done\n")
     );
     let (_, listed) = qiang(&["settlement", "list"]);
-    assert_eq!(listed, "nothing is set aside\n");
+    assert_eq!(listed, "nothing is quarantined\n");
     let embedded = Embedded::open(&path, ManualClock::new(OPENS)).unwrap();
     let actions = embedded.actions(THE_SERVICE, None, 100).await.unwrap();
     embedded.close();
@@ -245,7 +245,7 @@ async fn in_the_file_of_an_engine() {
         .iter()
         .map(|it| (it.kind.name(), it.detail.as_str()))
         .collect();
-    // Those of one millisecond have no order.
+    // Actions of one millisecond have no order.
     done.sort_unstable();
     let (first, second) = (r#"{"entry":"0-2"}"#, r#"{"entry":"0-3"}"#);
     let expected = [
@@ -261,7 +261,7 @@ async fn in_the_file_of_an_engine() {
     let report = crate::common::output(folder.path(), &["audit", "--db", db], &[]);
     assert!(report.status.success(), "{report:?}");
 
-    // One unit is left, and the buyer of a discarded order may have it.
+    // One unit is left, and the buyer of a discarded order may buy it.
     let embedded = Embedded::open(&path, ManualClock::new(OPENS)).unwrap();
     let claim = async |user: &str| embedded.claim(target.one(user)).await.unwrap().outcome;
     assert!(claim("u2").await.grant().is_some());

@@ -1,5 +1,5 @@
-//! The file of an embedded engine: what its own ledger refuses is listed and settled by the program, too, while no node
-//! serves it.
+//! The file of an embedded engine: the program lists and settles entries that its ledger refused, while no node serves
+//! the file.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -29,7 +29,7 @@ fn run(path: &Path, sql: &str) {
     assert_eq!(conn.execute(sql, []).unwrap(), 1, "{sql}");
 }
 
-/// An engine that has granted all shares of a packet, one of which its ledger cannot find, and has gone down.
+/// File of a stopped engine that granted all shares of a packet. Its ledger lacks one of the shares.
 async fn engine_file(path: &Path) {
     let embedded = Embedded::open(path, ManualClock::new(OPENS)).unwrap();
     let setup = red_packet(900, SHARES, SplitRule::Equal).setup(1);
@@ -92,7 +92,7 @@ async fn the_quarantine_of_an_engine_is_listed_and_settled() {
         &path,
         "UPDATE shares SET number = number - 1000 WHERE number > 1000",
     );
-    // A rehearsal says what there is to do, and leaves it.
+    // A dry run lists entries, and changes nothing.
     for (which, code, tried, absent) in [(&["--all"][..], 0, 1, 0), (&["0", "999"][..], 1, 0, 1)] {
         let rehearse = ["settlement", "redrive", "--dry-run"];
         let (ended, said) = qiang(&[&rehearse, which, &data[..]].concat());
@@ -103,7 +103,7 @@ async fn the_quarantine_of_an_engine_is_listed_and_settled() {
             (tried, absent)
         );
     }
-    assert_eq!(audit().0, Some(1), "a rehearsal settled something");
+    assert_eq!(audit().0, Some(1), "a dry run settled an entry");
     let (code, driven) = redrive();
     assert_eq!(
         (code, driven["settled"].as_array().unwrap().len()),

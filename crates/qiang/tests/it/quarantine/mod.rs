@@ -1,6 +1,6 @@
-//! Entries that the ledger refuse, from end to end: a node on Redis under load, a ledger whose rows were changed by
-//! hand, an entry that somebody wrote into a log by hand. The rest goes on; what is refused is counted, listed by the
-//! program, and settled by it once the rows are mended, or discarded; then the audit finds nothing.
+//! Entries that the ledger refuses, from end to end. A node on Redis is under load, rows of the ledger are changed by
+//! hand, and an entry is written into a log by hand. All other entries are settled. The program counts and lists
+//! refused entries. It settles them after the rows are corrected, or discards them. Then the audit finds no fault.
 
 mod after_repair;
 mod by_hand;
@@ -20,20 +20,20 @@ use serde_json::{Value, json};
 
 use self::node::{Node, TestLedger, token};
 
-/// The first half of the users, and all of them.
+/// Numbers of users: the first half, and all.
 const EARLY: u32 = 40;
 const USERS: u32 = 80;
-/// What a share of the packet is.
+/// Minor units of one share of the packet.
 const SHARE_MINOR: i64 = 10;
-/// What a unit of a sale costs.
+/// Price of one unit of a sale, in minor units.
 const PRICE_MINOR: i64 = 500;
-/// The share that is hidden from the ledger's table, and is not granted yet.
+/// A share that is not granted yet and is hidden from the ledger's table.
 const HIDDEN_SHARE: u32 = EARLY + 7;
-/// What is added to a number to hide its row.
+/// Offset that is added to a number to hide its row.
 const AWAY: u32 = 1_000_000;
-/// Longer than the counts take to be made anew.
+/// Bound of the wait for new counts.
 const COUNTED_MAX: Duration = Duration::from_secs(60);
-/// The id that a campaign is hidden under.
+/// Id under which a campaign is hidden.
 const ELSEWHERE: &str = "00000000-0000-7000-8000-000000000000";
 
 fn hide_number(table: &str, campaign: &str, number: u32) -> String {
@@ -51,7 +51,7 @@ fn rename(from: &str, to: &str) -> String {
     format!("UPDATE campaigns SET id = '{to}' WHERE id = '{from}'")
 }
 
-/// The packet, the sale whose first order is hidden, and the sale that is hidden as a whole.
+/// The packet, the sale with a hidden first order, and the hidden sale.
 struct Campaigns {
     packet: String,
     sale: String,
@@ -76,7 +76,7 @@ impl Campaigns {
         }
     }
 
-    /// Everybody of `users` claims of all three, several at a time; which share of the packet each has.
+    /// All `users` claim in all three campaigns, several at a time. Returns the users' shares of the packet.
     async fn load(&self, node: &Node, users: std::ops::Range<u32>) -> BTreeMap<u64, String> {
         let mut claims = tokio::task::JoinSet::new();
         let lanes = 8;
@@ -146,7 +146,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     let close = format!("/v1/campaigns/{}/close", campaigns.packet);
     assert_eq!(node.operate(&close, Value::Null).await.status, 200);
 
-    // All logs are gone through, and everybody but one has a share of the packet.
+    // All logs are settled, and every user but one has a share of the packet.
     node.settled().await;
     let (refused, waiting) = (3, u64::from(USERS - EARLY));
     node.counts(refused, waiting).await;
@@ -161,7 +161,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
         assert_eq!(node.balance(user).await, expected, "{user}");
     }
 
-    // A node lists it over HTTP, whoever has the file open, and settles nothing before its cause is gone.
+    // A node lists entries over HTTP, even beside another process on the file. It settles none before the repair.
     let asked = async |method: &str, path: &str| {
         let token = token("olga", "admin");
         crate::common::call(node.addr, method, path, Some(&token), &[], None).await
@@ -173,7 +173,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     let refused_again = asked("POST", &redrive_poison).await;
     refused_again.assert_problem(409, "still-refused");
 
-    // A file is open in one process at a time.
+    // Only one process can open a file.
     if ledger.is_file() {
         let busy = ledger.qiang(&["settlement", "list"]);
         let text = String::from_utf8(busy.stderr).unwrap();
@@ -224,7 +224,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     assert_eq!(code, Some(1));
     assert_eq!(report["set_aside"], quarantine);
 
-    // As long as nothing is mended, nothing is settled.
+    // Before the rows are corrected, no entry is settled.
     let (code, driven) = redrive(&ledger, &["--all"]);
     assert_eq!(code, Some(1));
     assert_eq!(driven["settled"], json!([]));
@@ -260,7 +260,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     );
     let (code, driven) = redrive(&ledger, &["--all"]);
     assert_eq!((code, &driven["left"]), (Some(0), &json!([])), "{driven}");
-    // What is not there is no action.
+    // A missing entry makes no action.
     let (code, _) = redrive(&ledger, &["0", "999999"]);
     assert_eq!(code, Some(1));
     let entry = |partition: &str, seq: &str| json!({ "entry": format!("{partition}-{seq}") });
@@ -275,7 +275,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
         quarantined.len() - 1
     );
     let empty = ledger.qiang(&["settlement", "list"]);
-    assert_eq!(empty.stdout, b"nothing is set aside\n");
+    assert_eq!(empty.stdout, b"nothing is quarantined\n");
 
     let (code, report) = ledger.audit(&node);
     assert_eq!(code, Some(0), "{report:#}");
@@ -285,18 +285,18 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     node.counts(0, 0).await;
     assert_eq!(node.ready().await["settlement_set_aside"], Value::Null);
     assert_eq!(node.balance(unlucky).await, SHARE_MINOR);
-    // What nobody has claimed went home with the close, and the payment that came by hand is the seller's.
+    // The close returned the unclaimed money, and the seller has the payment that was written by hand.
     assert_eq!(node.balance("olga").await, 20 * SHARE_MINOR + PRICE_MINOR);
 }
 
-/// Grants that ask for `ledger` follow each other until one takes less than this. If settlement waits for its timer,
-/// each takes nearly 50 ms after the one before.
+/// Grants at ack `ledger` follow each other until one takes less than this. If settlement waits for its timer, each
+/// grant takes nearly 50 ms.
 const TIMER_NEARLY: Duration = Duration::from_millis(35);
-/// Number of grants that are made for that on a busy machine.
+/// Bound of such grants on a busy machine.
 const ASKING_MAX: u32 = 2_000;
 
-/// A grant whose entry is in quarantine is not answered as one that the ledger has, however often it is asked for. One
-/// that the ledger takes is, without a pause.
+/// A grant with a quarantined entry is never answered as settled, however often the claim is repeated. A grant that the
+/// ledger accepts is answered without a pause.
 async fn a_grant_in_quarantine_is_not_in_the_ledger(kind: node::LedgerKind) {
     let ledger = TestLedger::new(kind);
     let node = Node::start(&ledger).await;
@@ -318,7 +318,7 @@ async fn a_grant_in_quarantine_is_not_in_the_ledger(kind: node::LedgerKind) {
         assert!(asked < ASKING_MAX, "no answer came within {fastest:?}");
         let began = Instant::now();
         let reply = claim(&format!("u{asked}")).await;
-        // The first one comes at any moment of the timer.
+        // The first grant arrives at any time of the timer's period.
         if asked > 0 {
             fastest = fastest.min(began.elapsed());
         }
@@ -381,8 +381,8 @@ async fn in_mariadb() {
     what_the_ledger_refuses_is_quarantined_and_settled_later(node::LedgerKind::MariaDb).await;
 }
 
-/// After so many refusals in a partition something else must be wrong: settlement stands still there, and says so,
-/// while grants go on. So it does where the ledger does not take what is to be quarantined. Both pass by themselves.
+/// After many refusals in a partition, settlement of the partition stops and raises an alarm, while grants continue.
+/// The same happens if the ledger refuses the quarantine itself. Both states end automatically with their cause.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_quarantined_is_an_alarm() {
     let ledger = TestLedger::new(node::LedgerKind::Postgres);
@@ -424,7 +424,7 @@ async fn what_cannot_be_quarantined_is_an_alarm() {
     node.counts(2, 0).await;
 }
 
-/// What was asked for wrongly is said in one line.
+/// Errors of wrong arguments are one line.
 #[tokio::test]
 async fn what_cannot_be_done_is_said_in_one_line() {
     let ledger = TestLedger::new(node::LedgerKind::File);
@@ -444,12 +444,12 @@ async fn what_cannot_be_done_is_said_in_one_line() {
     one_line(
         &["redrive", "3", "17", "4"],
         2,
-        "an entry is named by two numbers",
+        "give each entry as two numbers",
     );
     one_line(
         &["redrive", "70000", "1"],
         2,
-        "an entry is named by two numbers",
+        "give each entry as two numbers",
     );
     check(&["redrive"], 2, "--all");
     check(&["list", "--limit", "0"], 2, "--limit");

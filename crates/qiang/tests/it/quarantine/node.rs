@@ -1,4 +1,4 @@
-//! A node of one's own, the program itself on a Redis that the tests share, and the ledger behind it.
+//! Test fixture: a node of the program on a Redis that the tests share, and its ledger.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use crate::common::{Reply, SECRET, call, in_an_hour, sign};
 
-/// How long anything may take that is waited for.
+/// Bound of every wait.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PARTITIONS: u16 = 4;
@@ -43,7 +43,7 @@ fn mariadb() -> &'static mariadb::MariaDb {
     SERVER.get_or_init(|| mariadb::MariaDb::start(&mariadb::Options::new().without_fsync()))
 }
 
-/// Where the ledger is.
+/// Storage of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LedgerKind {
     File,
@@ -51,7 +51,7 @@ pub(crate) enum LedgerKind {
     MariaDb,
 }
 
-/// A ledger, and what names it on the command line.
+/// A ledger, with its flags of the command line.
 pub(crate) struct TestLedger {
     kind: LedgerKind,
     folder: TempDir,
@@ -98,7 +98,7 @@ impl TestLedger {
         self.qiang_on(&[args, &place].concat())
     }
 
-    /// Runs the program, on whatever is named.
+    /// Runs the program on the backends that `args` name.
     pub(crate) fn qiang_on(&self, args: &[&str]) -> Output {
         self.qiang_with(args, &[])
     }
@@ -111,7 +111,7 @@ impl TestLedger {
         command.output().unwrap()
     }
 
-    /// Runs the program on this ledger and the engine before it; its status, and what it printed.
+    /// Runs the program on this ledger and its engine. Returns the exit code and the output.
     pub(crate) fn maintain(&self, args: &[&str]) -> (Option<i32>, String) {
         let path = self.path();
         let place = match self.kind {
@@ -134,7 +134,7 @@ impl TestLedger {
         (output.status.code(), format!("{printed}{errors}"))
     }
 
-    /// The audit of the ledger beside Redis: its status, and the report.
+    /// Audits the ledger beside Redis. Returns the exit code and the report.
     pub(crate) fn audit(&self, node: &Node) -> (Option<i32>, Value) {
         let path = self.path();
         let place = match self.kind {
@@ -151,7 +151,7 @@ impl TestLedger {
         )
     }
 
-    /// Who did what to the service, and the details, as the ledger has it.
+    /// Actors, actions and details on the service, from the operation log.
     pub(crate) async fn actions(&self) -> Vec<(String, &'static str, Value)> {
         let clock = Arc::new(SystemClock);
         if self.is_file() {
@@ -165,22 +165,22 @@ impl TestLedger {
         actions_of(&*database.unwrap()).await
     }
 
-    /// Runs a statement in the ledger, by hand, that changes so many rows.
+    /// Runs an SQL statement in the ledger, and checks the number of changed rows.
     pub(crate) async fn run(&self, sql: &str, rows: u64) {
         let done = self.run_any(sql).await;
         assert_eq!(done, rows, "{sql}");
     }
 
-    /// Runs a statement in the ledger, by hand; returns how many rows it changes.
+    /// Runs an SQL statement in the ledger. Returns the number of changed rows.
     pub(crate) async fn run_any(&self, sql: &str) -> u64 {
         match self.kind {
             LedgerKind::File => {
                 let conn = rusqlite::Connection::open(self.path()).unwrap();
                 conn.busy_timeout(WAIT_MAX).unwrap();
-                // A node that was killed has left its log beside the file, which must stay there.
+                // A killed node has left its write-ahead log beside the file, and this connection must not remove it.
                 let keep_wal = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
                 conn.set_db_config(keep_wal, true).unwrap();
-                // The shell of SQLite lets rows be deleted that others refer to.
+                // Like the shell of SQLite, allow deletes of rows that other rows refer to.
                 conn.pragma_update(None, "foreign_keys", false).unwrap();
                 conn.execute(sql, []).map(|rows| rows as u64).unwrap()
             }
@@ -271,7 +271,7 @@ impl Node {
         node
     }
 
-    /// Ends the node at once; what it has answered is in Redis.
+    /// Kills the node. Its answered grants are in Redis.
     pub(crate) fn stop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
@@ -286,14 +286,14 @@ impl Node {
         call(self.addr, "GET", path, token, &[], None).await
     }
 
-    /// Posts as the operator, who also sends.
+    /// Posts as the operator, who may also send packets.
     pub(crate) async fn operate(&self, path: &str, body: Value) -> Reply {
         let token = token("olga", "admin send");
         let body = (!body.is_null()).then_some(body);
         call(self.addr, "POST", path, Some(&token), &[], body).await
     }
 
-    /// What a user can spend, as settled.
+    /// Available balance of a user, as settled.
     pub(crate) async fn balance(&self, user: &str) -> i64 {
         let path = format!("/v1/accounts/{user}");
         let reply = self.get(&path, Some(&token(user, ""))).await;
@@ -306,7 +306,7 @@ impl Node {
         self.get("/readyz", None).await.json()
     }
 
-    /// The sum of a measurement over its labels, where they contain `label`.
+    /// Sum of a metric over the series whose labels contain `label`.
     async fn measured(&self, name: &str, label: &str) -> f64 {
         let text = self.get("/metrics", None).await;
         let text = String::from_utf8(text.body.to_vec()).unwrap();
@@ -326,7 +326,7 @@ impl Node {
             let key = self.key(partition, "partition");
             let head = redis().primary().call(&["HGET", &key, "seq"]).unwrap();
             let head: u64 = head.text().map_or(0, |head| head.parse().unwrap());
-            // What is settled is trimmed; the trim follows the commit.
+            // Settled entries are trimmed after the commit.
             let log = self.key(partition, "log");
             if head == 0 {
                 continue;
@@ -342,7 +342,7 @@ impl Node {
         }
     }
 
-    /// Waits until so much is counted, and says that settlement is not stuck.
+    /// Waits for these counts of quarantined entries, and checks that settlement is not stuck.
     pub(crate) async fn counts(&self, refused: u64, waiting: u64) {
         let (started, name) = (Instant::now(), "qiang_settlement_set_aside");
         loop {
@@ -366,7 +366,7 @@ impl Node {
         self.measured("qiang_settlement_stuck", "").await > 0.0
     }
 
-    /// Waits until settlement is said to be stuck; why.
+    /// Waits until settlement is stuck. Returns the reason.
     pub(crate) async fn stuck(&self) -> String {
         let started = Instant::now();
         while !self.is_stuck().await {
@@ -374,7 +374,7 @@ impl Node {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         let ready = self.ready().await;
-        assert_eq!(ready["status"], "ready", "it grants all the same");
+        assert_eq!(ready["status"], "ready", "the node does not grant");
         ready["settlement_stuck"].as_str().unwrap().to_owned()
     }
 
@@ -392,7 +392,7 @@ impl Node {
         (0..PARTITIONS).find(has).unwrap()
     }
 
-    /// Takes an order out of Redis, as nobody should.
+    /// Deletes an order from Redis by hand.
     pub(crate) fn remove_order(&self, campaign: &str, user: &str, number: u64) {
         let partition = self.partition(campaign);
         let number = number.to_string();
@@ -403,7 +403,7 @@ impl Node {
         }
     }
 
-    /// Changes fields of an order in Redis, by their places between tabs, as nobody should.
+    /// Changes fields of an order in Redis by hand. Fields are given by their index between tabs.
     pub(crate) fn change_order(&self, campaign: &str, number: u64, fields: &[(usize, &str)]) {
         let partition = self.partition(campaign);
         let (key, number) = (
@@ -420,7 +420,7 @@ impl Node {
         redis().primary().call(&write).unwrap();
     }
 
-    /// Writes an event of a campaign into its partition's log, as nobody but the engine should; its place.
+    /// Writes an event of a campaign into its partition's log by hand. Returns partition and position.
     pub(crate) fn poison(&self, campaign: &str, event: &str) -> (u64, u64) {
         const WRITE: &str = "local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1) \
              redis.call('XADD', KEYS[2], seq .. '-0', 'c', ARGV[1], 't', ARGV[2], 'e', ARGV[3]) \

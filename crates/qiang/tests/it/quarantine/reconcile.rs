@@ -1,5 +1,5 @@
-//! The engine held against the ledger by the program, while no node serves: an order that Redis has lost is found, and
-//! given back from the ledger.
+//! The program compares the engine with the ledger while no node serves. An order that Redis has lost is found, and
+//! restored from the ledger.
 
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ async fn what_redis_lost_is_found_and_given_back(kind: LedgerKind) {
 
     node.remove_order(&sale, &user, lost);
     for _ in 0..2 {
-        // A look changes nothing.
+        // A comparison changes nothing.
         let (code, printed) = ledger.maintain(&["reconcile", "--json"]);
         assert_eq!(code, Some(1), "{printed}");
         let found = found(&printed);
@@ -103,7 +103,7 @@ async fn what_redis_lost_is_found_and_given_back(kind: LedgerKind) {
     );
     node.settled().await;
     if ledger.is_file() {
-        // A file is open in one process at a time.
+        // Only one process can open a file.
         node.stop();
     }
     let (code, report) = ledger.audit(&node);

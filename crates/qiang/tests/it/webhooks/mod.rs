@@ -1,6 +1,6 @@
-//! Webhooks of the program: 10,000 grants are told to a receiver that fails, is slow and is killed, by a node that is
-//! killed between what it has told and the note of it. Every event arrives, those of a campaign in their order. On
-//! Redis it is a quarter of that, unless the environment says `WEBHOOK_USERS=1000`.
+//! Webhooks of the program: a node delivers 10,000 grants to a receiver that fails, is slow and is killed. The node is
+//! killed between a delivery and its record. Every event arrives, and events of a campaign arrive in order. On Redis,
+//! the test makes a quarter of the grants, unless the environment has `WEBHOOK_USERS=1000`.
 
 use std::{
     collections::BTreeMap,
@@ -30,15 +30,15 @@ use crate::operation::program::{Program, token};
 
 const CAMPAIGNS: usize = 10;
 const CONNECTIONS: usize = 24;
-/// How long a request may take.
+/// Timeout of a request.
 const TIMEOUT_MS: u64 = 400;
-/// Nothing here takes that long.
+/// Bound of every wait.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// What a claim was answered: campaign, number, user, and minor units.
+/// Answers to claims: campaign and number, with user and minor units.
 type Granted = BTreeMap<(String, i64), (String, i64)>;
 
-/// Where a node runs, and for how many users.
+/// Folder and configuration of a node, and its number of users.
 struct Place<'a> {
     users: usize,
     folder: &'a Path,
@@ -92,7 +92,7 @@ async fn campaigns(addr: SocketAddr, users: usize) -> Vec<String> {
     campaigns
 }
 
-/// Everybody claims in every campaign once.
+/// Every user claims once in every campaign.
 async fn claim_all(addr: SocketAddr, users: usize) -> Granted {
     let campaigns = campaigns(addr, users).await;
     let tokens = (0..users).map(|n| {
@@ -144,7 +144,7 @@ async fn until(what: &str, look: impl AsyncFn() -> bool) {
     }
 }
 
-/// Grants 10,000 to a receiver with all troubles, and looks at what has arrived.
+/// Delivers all grants to the failing receiver, and checks the received events.
 async fn check(place: Place<'_>) {
     let mut receiver = Receiver::start().await;
     let mut node = place.start();
@@ -153,7 +153,7 @@ async fn check(place: Place<'_>) {
     let made = node.post("/v1/webhooks", Some(body)).await;
     assert_eq!(made.status, 201, "{made:?}");
     receiver.knows(&made.text("secret"));
-    // It refuses, and is slow, now and then.
+    // The receiver refuses some requests, and answers some late.
     let grants = CAMPAIGNS * place.users;
     for nth in [3, grants / 20, grants / 20 + 1, grants / 6, grants - 9] {
         receiver.answer(nth, Answer::Status(500));
@@ -163,24 +163,24 @@ async fn check(place: Place<'_>) {
         receiver.answer(nth, Answer::Late(slow));
     }
     let claiming = tokio::spawn(claim_all(addr, place.users));
-    until("a tenth is told", async || receiver.count() >= grants / 10).await;
-    // Most of it is still to be told when all is granted.
+    until("a tenth arrives", async || receiver.count() >= grants / 10).await;
+    // Most events are not delivered yet when all grants are made.
     receiver.answer_all(500);
     let granted = claiming.await.unwrap();
     assert_eq!(granted.len(), grants);
     receiver.answer_all(200);
 
     // The receiver is killed for a while.
-    until("a quarter is told", async || receiver.count() >= grants / 4).await;
+    until("a quarter arrives", async || receiver.count() >= grants / 4).await;
     receiver.kill();
     tokio::time::sleep(Duration::from_millis(800)).await;
     receiver.start_again().await;
-    // The node is killed while it tells, and so behind what it has noted.
-    until("half is told", async || receiver.count() >= grants / 2).await;
+    // The node is killed during deliveries, so its record is older than the last delivery.
+    until("half arrives", async || receiver.count() >= grants / 2).await;
     node.signal("-KILL");
     node.ended().await;
     let node = place.start();
-    until("all are told", async || receiver.count() >= grants).await;
+    until("all arrive", async || receiver.count() >= grants).await;
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     drop(node);
 
@@ -194,19 +194,19 @@ async fn check(place: Place<'_>) {
         let text = |field: &str| data[field].as_str().unwrap().to_owned();
         let (campaign, number) = (text("campaign"), data["number"].as_i64().unwrap());
         let amount = data["amount"]["amount"].as_i64().unwrap();
-        // A campaign may be spread over partitions, which have logs of their own.
+        // A campaign may have shards on several partitions, each with its own log.
         let (place, _digest) = id.rsplit_once('_').unwrap();
         let (partition, seq) = place.rsplit_once('_').unwrap();
         let seq: u64 = seq.parse().unwrap();
         let before = last.insert((campaign.clone(), partition.to_owned()), seq);
         assert!(
             before < Some(seq),
-            "{id} came behind {before:?} of {campaign}"
+            "{id} arrived after {before:?} of {campaign}"
         );
         let other = arrived.insert((campaign, number), (text("user"), amount));
-        assert_eq!(other, None, "{id} is told under another id too");
+        assert_eq!(other, None, "{id} was delivered under another id too");
     }
-    assert!(arrived == granted, "what arrived is not what was granted");
+    assert!(arrived == granted, "received events differ from grants");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -247,7 +247,7 @@ async fn all_arrive_from_redis_and_mariadb() {
     check_on_redis("told-mariadb", server.url()).await;
 }
 
-/// By hand: an endpoint is made, tried, told again and deleted. Its secret is in no list and in no line of the log.
+/// The commands make, test, redrive and delete an endpoint. Its secret is in no list and in no line of the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhooks_are_looked_after_by_hand() {
     let folder = tempfile::tempdir().unwrap();
@@ -281,7 +281,7 @@ async fn webhooks_are_looked_after_by_hand() {
         let printed = run(&[args, &["--json"]].concat(), 0);
         serde_json::from_str::<Value>(&printed).unwrap()
     };
-    assert_eq!(run(&["webhook", "list"], 0), "there are none\n");
+    assert_eq!(run(&["webhook", "list"], 0), "no entries\n");
     let endpoint = receiver.url();
     for (args, code, why) in [
         (
@@ -338,12 +338,12 @@ async fn webhooks_are_looked_after_by_hand() {
     assert_eq!(users(), Vec::<Value>::new());
     receiver.answer_all(200);
     run(&["webhook", "redrive", id], 0);
-    until("both are told", async || users() == ["ann", "bob"]).await;
+    until("both are delivered", async || users() == ["ann", "bob"]).await;
     run(
         &["webhook", "redrive", id, "--since", "2026-01-01T00:00:00Z"],
         0,
     );
-    until("they are told again", async || {
+    until("both are delivered again", async || {
         receiver.received().duplicates == 2
     })
     .await;
@@ -352,11 +352,11 @@ async fn webhooks_are_looked_after_by_hand() {
         assert!(!log.contains(secret), "a secret is in the log");
         assert!(!listed.contains(secret), "a secret is listed");
     }
-    // Killed, it would leave a write-ahead log that the program below takes away.
+    // A kill would leave a write-ahead log, which the program below would remove.
     node.signal("-TERM");
     assert_eq!(node.ended().await, Some(0));
 
-    // What a node has left is told by hand as well.
+    // A command delivers the events that the node has left.
     let data = ["--data", "qiang.db"];
     let control = |args: &[&str], expected: i32| {
         run(
