@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::UsageError;
 
-/// Range of spans in the queue: 100,000 use about 20 MB.
+/// Range of spans in the queue: 100,000 use about 90 MB.
 const QUEUE: RangeInclusive<u32> = 1..=100_000;
 /// Range of the time limit: a slower collector counts as down.
 const TIMEOUT_MS: RangeInclusive<u64> = 1..=60_000;

@@ -10,10 +10,6 @@ mod collector;
 #[cfg(feature = "traces")]
 mod exporter;
 #[cfg(feature = "traces")]
-mod otlp;
-#[cfg(feature = "traces")]
-mod span;
-#[cfg(feature = "traces")]
 mod tracer;
 
 #[cfg(not(feature = "traces"))]

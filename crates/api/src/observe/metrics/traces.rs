@@ -5,6 +5,7 @@ use metrics::Counter;
 use super::{Metrics, counters};
 
 /// Counters of spans by result.
+#[derive(Debug)]
 pub(crate) struct SpanMetrics {
     /// The collector accepted them.
     pub(crate) exported: Counter,

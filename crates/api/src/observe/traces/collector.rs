@@ -1,137 +1,124 @@
-//! Client of the collector: sends spans over HTTP.
+//! The HTTP client of the exporter: hyper with our TLS.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::Context as _;
-use bytes::Bytes;
+use async_trait::async_trait;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    HeaderMap, Request, StatusCode, Uri,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT},
+    HeaderMap, Uri,
+    header::{HeaderName, HeaderValue, USER_AGENT},
 };
 use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
+use tokio::runtime::Handle;
 
 use crate::{
     config::{TracesConfig, UsageError},
     http::https,
 };
 
-/// Maximum size of an answer that is read.
+/// Maximum length of an answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Longest pause that `Retry-After` of a collector can cause.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// Reason why spans were not accepted.
+/// The server that receives spans.
 #[derive(Debug)]
-pub(super) enum Refusal {
-    /// They may be sent again after this time.
-    NotNow(String, Duration),
-    /// They must not be sent again.
-    Never(String),
-}
-
-/// Client of the collector.
 pub(super) struct Collector {
-    uri: Uri,
     headers: HeaderMap,
     timeout: Duration,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// The exporter runs on a thread outside of the runtime that connections need.
+    runtime: Handle,
+    /// Spans of accepted requests that the collector rejected.
+    rejected: Arc<AtomicU64>,
 }
 
 impl Collector {
-    /// Client of the configured collector; `None` if there is no endpoint. Connects when there are spans.
+    /// A client of the collector at `endpoint`, on the current runtime. It connects at the first request.
     ///
     /// # Errors
     /// [`UsageError`] that names the key; other errors if a file cannot be read.
-    pub(super) fn new(config: &TracesConfig) -> anyhow::Result<Option<Self>> {
-        let Some(uri) = config.collector()? else {
-            return Ok(None);
-        };
-        let connector = https::connector(uri.scheme_str())?;
+    pub(super) fn new(
+        config: &TracesConfig,
+        endpoint: &Uri,
+        rejected: Arc<AtomicU64>,
+    ) -> anyhow::Result<Self> {
+        let connector = https::connector(endpoint.scheme_str())?;
         let mut headers = HeaderMap::new();
         if !config.headers_file.as_os_str().is_empty() {
             headers = read_headers(&config.headers_file)?;
         }
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/x-protobuf"),
-        );
         let agent = concat!("qiang/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
-        Ok(Some(Self {
-            uri,
+        Ok(Self {
             headers,
             timeout: Duration::from_millis(config.timeout_ms),
             client: Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(1)
                 .build(connector),
-        }))
-    }
-
-    /// Sends a request with spans; returns how many of them the collector rejected.
-    pub(super) async fn send(&self, body: Bytes) -> Result<u64, Refusal> {
-        let sent = tokio::time::timeout(self.timeout, self.exchange(body)).await;
-        let late = || Refusal::NotNow("no answer in time".to_owned(), Duration::ZERO);
-        sent.map_err(|_| late())?
-    }
-
-    async fn exchange(&self, body: Bytes) -> Result<u64, Refusal> {
-        let not_now = |why: String| Refusal::NotNow(why, Duration::ZERO);
-        let mut request = Request::post(self.uri.clone())
-            .body(Full::new(body))
-            .map_err(|error| Refusal::Never(error.to_string()))?;
-        *request.headers_mut() = self.headers.clone();
-        let response = self.client.request(request).await;
-        let response = response.map_err(|error| not_now(chain(&error)))?;
-        let status = response.status();
-        let after = response.headers().get(RETRY_AFTER).and_then(seconds);
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
-        // If the body cannot be read, the status is enough.
-        let body = body.collect().await.map(|body| body.to_bytes());
-        match status {
-            status if status.is_success() => Ok(body.map_or(0, |body| rejected(&body))),
-            StatusCode::TOO_MANY_REQUESTS
-            | StatusCode::BAD_GATEWAY
-            | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT => Err(Refusal::NotNow(
-                format!("status {}", status.as_u16()),
-                after.unwrap_or_default().min(RETRY_AFTER_MAX),
-            )),
-            status => Err(Refusal::Never(format!("status {}", status.as_u16()))),
-        }
+            runtime: Handle::current(),
+            rejected,
+        })
     }
 }
 
-/// Rejected spans of a request that was accepted.
-fn rejected(body: &[u8]) -> u64 {
+#[async_trait]
+impl HttpClient for Collector {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let response = self.exchange(request).await.inspect_err(|error| {
+            // The exporter's own error has no cause.
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "no answer from the collector of traces"
+            );
+        })?;
+        if response.status().is_success() {
+            let rejected = rejected_spans(response.body());
+            self.rejected.fetch_add(rejected, Ordering::Relaxed);
+        }
+        Ok(response)
+    }
+}
+
+impl Collector {
+    async fn exchange(&self, request: Request<Bytes>) -> anyhow::Result<Response<Bytes>> {
+        let mut request = request.map(Full::new);
+        request.headers_mut().extend(self.headers.clone());
+        let (client, timeout) = (self.client.clone(), self.timeout);
+        let exchange = async move {
+            let (head, body) = client.request(request).await?.into_parts();
+            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+            // The status suffices if the rest cannot be read.
+            let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+            anyhow::Ok(Response::from_parts(head, body))
+        };
+        let timed = async move { tokio::time::timeout(timeout, exchange).await };
+        self.runtime.spawn(timed).await??
+    }
+}
+
+/// Counts the spans that an answer rejects.
+fn rejected_spans(body: &[u8]) -> u64 {
     let answer = ExportTraceServiceResponse::decode(body).unwrap_or_default();
     let partial = answer.partial_success.unwrap_or_default();
     u64::try_from(partial.rejected_spans).unwrap_or_default()
 }
 
-fn seconds(value: &HeaderValue) -> Option<Duration> {
-    let seconds = value.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
-/// Reads a file of headers, one `name: value` per line; empty lines and lines that start with `#` are ignored. Values
-/// may be secret, so errors name only the line.
+/// Reads a file of headers, `name: value` per line. Empty lines and lines that begin with `#` are ignored. Values may
+/// be secret: errors name the line only.
 fn read_headers(file: &Path) -> anyhow::Result<HeaderMap> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("traces.headers_file: read {}", file.display()))?;

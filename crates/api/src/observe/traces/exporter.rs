@@ -1,249 +1,201 @@
-//! Task that sends spans.
+//! Queues spans and exports them: the SDK's batch processor and OTLP exporter, with our counters around them.
 
 use std::{
-    sync::Arc,
-    time::{Duration, Instant},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-use bytes::Bytes;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use prost::Message as _;
-use qiang_core::{ports::Clock, time::Timestamp};
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::JoinHandle,
-    time::{sleep, timeout},
+use metrics::Counter;
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_otlp::{Protocol, RetryPolicy, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    trace::{
+        BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, Span, SpanData,
+        SpanExporter, SpanProcessor,
+    },
 };
 
-use super::{
-    collector::{Collector, Refusal},
-    otlp,
-    span::Span,
-};
+use super::collector::Collector;
 use crate::{
     config::TracesConfig,
     observe::metrics::{Metrics, SpanMetrics},
 };
 
-/// Interval between two sends.
-const EVERY: Duration = Duration::from_secs(1);
-/// Longest pause after failures in a row, each of which doubles it.
-const EVERY_MAX: Duration = Duration::from_secs(30);
-/// Maximum number of spans in a request.
+/// The version of the semantic conventions.
+pub(super) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
+
+/// Pause between exports, unless a batch is full.
+const EXPORT_EVERY: Duration = Duration::from_secs(1);
+/// Spans per request.
 const BATCH_MAX: usize = 512;
-/// Maximum number of attempts to send the same spans.
-const ATTEMPTS_MAX: u32 = 5;
-/// Time limit for the last spans when the service stops.
+/// Retries of a batch before its spans are dropped.
+const RETRIES_MAX: usize = 4;
+/// Pause before the first retry. Each retry doubles it.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(16);
+/// Time for the last spans when the service stops.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
-/// Difference between the process's clock and the system's above which the system's time is read again. Without this
-/// threshold, the clock's precision would shift spans of one trace against each other.
-const DRIFT_MAX_NANOS: u64 = 5_000_000;
 
-/// Sends spans.
-pub(super) struct Exporter {
-    spans: mpsc::Receiver<Box<Span>>,
-    queue_max: usize,
-    collector: Collector,
-    resource: Resource,
-    metrics: Arc<Metrics>,
-    counters: SpanMetrics,
-    clock: Arc<dyn Clock>,
-    anchor: Anchor,
-    batch: Option<Batch>,
-    pause: Duration,
+/// Makes the provider of tracers, on the current runtime. `None` without an endpoint.
+///
+/// # Errors
+/// [`UsageError`](crate::UsageError) that names the key; other errors if a file cannot be read, or if a variable of
+/// the SDK's environment holds no valid value.
+pub(super) fn provider(
+    config: &TracesConfig,
+    metrics: &Metrics,
+) -> anyhow::Result<Option<SdkTracerProvider>> {
+    let Some(endpoint) = config.collector()? else {
+        return Ok(None);
+    };
+    let rejected = Arc::<AtomicU64>::default();
+    let collector = Collector::new(config, &endpoint, Arc::clone(&rejected))?;
+    let retries = RetryPolicy::default()
+        .with_max_retries(RETRIES_MAX)
+        .with_initial_delay(RETRY_PAUSE)
+        .with_max_delay(RETRY_PAUSE_MAX);
+    let exporter = opentelemetry_otlp::SpanExporter::builder()
+        .with_http()
+        .with_http_client(collector)
+        .with_endpoint(endpoint.to_string())
+        .with_protocol(Protocol::HttpBinary)
+        // The collector's client limits each attempt, the policy their number.
+        .with_timeout(Duration::MAX)
+        .with_retry_policy(retries)
+        .build()?;
+    let counters = SpanMetrics::new(metrics);
+    let (queued, queue_max) = (Arc::<AtomicUsize>::default(), config.queue_max as usize);
+    let dropped = counters.dropped.clone();
+    let exporter = CountingExporter {
+        exporter,
+        queued: Arc::clone(&queued),
+        rejected,
+        counters,
+    };
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(queue_max)
+        .with_max_export_batch_size(BATCH_MAX.min(queue_max))
+        .with_scheduled_delay(EXPORT_EVERY)
+        .build();
+    let processor = CountingProcessor {
+        processor: BatchSpanProcessor::new(exporter, batches),
+        queued,
+        queue_max,
+        dropped,
+    };
+    let ratio = Sampler::TraceIdRatioBased(config.sample_ratio);
+    let provider = SdkTracerProvider::builder()
+        .with_sampler(Sampler::ParentBased(Box::new(ratio)))
+        .with_resource(resource(config))
+        .with_span_processor(processor)
+        .build();
+    Ok(Some(provider))
 }
 
-/// Spans that are being sent.
-struct Batch {
-    body: Bytes,
-    spans: u64,
-    attempts: u32,
+fn resource(config: &TracesConfig) -> Resource {
+    let instance = uuid::Uuid::from_bytes(rand::random()).to_string();
+    let attributes = [
+        KeyValue::new("service.name", config.service_name.clone()),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("service.instance.id", instance),
+    ];
+    // Without the detectors that read the environment.
+    let resource = Resource::builder_empty();
+    resource.with_schema_url(attributes, SCHEMA_URL).build()
 }
 
-/// Handle of the running task.
-pub(crate) struct Exporting {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
-}
+/// Ends exports when the service stops.
+pub(crate) struct Exporting(SdkTracerProvider);
 
 impl Exporting {
-    /// Sends the remaining spans, within a time limit.
-    pub(crate) async fn finish(mut self) {
-        self.stop.send(()).ok();
-        if timeout(FLUSH_MAX, &mut self.task).await.is_err() {
-            self.task.abort();
+    pub(super) fn new(provider: SdkTracerProvider) -> Self {
+        Self(provider)
+    }
+
+    /// Exports queued spans, for at most [`FLUSH_MAX`].
+    pub(crate) async fn finish(self) {
+        // It blocks, and the collector's connection needs this runtime.
+        let flush = move || self.0.shutdown_with_timeout(FLUSH_MAX);
+        let flushed = tokio::task::spawn_blocking(flush).await;
+        if !matches!(flushed, Ok(Ok(()))) {
             tracing::warn!("the collector of traces did not accept the last spans in time");
         }
     }
 }
 
-impl Exporter {
-    pub(super) fn new(
-        config: &TracesConfig,
-        spans: mpsc::Receiver<Box<Span>>,
-        collector: Collector,
-        (metrics, counters): (Arc<Metrics>, SpanMetrics),
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        let instance = uuid::Uuid::from_bytes(rand::random());
-        Self {
-            spans,
-            queue_max: config.queue_max as usize,
-            collector,
-            resource: otlp::resource(&config.service_name, &instance.to_string()),
-            metrics,
-            counters,
-            anchor: Anchor::new(clock.now(), Instant::now()),
-            clock,
-            batch: None,
-            pause: EVERY,
+/// Bounds the queue of the batch processor, which drops spans without counting them for us.
+#[derive(Debug)]
+struct CountingProcessor {
+    processor: BatchSpanProcessor,
+    /// Spans that wait or are being exported.
+    queued: Arc<AtomicUsize>,
+    queue_max: usize,
+    dropped: Counter,
+}
+
+impl SpanProcessor for CountingProcessor {
+    fn on_start(&self, span: &mut Span, context: &Context) {
+        self.processor.on_start(span, context);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        if self.queued.fetch_add(1, Ordering::Relaxed) < self.queue_max {
+            self.processor.on_end(span);
+        } else {
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+            self.dropped.increment(1);
         }
     }
 
-    pub(super) fn start(self) -> Exporting {
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(self.run(stopped));
-        Exporting { stop, task }
+    fn force_flush(&self) -> OTelSdkResult {
+        self.processor.force_flush()
     }
 
-    async fn run(mut self, stop: oneshot::Receiver<()>) {
-        let stop = async {
-            if stop.await.is_err() {
-                // The handle was dropped without a stop, so the task runs until its runtime ends.
-                std::future::pending::<()>().await;
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.processor.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.processor.set_resource(resource);
+    }
+}
+
+/// Counts exported and failed spans.
+#[derive(Debug)]
+struct CountingExporter {
+    exporter: opentelemetry_otlp::SpanExporter,
+    /// Shared with [`CountingProcessor`].
+    queued: Arc<AtomicUsize>,
+    /// Spans of an accepted request that the collector rejected.
+    rejected: Arc<AtomicU64>,
+    counters: SpanMetrics,
+}
+
+impl SpanExporter for CountingExporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        let count = spans as u64;
+        let result = self.exporter.export(batch).await;
+        self.queued.fetch_sub(spans, Ordering::Relaxed);
+        let rejected = self.rejected.swap(0, Ordering::Relaxed);
+        let failed = match &result {
+            Ok(()) => rejected.min(count),
+            Err(error) => {
+                tracing::warn!(spans, %error, "the collector did not accept spans; they are dropped");
+                count
             }
         };
-        let mut stop = std::pin::pin!(stop);
-        loop {
-            let is_last = tokio::select! {
-                biased;
-                () = stop.as_mut() => true,
-                () = sleep(self.pause) => false,
-            };
-            self.send_all().await;
-            if is_last {
-                break;
-            }
-        }
+        self.counters.exported.increment(count - failed);
+        self.counters.failed.increment(failed);
+        result
     }
 
-    /// Sends at most as many spans as the queue holds, which limits the work per second.
-    async fn send_all(&mut self) {
-        let mut taken = 0;
-        loop {
-            if self.batch.is_none() && taken < self.queue_max {
-                self.batch = self.next_batch();
-            }
-            let Some(batch) = &mut self.batch else {
-                break;
-            };
-            batch.attempts += 1;
-            let (spans, attempts) = (batch.spans, batch.attempts);
-            match self.collector.send(batch.body.clone()).await {
-                Ok(rejected) => {
-                    let rejected = rejected.min(spans);
-                    self.counters.exported.increment(spans - rejected);
-                    self.counters.failed.increment(rejected);
-                    if self.pause > EVERY {
-                        tracing::info!("the collector of traces accepts spans again");
-                    }
-                    self.pause = EVERY;
-                    self.batch = None;
-                    taken += spans as usize;
-                }
-                Err(Refusal::Never(reason)) => {
-                    self.give_up(spans, &reason);
-                    taken += spans as usize;
-                }
-                Err(Refusal::NotNow(reason, after)) => {
-                    if self.pause == EVERY {
-                        tracing::warn!(
-                            reason,
-                            "the collector of traces accepts no spans; retrying"
-                        );
-                    }
-                    if attempts >= ATTEMPTS_MAX {
-                        self.give_up(spans, &reason);
-                    }
-                    self.pause = (self.pause * 2).min(EVERY_MAX).max(after);
-                    break;
-                }
-            }
-        }
-    }
-
-    fn give_up(&mut self, spans: u64, reason: &str) {
-        tracing::warn!(spans, reason, "spans were dropped after failed attempts");
-        self.counters.failed.increment(spans);
-        self.batch = None;
-    }
-
-    fn next_batch(&mut self) -> Option<Batch> {
-        let mut spans = Vec::new();
-        while spans.len() < BATCH_MAX
-            && let Ok(span) = self.spans.try_recv()
-        {
-            spans.push(span);
-        }
-        if spans.is_empty() {
-            return None;
-        }
-        self.anchor.follow(self.clock.now(), Instant::now());
-        let at = |instant| self.anchor.at(instant);
-        let request = otlp::request(&self.resource, &spans, &self.metrics, at);
-        Some(Batch {
-            body: request.encode_to_vec().into(),
-            spans: spans.len() as u64,
-            attempts: 0,
-        })
-    }
-}
-
-/// System time at one instant of the process, in nanoseconds since 1970.
-struct Anchor {
-    instant: Instant,
-    nanos: u64,
-}
-
-impl Anchor {
-    fn new(now: Timestamp, instant: Instant) -> Self {
-        let millis = u64::try_from(now.as_millis()).unwrap_or_default();
-        let nanos = millis.saturating_mul(1_000_000);
-        Self { instant, nanos }
-    }
-
-    /// Reads the time again, if the system's clock was set.
-    fn follow(&mut self, now: Timestamp, instant: Instant) {
-        let fresh = Self::new(now, instant);
-        if fresh.nanos.abs_diff(self.at(instant)) > DRIFT_MAX_NANOS {
-            *self = fresh;
-        }
-    }
-
-    fn at(&self, instant: Instant) -> u64 {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        match instant.checked_duration_since(self.instant) {
-            Some(since) => self.nanos.saturating_add(nanos(since)),
-            None => self.nanos.saturating_sub(nanos(self.instant - instant)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_move_with_the_clock_when_it_was_set_and_not_by_its_precision() {
-        let start = Instant::now();
-        let at = Timestamp::from_millis;
-        let mut anchor = Anchor::new(at(1_000), start);
-        let later = start + Duration::from_micros(2_500);
-        assert_eq!(anchor.at(later), 1_002_500_000);
-        anchor.follow(at(1_002), later);
-        assert_eq!(anchor.at(later), 1_002_500_000);
-        anchor.follow(at(9_000), later);
-        assert_eq!(anchor.at(later), 9_000_000_000);
-        assert_eq!(anchor.at(start), 8_997_500_000);
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
     }
 }
