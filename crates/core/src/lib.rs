@@ -27,7 +27,6 @@ pub mod settlement;
 pub mod split;
 pub mod time;
 pub mod trace_context;
-pub mod two_generations;
 pub mod waiting;
 pub mod web_url;
 pub mod webhook;

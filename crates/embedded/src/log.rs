@@ -11,8 +11,8 @@ use qiang_core::{
     order::ReturnPart,
     payment::{PaymentOutcome, PaymentState, Received},
     time::{Timestamp, Window},
-    two_generations::TwoGenerations,
 };
+use quick_cache::unsync::Cache;
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement, ToSql, params};
 
 use crate::error::StoreError;
@@ -41,7 +41,7 @@ pub(crate) struct Refs {
     /// Of campaigns in the book.
     by_id: HashMap<CampaignId, i64>,
     /// Of those whose entries were read lately.
-    by_ref: TwoGenerations<i64, CampaignId>,
+    by_ref: Cache<i64, CampaignId>,
     /// At peak load most entries are one campaign's: the last answer is kept at hand.
     last: Option<(CampaignId, i64)>,
 }
@@ -50,7 +50,7 @@ impl Default for Refs {
     fn default() -> Self {
         Self {
             by_id: HashMap::new(),
-            by_ref: TwoGenerations::new(IDS_MAX),
+            by_ref: Cache::new(IDS_MAX),
             last: None,
         }
     }

@@ -6,7 +6,6 @@ pub(crate) mod ticking;
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
-use parking_lot::RwLock;
 use qiang_core::{
     admission::AdmissionBound,
     campaign::AckLevel,
@@ -14,8 +13,8 @@ use qiang_core::{
     id::{CampaignId, UserId},
     ports::EngineError,
     time::Timestamp,
-    two_generations::TwoGenerations,
 };
+use quick_cache::sync::Cache;
 use redis::Cmd;
 
 use crate::{
@@ -45,7 +44,7 @@ pub(crate) struct Partitions {
     connections: Connections,
     /// Clocks by partition number, because each partition may be on another server.
     clocks: Vec<RedisClock>,
-    metas: RwLock<TwoGenerations<CampaignId, Arc<CampaignMeta>>>,
+    metas: Cache<CampaignId, Arc<CampaignMeta>>,
 }
 
 impl Deref for Partitions {
@@ -64,7 +63,7 @@ impl Partitions {
         Self {
             clocks: connections.list().iter().map(clock).collect(),
             connections,
-            metas: RwLock::new(TwoGenerations::new(CAMPAIGNS_MAX)),
+            metas: Cache::new(CAMPAIGNS_MAX),
         }
     }
 
@@ -116,14 +115,7 @@ impl Partitions {
 
     /// Meta of a campaign that this node remembers.
     pub(crate) fn known_meta(&self, campaign: CampaignId) -> Option<Arc<CampaignMeta>> {
-        let known = self.metas.read();
-        let (meta, is_old) = known.find(&campaign)?;
-        let meta = Arc::clone(meta);
-        drop(known);
-        if is_old {
-            self.metas.write().keep(&campaign);
-        }
-        Some(meta)
+        self.metas.get(&campaign)
     }
 
     /// Meta of a campaign, from memory or from its home. `None` if the home does not have the campaign.
@@ -182,7 +174,7 @@ impl Partitions {
 
     /// Remembers a campaign's meta.
     pub(crate) fn remember(&self, meta: Arc<CampaignMeta>) {
-        self.metas.write().insert(meta.id, meta);
+        self.metas.insert(meta.id, meta);
     }
 
     /// Remembers the admission of a sale, as read from a reply to claims.

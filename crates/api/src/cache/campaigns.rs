@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase, Requirements},
     id::{CampaignId, UserId},
@@ -16,8 +16,8 @@ use qiang_core::{
     payment::PaymentPolicy,
     ports::{CampaignRecord, GrantRecord, LedgerError},
     time::{Timestamp, Window},
-    two_generations::TwoGenerations,
 };
+use quick_cache::{Weighter, sync::Cache};
 use tokio::sync::{OnceCell, oneshot};
 
 use crate::audience::Audience;
@@ -25,7 +25,7 @@ use crate::audience::Audience;
 /// Maximum number of campaigns in the cache. Above it, campaigns that no request has used lately are dropped.
 const REMEMBERED_MAX: usize = 65_536;
 /// Weight of a campaign, in named users: campaigns with many named users leave room for fewer others.
-const WEIGHT: usize = 16;
+const WEIGHT: u64 = 16;
 /// Milliseconds for which a cached window of a sale is valid while the sale can still change.
 const WINDOW_LASTS_MS: i64 = 1_000;
 
@@ -102,17 +102,29 @@ impl CampaignMeta {
 /// Result of a read of the ledger.
 type Loaded = Result<Option<Arc<CampaignMeta>>, LedgerError>;
 
+/// Weighs a campaign by itself and the users that it names.
+#[derive(Clone)]
+struct CampaignWeight;
+
+impl Weighter<CampaignId, Arc<CampaignMeta>> for CampaignWeight {
+    fn weight(&self, _: &CampaignId, meta: &Arc<CampaignMeta>) -> u64 {
+        let named = meta.audience.as_deref().map_or(0, Audience::named);
+        WEIGHT + named as u64
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct CampaignCache {
-    known: RwLock<TwoGenerations<CampaignId, Arc<CampaignMeta>>>,
+    known: Cache<CampaignId, Arc<CampaignMeta>, CampaignWeight>,
     /// Campaigns whose read is running, with the requests that wait for it.
     loading: Mutex<HashMap<CampaignId, Vec<oneshot::Sender<Loaded>>>>,
 }
 
 impl Default for CampaignCache {
     fn default() -> Self {
+        let weight_max = REMEMBERED_MAX as u64 * WEIGHT;
         Self {
-            known: RwLock::new(TwoGenerations::new(REMEMBERED_MAX * WEIGHT)),
+            known: Cache::with_weighter(REMEMBERED_MAX, weight_max, CampaignWeight),
             loading: Mutex::default(),
         }
     }
@@ -127,14 +139,7 @@ impl CampaignCache {
 
     /// A cached campaign, even if it must be read again.
     pub(crate) fn last_read(&self, id: CampaignId) -> Option<Arc<CampaignMeta>> {
-        let known = self.known.read();
-        let (meta, is_old) = known.find(&id)?;
-        let meta = Arc::clone(meta);
-        drop(known);
-        if is_old {
-            self.known.write().keep(&id);
-        }
-        Some(meta)
+        self.known.get(&id)
     }
 
     /// Makes the next request for a campaign read it again.
@@ -145,8 +150,7 @@ impl CampaignCache {
     }
 
     pub(crate) fn insert(&self, id: CampaignId, meta: Arc<CampaignMeta>) {
-        let named = meta.audience.as_deref().map_or(0, Audience::named);
-        self.known.write().insert_of(id, meta, WEIGHT + named);
+        self.known.insert(id, meta);
     }
 
     /// Reads a campaign and caches it. Requests during the read wait for its result, so peak load after a start costs
@@ -286,7 +290,7 @@ mod tests {
             cache.insert(other(n), Arc::clone(&meta));
             assert!(cache.get(id()).is_some(), "after {n}");
         }
-        assert!(cache.known.read().len() <= REMEMBERED_MAX);
+        assert!(cache.known.len() <= REMEMBERED_MAX);
         cache.outdate(id());
         assert!(cache.get(id()).is_none() && cache.last_read(id()).is_some());
     }

@@ -1,8 +1,8 @@
 //! Campaigns that do not exist, remembered for a moment. Repeated requests for them cost neither the ledger nor the
 //! engine a read.
 
-use parking_lot::Mutex;
-use qiang_core::{id::CampaignId, time::Timestamp, two_generations::TwoGenerations};
+use qiang_core::{id::CampaignId, time::Timestamp};
+use quick_cache::sync::Cache;
 
 /// Maximum number of remembered campaigns. Above it, campaigns without recent requests are dropped.
 const REMEMBERED_MAX: usize = 65_536;
@@ -14,32 +14,32 @@ const REMEMBERED_MAX: usize = 65_536;
 #[derive(Debug)]
 pub(crate) struct UnknownCampaigns {
     lasts_ms: i64,
-    asked: Mutex<TwoGenerations<CampaignId, Timestamp>>,
+    asked: Cache<CampaignId, Timestamp>,
 }
 
 impl UnknownCampaigns {
     pub(crate) fn new(lasts_ms: u32) -> Self {
         Self {
             lasts_ms: lasts_ms.into(),
-            asked: Mutex::new(TwoGenerations::new(REMEMBERED_MAX)),
+            asked: Cache::new(REMEMBERED_MAX),
         }
     }
 
     /// Whether a campaign did not exist a moment ago.
     pub(crate) fn contain(&self, id: CampaignId, now: Timestamp) -> bool {
-        let mut asked = self.asked.lock();
-        asked.get(&id).is_some_and(|at| self.lasts(*at, now))
+        let asked_at = self.asked.get(&id);
+        asked_at.is_some_and(|at| self.lasts(at, now))
     }
 
     pub(crate) fn insert(&self, id: CampaignId, now: Timestamp) {
         if self.lasts_ms == 0 {
             return;
         }
-        self.asked.lock().insert(id, now);
+        self.asked.insert(id, now);
     }
 
     pub(crate) fn forget(&self, id: CampaignId) {
-        self.asked.lock().remove(&id);
+        self.asked.remove(&id);
     }
 
     fn lasts(&self, asked_at: Timestamp, now: Timestamp) -> bool {
@@ -81,9 +81,9 @@ mod tests {
             let asked_for = unknown.contain(id(u128::MAX >> 70), now);
             assert!(asked_for, "a campaign in constant use, after {n}");
         }
-        assert!(unknown.asked.lock().len() <= REMEMBERED_MAX);
+        assert!(unknown.asked.len() <= REMEMBERED_MAX);
         let off = UnknownCampaigns::new(0);
         off.insert(id(1), now);
-        assert!(off.asked.lock().is_empty());
+        assert!(off.asked.is_empty());
     }
 }

@@ -4,10 +4,8 @@
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
-use qiang_core::{
-    campaign::CampaignKind, event::PartitionId, id::CampaignId, ports::EngineError,
-    two_generations::TwoGenerations,
-};
+use qiang_core::{campaign::CampaignKind, event::PartitionId, id::CampaignId, ports::EngineError};
+use quick_cache::{Weighter, unsync::Cache};
 use redis::Value;
 
 use crate::{
@@ -39,11 +37,12 @@ struct Loaded {
 }
 
 /// Holders of campaigns, including campaigns that are no longer inactive.
-pub(super) struct KeptHolders(Mutex<TwoGenerations<CampaignId, Arc<Holders>>>);
+pub(super) struct KeptHolders(Mutex<Cache<CampaignId, Arc<Holders>, HolderCount>>);
 
 impl Default for KeptHolders {
     fn default() -> Self {
-        Self(Mutex::new(TwoGenerations::new(KEPT_MAX)))
+        let kept = Cache::with_weighter(CAMPAIGNS_MAX, KEPT_MAX as u64, HolderCount);
+        Self(Mutex::new(kept))
     }
 }
 
@@ -61,7 +60,8 @@ impl KeptHolders {
             grants: part.tally.grants,
         };
         let parts: Vec<_> = terms.iter().zip(tallies).map(loaded).collect();
-        let kept = self.0.lock().remove(&meta.id).unwrap_or_default();
+        let kept = self.0.lock().remove(&meta.id);
+        let kept = kept.map(|(_, holders)| holders).unwrap_or_default();
         let holders = if kept.parts == parts {
             kept
         } else {
@@ -80,9 +80,17 @@ impl KeptHolders {
     }
 
     fn keep(&self, campaign: CampaignId, holders: &Arc<Holders>) {
-        let weight = holders.fingerprints.len() + KEPT_MAX / CAMPAIGNS_MAX;
-        let mut kept = self.0.lock();
-        kept.insert_of(campaign, Arc::clone(holders), weight);
+        self.0.lock().insert(campaign, Arc::clone(holders));
+    }
+}
+
+/// Weighs a campaign by its holders, and so that at most [`CAMPAIGNS_MAX`] campaigns are kept.
+#[derive(Clone)]
+struct HolderCount;
+
+impl Weighter<CampaignId, Arc<Holders>> for HolderCount {
+    fn weight(&self, _: &CampaignId, holders: &Arc<Holders>) -> u64 {
+        (holders.fingerprints.len() + KEPT_MAX / CAMPAIGNS_MAX) as u64
     }
 }
 

@@ -3,15 +3,15 @@
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
-use parking_lot::{Mutex, RwLock};
-use qiang_core::two_generations::TwoGenerations;
+use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 
 /// Values by key, which are loaded in the background and invalidated at any moment.
 pub(super) struct Known<K, V> {
     /// Maximum concurrent loads.
     loads_max: usize,
     /// Past the limit, values that were not requested recently are forgotten.
-    values: RwLock<TwoGenerations<K, Arc<V>>>,
+    values: Cache<K, Arc<V>>,
     /// Keys that are being loaded, and whether they were invalidated during the load. Each change of values holds this
     /// lock, so the end of a load and an invalidation never overlap.
     loading: Mutex<HashMap<K, bool>>,
@@ -21,26 +21,19 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
     pub(super) fn new(loads_max: usize, values_max: usize) -> Self {
         Self {
             loads_max,
-            values: RwLock::new(TwoGenerations::new(values_max)),
+            values: Cache::new(values_max),
             loading: Mutex::default(),
         }
     }
 
     pub(super) fn get(&self, key: &K) -> Option<Arc<V>> {
-        let values = self.values.read();
-        let (value, is_old) = values.find(key)?;
-        let value = Arc::clone(value);
-        drop(values);
-        if is_old {
-            self.values.write().keep(key);
-        }
-        Some(value)
+        self.values.get(key)
     }
 
     /// Maps each value.
     pub(super) fn collect<T>(&self, of: impl Fn(&K, &V) -> T) -> Vec<T> {
-        let values = self.values.read();
-        values.iter().map(|(key, value)| of(key, value)).collect()
+        let values = self.values.iter();
+        values.map(|(key, value)| of(&key, &value)).collect()
     }
 
     /// Starts a load. False if a `good` value is known, the key is being loaded already, or too many loads run.
@@ -49,12 +42,7 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
         if loading.len() >= self.loads_max || loading.contains_key(&key) {
             return false;
         }
-        if self
-            .values
-            .read()
-            .find(&key)
-            .is_some_and(|(value, _)| good(value))
-        {
+        if self.values.peek(&key).is_some_and(|value| good(&value)) {
             return false;
         }
         loading.insert(key, false);
@@ -66,7 +54,7 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
         let mut loading = self.loading.lock();
         let invalidated = loading.remove(&key);
         if let (Some(value), Some(false)) = (loaded, invalidated) {
-            self.values.write().insert(key, Arc::new(value));
+            self.values.insert(key, Arc::new(value));
         }
     }
 
@@ -76,9 +64,8 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
             *invalidated = true;
         }
         // Usually there is nothing to forget, and readers need not wait.
-        let is_known = self.values.read().find(&key).is_some();
-        if is_known {
-            self.values.write().remove(&key);
+        if self.values.contains_key(&key) {
+            self.values.remove(&key);
         }
     }
 
@@ -87,7 +74,7 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
         for invalidated in loading.values_mut() {
             *invalidated = true;
         }
-        self.values.write().clear();
+        self.values.clear();
     }
 }
 
