@@ -1,5 +1,8 @@
-//! Problem details for heads that hyper's parser refuses. hyper writes such answers directly, without a body, and
-//! this stream replaces them.
+//! Rewrites the answers of hyper's parser as problem details.
+//!
+//! If hyper 1 cannot parse a head, it writes 400, 414 or 431 without a body and closes the connection. Its builder has
+//! no hook for that, and the service never sees the request. So the stream under hyper replaces these bytes. A parser
+//! of our own in front would parse each head twice.
 
 use std::{
     io,
