@@ -1,14 +1,10 @@
 //! Cache of the fields of a campaign that hardly change, which spares reads of the ledger.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
-use parking_lot::Mutex;
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase, Requirements},
     id::{CampaignId, UserId},
@@ -18,9 +14,9 @@ use qiang_core::{
     time::{Timestamp, Window},
 };
 use quick_cache::{Weighter, sync::Cache};
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::OnceCell;
 
-use crate::audience::Audience;
+use crate::{audience::Audience, protect::single_flight::SingleFlight};
 
 /// Maximum number of campaigns in the cache. Above it, campaigns that no request has used lately are dropped.
 const REMEMBERED_MAX: usize = 65_536;
@@ -116,8 +112,7 @@ impl Weighter<CampaignId, Arc<CampaignMeta>> for CampaignWeight {
 #[derive(Debug)]
 pub(crate) struct CampaignCache {
     known: Cache<CampaignId, Arc<CampaignMeta>, CampaignWeight>,
-    /// Campaigns whose read is running, with the requests that wait for it.
-    loading: Mutex<HashMap<CampaignId, Vec<oneshot::Sender<Loaded>>>>,
+    loading: SingleFlight<CampaignId, Option<Loaded>>,
 }
 
 impl Default for CampaignCache {
@@ -125,7 +120,7 @@ impl Default for CampaignCache {
         let weight_max = REMEMBERED_MAX as u64 * WEIGHT;
         Self {
             known: Cache::with_weighter(REMEMBERED_MAX, weight_max, CampaignWeight),
-            loading: Mutex::default(),
+            loading: SingleFlight::default(),
         }
     }
 }
@@ -160,56 +155,17 @@ impl CampaignCache {
         id: CampaignId,
         read: impl Future<Output = Loaded> + Send + 'static,
     ) -> Option<Loaded> {
-        let (waiter, loaded) = oneshot::channel();
-        let is_first = {
-            let mut loading = self.loading.lock();
-            let waiters = loading.entry(id).or_default();
-            waiters.push(waiter);
-            waiters.len() == 1
+        let cache = Arc::clone(self);
+        let read = async move {
+            let loaded = read.await;
+            if let Ok(Some(meta)) = &loaded {
+                cache.insert(id, Arc::clone(meta));
+            }
+            loaded
         };
-        if is_first {
-            // A task of its own, because the request that came first may be cancelled.
-            let cache = Arc::clone(self);
-            tokio::spawn(async move {
-                let mut reading = Reading {
-                    cache: &cache,
-                    id,
-                    has_ended: false,
-                };
-                let loaded = read.await;
-                if let Ok(Some(meta)) = &loaded {
-                    cache.insert(id, Arc::clone(meta));
-                }
-                for waiter in reading.end() {
-                    drop(waiter.send(loaded.clone()));
-                }
-            });
-        }
-        loaded.await.ok()
-    }
-}
-
-/// Guard that ends a read, even one that panics. The next request then starts another read.
-struct Reading<'a> {
-    cache: &'a CampaignCache,
-    id: CampaignId,
-    has_ended: bool,
-}
-
-impl Reading<'_> {
-    /// Requests that wait for the read.
-    fn end(&mut self) -> Vec<oneshot::Sender<Loaded>> {
-        self.has_ended = true;
-        let mut loading = self.cache.loading.lock();
-        loading.remove(&self.id).unwrap_or_default()
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            drop(self.end());
-        }
+        // A task of its own, because the request that came first may be cancelled, and the read may panic.
+        let read = async { tokio::spawn(read).await.ok() };
+        self.loading.run(id, read).await
     }
 }
 
