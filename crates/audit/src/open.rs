@@ -17,6 +17,7 @@ use std::{
 };
 
 use anyhow::{anyhow, bail, ensure};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
@@ -275,16 +276,13 @@ fn wal(path: &Path) -> PathBuf {
 
 /// Path as part of a URI.
 fn escaped(path: &Path) -> String {
-    let mut uri = String::new();
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'_' | b'.' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(char::from(*byte));
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
+    const RESERVED: AsciiSet = NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'.')
+        .remove(b'~');
+    percent_encode(path.as_os_str().as_encoded_bytes(), &RESERVED).to_string()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of an id.
@@ -77,19 +78,16 @@ impl IdempotencyKey {
 
 /// Encodes a text as a path segment or a query value (RFC 3986).
 pub(crate) fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match plain(byte) {
-            true => encoded.push(char::from(byte)),
-            false => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    // URL parsers interpret segments of dots as relative paths.
-    match encoded.as_str() {
+    const RESERVED: AsciiSet = NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    match text {
+        // URL parsers interpret segments of dots as relative paths.
         "." => "%2E".to_owned(),
         ".." => "%2E%2E".to_owned(),
-        _ => encoded,
+        _ => utf8_percent_encode(text, &RESERVED).to_string(),
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
     path::Path,
 };
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use crate::{
@@ -85,16 +86,14 @@ pub(crate) fn clear(conn: &Connection) -> rusqlite::Result<()> {
 
 /// URI of a file for SQLite, with parameters.
 pub(crate) fn uri(path: &Path, parameters: &str) -> io::Result<String> {
-    let mut uri = String::from("file:");
-    for byte in std::path::absolute(path)?.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(char::from(*byte));
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    Ok(format!("{uri}?{parameters}"))
+    const RESERVED: AsciiSet = NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'.');
+    let path = std::path::absolute(path)?;
+    let path = percent_encode(path.as_os_str().as_encoded_bytes(), &RESERVED);
+    Ok(format!("file:{path}?{parameters}"))
 }
 
 /// Opens a file that does not change, without creating files next to it.

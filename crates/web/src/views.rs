@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode, header, request::Parts},
     response::{Html, IntoResponse as _, Response},
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -268,14 +269,12 @@ pub(crate) async fn send(State(pages): State<Pages>, asked: Asked, headers: Head
 
 /// Escapes a user's id or a cursor for a path or a query.
 pub(crate) fn escape(user: &str) -> String {
-    let mut path = String::new();
-    for byte in user.bytes() {
-        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            true => path.push(char::from(byte)),
-            false => path.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    path
+    const RESERVED: AsciiSet = NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(user, &RESERVED).to_string()
 }
 
 /// Header of an answer to pass on to the browser.
