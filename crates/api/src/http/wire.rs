@@ -81,11 +81,7 @@ pub(crate) fn etag(json: &str) -> String {
     for part in parts {
         hash.update(part.trim_start_matches(|char| char != '"'));
     }
-    let bytes = hash.finalize();
-    let hex: String = (bytes.iter().take(8))
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("W/\"{hex}\"")
+    format!("W/\"{}\"", hex::encode(&hash.finalize()[..8]))
 }
 
 /// Whether `If-None-Match` has this entity tag or `*` (RFC 9110, 13.1.2). The comparison is weak.

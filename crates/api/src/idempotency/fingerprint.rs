@@ -42,11 +42,8 @@ pub(crate) fn effect_key(used: Option<&KeyUse>) -> Result<IdempotencyKey, Proble
     };
     let KeyUse { scope, key, .. } = used.ok_or_else(missing)?;
     let digest = Sha256::digest(format!("{scope}\n{key}"));
-    let hex: String = digest[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    IdempotencyKey::new(&hex).map_err(|error| Problem::internal(error.to_string()))
+    let key = hex::encode(&digest[..16]);
+    IdempotencyKey::new(&key).map_err(|error| Problem::internal(error.to_string()))
 }
 
 /// Fingerprint of the path's parameter and the body.
@@ -166,12 +163,8 @@ mod tests {
         write(&body, &mut text);
         let canonical = r#"{"draws":true,"title":"恭喜\n","total":{"amount":10000,"currency":"CNY"},"users":["b","a"]}"#;
         assert_eq!(text, canonical);
-        let hex: String = fingerprint("id", &body)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
         assert_eq!(
-            hex,
+            hex::encode(fingerprint("id", &body)),
             "01e02bb46f72ebc887f66fdd7d52e12cb856986372b368145b70ff077fe9bf20"
         );
     }
