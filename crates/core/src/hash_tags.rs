@@ -4,12 +4,16 @@
 //! slots. Tags that only contain a number are distributed unevenly: of `p00` to `p11`, three primaries get 3, 3 and 6.
 //! The tags here have slots at equal distances, so equal ranges have equal numbers of partitions, or one more.
 
+use crc::{CRC_16_XMODEM, Crc};
+
 use crate::event::PartitionId;
 
 /// Number of slots of Redis Cluster.
 pub const CLUSTER_SLOTS: u16 = 16_384;
 /// Maximum distance between a tag's slot and its even position, in slots. A smaller distance takes longer to find.
 const SLOTS_OFF_MAX: u16 = 2;
+/// Checksum that Redis Cluster specifies.
+static CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 
 /// Hash tag of a partition on a server outside a Cluster: `p07`.
 #[must_use]
@@ -43,7 +47,7 @@ pub fn cluster_tags(partitions: u16) -> Vec<String> {
 /// Redis Cluster slot of the keys with this hash tag.
 #[must_use]
 pub fn slot_of(tag: &str) -> u16 {
-    crc16(tag.as_bytes()) % CLUSTER_SLOTS
+    CRC16.checksum(tag.as_bytes()) % CLUSTER_SLOTS
 }
 
 /// Distance between two slots on the circle of all slots.
@@ -52,34 +56,6 @@ fn slots_between(a: u16, b: u16) -> u16 {
     apart.min(CLUSTER_SLOTS - apart)
 }
 
-/// CRC-16/XMODEM, as specified by Redis Cluster.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
-        (crc << 8) ^ CRC_TABLE[usize::from((crc >> 8) ^ u16::from(*byte))]
-    })
-}
-
-/// CRC of each byte.
-const CRC_TABLE: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = (byte as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,7 +63,7 @@ mod tests {
     /// The check value of CRC-16/XMODEM, and the slot from the documentation of Redis.
     #[test]
     fn slots_are_those_of_redis() {
-        assert_eq!(crc16(b"123456789"), 0x31c3);
+        assert_eq!(CRC16.checksum(b"123456789"), 0x31c3);
         assert_eq!(slot_of("foo"), 12_182);
     }
 
