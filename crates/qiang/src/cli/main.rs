@@ -40,7 +40,7 @@ use qiang::UsageError;
 
 /// Distribute limited stock to many users at once: red packets (抢红包) and flash sales (秒杀).
 #[derive(Debug, Parser)]
-#[command(name = "qiang", version = version::LINE, long_version = version::long(), after_help = EXAMPLES)]
+#[command(name = "qiang", version = version::line(), long_version = version::long(), after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
