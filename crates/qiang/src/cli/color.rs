@@ -4,34 +4,12 @@ use std::sync::OnceLock;
 
 use clap::ColorChoice;
 
-/// Use of colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
-    Auto,
-    Always,
-    Never,
-}
+static CHOSEN: OnceLock<ColorChoice> = OnceLock::new();
 
-static CHOSEN: OnceLock<When> = OnceLock::new();
-
-impl When {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "always" => Ok(Self::Always),
-            "never" => Ok(Self::Never),
-            _ => Err("choose one of auto, always, never".to_owned()),
-        }
-    }
-
-    /// Value of the configuration key `log.color`.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Always => "always",
-            Self::Never => "never",
-        }
-    }
+/// Parses the flag's value.
+pub(crate) fn parse(text: &str) -> Result<ColorChoice, String> {
+    let parsed = text.parse::<ColorChoice>();
+    parsed.map_err(|_| "choose one of auto, always, never".to_owned())
 }
 
 /// Choice for help and usage errors, which are printed before the flags are parsed.
@@ -46,15 +24,12 @@ pub(crate) fn of_help() -> ColorChoice {
                 Some(rest) => rest.strip_prefix('='),
                 None => None,
             });
-    match given.and_then(|given| When::parse(given).ok()) {
-        Some(When::Always) => ColorChoice::Always,
-        Some(When::Never) => ColorChoice::Never,
-        Some(When::Auto) | None => ColorChoice::Auto,
-    }
+    let given = given.and_then(|given| parse(given).ok());
+    given.unwrap_or_default()
 }
 
 /// Stores the flag for the log. Call it once.
-pub(crate) fn set(flag: Option<When>) {
+pub(crate) fn set(flag: Option<ColorChoice>) {
     if let Some(flag) = flag {
         // The first call is the only one.
         let _ = CHOSEN.set(flag);
@@ -63,9 +38,7 @@ pub(crate) fn set(flag: Option<When>) {
 
 /// The flag as a configuration key and value.
 pub(crate) fn overrides() -> Option<(&'static str, String)> {
-    CHOSEN
-        .get()
-        .map(|when| ("log.color", when.name().to_owned()))
+    CHOSEN.get().map(|when| ("log.color", when.to_string()))
 }
 
 /// Whether the screen of `qiang top` has colours.
@@ -74,8 +47,8 @@ pub(crate) fn is_on_screen() -> bool {
     // See <https://no-color.org>.
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
     match CHOSEN.get() {
-        Some(When::Always) => true,
-        Some(When::Never) => false,
-        Some(When::Auto) | None => !no_color,
+        Some(ColorChoice::Always) => true,
+        Some(ColorChoice::Never) => false,
+        Some(ColorChoice::Auto) | None => !no_color,
     }
 }

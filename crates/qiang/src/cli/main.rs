@@ -35,7 +35,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use qiang::UsageError;
 
 /// Distribute limited stock to many users at once: red packets (抢红包) and flash sales (秒杀).
@@ -45,8 +45,8 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Colours in help, errors and logs: auto, always or never. `auto`: on a terminal, unless NO_COLOR is set.
-    #[arg(long, global = true, value_name = "WHEN", value_parser = color::When::parse)]
-    color: Option<color::When>,
+    #[arg(long, global = true, value_name = "WHEN", value_parser = color::parse)]
+    color: Option<ColorChoice>,
 }
 
 const EXAMPLES: &str = "\
