@@ -1,4 +1,7 @@
 //! String names for the variants of enums, as the API, the ledger and the command line use them.
+//!
+//! Names are stored and public, so each is spelled out: a renamed variant keeps its name. `strum` would need an
+//! attribute per variant for that, and compile a procedural macro in the default build.
 
 /// Gives an enum `ALL`, `name`, `Display`, and the reverse function `of_name`.
 macro_rules! words {
