@@ -182,15 +182,18 @@ impl PartRows {
             .map(|((_, key), units)| (key, *units))
     }
 
-    /// Sets the returned units of each paid order to the sum of its partial returns.
+    /// Raises the returned units of each paid order to the sum of its partial returns. A return that was settled after
+    /// the order was read is among the returns alone. A return whose row was deleted is in the order's units alone.
     pub fn count_returns(&mut self) {
         let mut returned: BTreeMap<u32, u32> = BTreeMap::new();
         for ((number, _), units) in &self.returns {
-            *returned.entry(*number).or_default() += units;
+            let sum = returned.entry(*number).or_default();
+            *sum = sum.saturating_add(*units);
         }
         for (number, row) in &mut self.grants {
             if row.state == OrderState::Paid {
-                row.returned = returned.get(number).copied().unwrap_or(0);
+                let in_parts = returned.get(number).copied().unwrap_or(0);
+                row.returned = row.returned.max(in_parts);
             }
         }
     }
@@ -198,7 +201,18 @@ impl PartRows {
     /// Units of an order that partial returns have returned.
     #[must_use]
     pub fn returned_in_parts(&self, number: u32) -> u32 {
-        self.returns_of(number).map(|(_, units)| units).sum()
+        let units = self.returns_of(number).map(|(_, units)| units);
+        units.fold(0, u32::saturating_add)
+    }
+
+    /// Returned units of a paid order whose returns are not there: their rows were deleted.
+    #[must_use]
+    pub fn unnamed_returns(&self, number: u32) -> u32 {
+        let row = self.grants.get(&number);
+        let row = row.filter(|row| row.state == OrderState::Paid);
+        row.map_or(0, |row| {
+            row.returned.saturating_sub(self.returned_in_parts(number))
+        })
     }
 
     fn step(&mut self, number: u32, state: OrderState) {

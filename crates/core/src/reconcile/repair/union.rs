@@ -1,6 +1,7 @@
 //! Union of the state that engine, ledger and nodes have of a part.
 
 mod entries;
+mod kept_answers;
 mod payments;
 mod returns;
 
@@ -23,12 +24,26 @@ pub(super) struct Union<'a> {
     shares_of: HashMap<UserId, u32>,
     removed: Vec<(UserId, u32)>,
     conflicts: Vec<Difference>,
+    /// Returns of parts that nodes have answered, by order.
+    kept_returns: BTreeMap<u32, Vec<&'a ReturnPart>>,
+    /// Number of steps of orders, payments and returns that were added.
+    steps_made: u64,
 }
 
 impl<'a> Union<'a> {
     pub(super) fn of(survey: &'a Survey<'a>, settled: &'a PartRows) -> Self {
         let mut rows = settled.clone();
         rows.phase = phase_of(survey, rows.phase);
+        let mut kept_returns: BTreeMap<u32, Vec<&ReturnPart>> = BTreeMap::new();
+        for entry in survey.kept {
+            if let Event::Returned {
+                number,
+                part: Some(part),
+            } = &entry.event
+            {
+                kept_returns.entry(*number).or_default().push(part);
+            }
+        }
         let mut union = Self {
             survey,
             settled,
@@ -40,6 +55,8 @@ impl<'a> Union<'a> {
             shares_of: HashMap::new(),
             removed: Vec::new(),
             conflicts: Vec::new(),
+            kept_returns,
+            steps_made: 0,
             rows: PartRows::new(rows.phase),
         };
         union.rows.payments = rows.payments;
@@ -130,42 +147,6 @@ impl<'a> Union<'a> {
         let campaign = self.facts().campaign;
         let found = Difference::of(DifferenceKind::Double, campaign, number, engine, ledger);
         self.conflicts.extend(found);
-    }
-
-    /// Adds entries that nodes have answered and the log lacks, in the order of the log. Steps are applied again
-    /// afterwards, because some depend on later entries.
-    pub(super) fn add_kept(&mut self) {
-        let mut kept: Vec<&Entry> = self.survey.kept.iter().collect();
-        kept.sort_by_key(|entry| entry.seq);
-        for entry in &kept {
-            match entry.event {
-                Event::Granted { .. } => self.add_grant(entry),
-                _ => self.add_step(&entry.event),
-            }
-        }
-        for entry in &kept {
-            self.add_step(&entry.event);
-        }
-        for entry in &kept {
-            match &entry.event {
-                Event::Returned { number, part: None } => self.add_unpaid_return(*number),
-                event @ (Event::Paid { number, .. } | Event::Reinstated { number, .. }) => {
-                    if let Some(paid) = event.payment() {
-                        self.add_late_payment(*number, paid);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Handles a returned order whose payment is unknown: its units are restocked. If the payment is reported again, a
-    /// refund is due.
-    fn add_unpaid_return(&mut self, number: u32) {
-        let row = self.rows.grants.get(&number);
-        if row.is_some_and(|row| row.state == OrderState::Held) {
-            self.advance(number, OrderState::Cancelled);
-        }
     }
 
     fn add_step(&mut self, event: &Event) {
@@ -309,6 +290,7 @@ impl<'a> Union<'a> {
         if rank(state) <= rank(before) {
             return state == before;
         }
+        let mut returns = None;
         match (before.keeps_units(), state.keeps_units()) {
             (true, false) => {
                 let own = self.held.entry(row.user.clone()).or_default();
@@ -316,9 +298,10 @@ impl<'a> Union<'a> {
                 self.granted -= units;
             }
             (false, true) => {
-                // The order is reinstated, so it takes its units again.
+                // Reinstated: it took its units again, and returned some of them since. Those need no room.
                 let taking = GrantRow {
                     state,
+                    returned: self.units_of_kept_returns(number).min(row.quantity),
                     ..row.clone()
                 };
                 self.make_room(&taking);
@@ -327,16 +310,22 @@ impl<'a> Union<'a> {
                 }
                 *self.held.entry(taking.user).or_default() += units;
                 self.granted += units;
+                returns = self.kept_returns.get(&number).cloned();
             }
             _ => {}
         }
         if let Some(row) = self.rows.grants.get_mut(&number) {
             row.step(state);
         }
+        self.steps_made += 1;
+        for part in returns.into_iter().flatten() {
+            self.return_part(number, part);
+        }
         true
     }
 
-    pub(super) fn into_repair(self, append: Vec<(Timestamp, Event)>) -> Repair {
+    pub(super) fn into_repair(mut self, append: Vec<(Timestamp, Event)>) -> Repair {
+        self.report_unproven_returns();
         let facts = self.facts();
         let (engine, unnamed) = (&self.survey.engine, self.survey.unnamed);
         let is_packet = facts.kind == CampaignKind::RedPacket;

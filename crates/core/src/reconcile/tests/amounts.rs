@@ -72,13 +72,19 @@ fn a_payment_pays_or_is_owed_back() {
     };
     check(&engine_paid, owed);
     // Another payment pays the order.
-    let other = Case {
-        engine: "1 ann 1 paid q",
-        kept: "refund_due 1 p, paid 1 p",
-        ..held
-    };
-    let both = "p refund_due, q paid";
-    check(&other, ("paid 1 q, refund_due 1 p", OrderState::Paid, both));
+    for kept in [
+        "refund_due 1 p, paid 1 p",
+        "paid 1 p, refund_due 1 p",
+        "paid 1 p",
+    ] {
+        let other = Case {
+            engine: "1 ann 1 paid q",
+            kept,
+            ..held
+        };
+        let both = "p refund_due, q paid";
+        check(&other, ("paid 1 q, refund_due 1 p", OrderState::Paid, both));
+    }
 }
 
 /// Money that paid an order instead of its price is kept with the payment, in every order of steps.

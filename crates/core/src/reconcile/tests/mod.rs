@@ -188,6 +188,11 @@ const PACKET: Case<'static> = Case {
 
 /// A part of 5 units or shares.
 fn repair(case: &Case<'_>) -> Repair {
+    repair_with(case, rows(case.ledger))
+}
+
+/// The same with these rows of the ledger.
+fn repair_with(case: &Case<'_>, ledger: PartRows) -> Repair {
     let survey = Survey {
         facts: facts(case.kind, case.limit),
         engine: EnginePart {
@@ -201,7 +206,7 @@ fn repair(case: &Case<'_>) -> Repair {
             },
             numbered: 0,
         },
-        ledger: rows(case.ledger),
+        ledger,
         closed: None,
         ledger_is_ahead: case.ahead,
         in_flight: &entries(case.flight),

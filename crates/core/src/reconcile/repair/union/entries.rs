@@ -108,11 +108,11 @@ impl Union<'_> {
                     };
                     let state = PaymentState { outcome, ..state };
                     events.push(Event::of_payment(number, payment, state));
-                    events.extend(self.returns(number, row, settled));
+                    events.extend(self.returns(number, row));
                 }
             }
             (OrderState::Paid, OrderState::Paid | OrderState::Returned) => {
-                events.extend(self.returns(number, row, settled));
+                events.extend(self.returns(number, row));
             }
             _ => {}
         }

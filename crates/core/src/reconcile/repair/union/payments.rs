@@ -9,8 +9,9 @@ impl Union<'_> {
             return;
         }
         let row = self.rows.grants.get(&number);
-        let is_paid =
-            row.is_none_or(|row| matches!(row.state, OrderState::Paid | OrderState::Returned));
+        let is_paid = row
+            .is_none_or(|row| matches!(row.state, OrderState::Paid | OrderState::Returned))
+            && !self.is_paid_by_other(number, payment);
         let outcome = match is_paid {
             true => state.outcome,
             false => PaymentOutcome::RefundDue,
@@ -20,8 +21,14 @@ impl Union<'_> {
         self.rows.payments.entry(key).or_insert(state);
     }
 
-    /// Whether a payment may pay an order. The zero payment of a free order cannot pay an order with a price, even if
-    /// that reuses the number of a lost free order. Nor can it pay an order that another payment has paid.
+    /// Whether another payment pays the order. Then this one is owed back.
+    fn is_paid_by_other(&self, number: u32, payment: &PaymentRef) -> bool {
+        let paid_by = self.rows.paid_by(number);
+        paid_by.is_some_and(|(by, _)| by != payment)
+    }
+
+    /// The payment of a free order pays no order that costs something and has the number of a free one that is lost,
+    /// and none that another payment of nothing has paid.
     pub(super) fn may_pay(&self, number: u32, payment: &PaymentRef) -> bool {
         let campaign = self.facts().campaign;
         if *payment != PaymentRef::of_free(OrderId { campaign, number }) {
@@ -63,12 +70,17 @@ impl Union<'_> {
     /// Records the payment of a step that a node has answered. If the step pays the order, it replaces a due refund of
     /// the same payment that has no position in the log.
     pub(super) fn note_payment(&mut self, number: u32, payment: &PaymentRef, state: PaymentState) {
+        let mut state = state;
+        if self.is_paid_by_other(number, payment) {
+            state.outcome = PaymentOutcome::RefundDue;
+        }
         let pays = state.outcome != PaymentOutcome::RefundDue;
         let replaces = pays && self.rows.paid_by(number).is_none();
         let key = (number, payment.clone());
-        let known = self.rows.payments.entry(key).or_insert(state);
-        if replaces {
-            *known = state;
+        let is_new = !self.rows.payments.contains_key(&key);
+        if is_new || replaces {
+            self.rows.payments.insert(key, state);
+            self.steps_made += 1;
         }
     }
 }
