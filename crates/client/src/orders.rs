@@ -74,8 +74,8 @@ impl Client {
     /// many again.
     ///
     /// # Errors
-    /// `return-exceeds-order` where fewer are left, `order-conflict` where it is not paid, `return-period-over`; see
-    /// [`Error`].
+    /// `return-exceeds-order` where fewer are left, `too-many-returns` after 1,000 of them, `order-conflict` where it
+    /// is not paid, `return-period-over`; see [`Error`].
     pub async fn return_units(&self, id: &OrderId, quantity: u32) -> Result<Order, Error> {
         let call = Call::post(path(id, "/return")).json(&json!({ "quantity": quantity }))?;
         self.json(call.keyed(self)).await

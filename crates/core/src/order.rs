@@ -12,7 +12,11 @@ use crate::{id::IdempotencyKey, words::words};
 /// the highest price fits 64 bits.
 pub const REFUNDS_DUE_MAX: u32 = 1_000;
 
-/// A return of some units of an order. Its key identifies it permanently: a repeated return changes nothing.
+/// Returns of parts of one order. Each has a row in the ledger and a place in the engine's memory. What is left can be
+/// returned whole after that.
+pub const RETURNS_MAX: u32 = 1_000;
+
+/// A return of some units of an order. Its key names it for good: the same one again changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnPart {
     /// Units, at least 1.

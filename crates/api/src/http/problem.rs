@@ -388,6 +388,7 @@ impl From<Refusal> for Problem {
                 ProblemKind::PhaseConflict
             }
             Refusal::Order(_) | Refusal::TooManyPayments => ProblemKind::OrderConflict,
+            Refusal::TooManyReturns => ProblemKind::TooManyReturns,
             Refusal::ReturnTooLarge { .. } => ProblemKind::ReturnExceedsOrder,
             Refusal::StockGranted { .. } => ProblemKind::StockGranted,
             Refusal::Rules(_) => ProblemKind::Invalid,

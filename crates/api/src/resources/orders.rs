@@ -285,7 +285,7 @@ pub(crate) async fn cancel(
         (status = 403, description = "`return-period-over`: the buyer is too late", body = ProblemBody),
         (status = 404, body = ProblemBody),
         (status = 409, description = "`order-conflict`: not paid, or all is returned; `return-exceeds-order`: fewer \
-            units are left", body = ProblemBody),
+            units are left; `too-many-returns`: it was returned in 1,000 parts", body = ProblemBody),
         (status = 422, description = "`invalid`: no unit, or an account cannot hold that much; `key-reused`",
             body = ProblemBody), NoAnswer))]
 pub(crate) async fn return_order(

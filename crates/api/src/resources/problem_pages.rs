@@ -123,6 +123,10 @@ fn advice(kind: ProblemKind) -> &'static str {
             "The returns of an order are at most its units: see <code>quantity</code> and \
              <code>returned_quantity</code> of <code>GET /v1/orders/{id}</code>. Nothing was returned."
         }
+        Kind::TooManyReturns => {
+            "An order is returned in at most 1,000 parts. Return what is left without a <code>quantity</code>. Nothing \
+             was returned."
+        }
         Kind::ReversalExceedsDeposit => {
             "The reversals of a deposit are at most the deposit, in its currency: see <code>GET \
              /v1/accounts/{user}/deposits/{id}</code>. Nothing was posted."

@@ -4,7 +4,7 @@ use super::{Book, OrderView, PaymentOutcome, Refusal, Reply};
 use crate::{
     event::{Entry, Event},
     id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep, REFUNDS_DUE_MAX, ReturnPart},
+    order::{OrderState, OrderStep, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
     payment::{PaymentState, Received},
     time::Timestamp,
 };
@@ -102,6 +102,9 @@ impl Book {
         let left = view.grant.quantity - order.returned_quantity;
         if *quantity == 0 || *quantity > left {
             return Err(Refusal::ReturnTooLarge { left });
+        }
+        if state.count_returns(number) >= RETURNS_MAX {
+            return Err(Refusal::TooManyReturns);
         }
         self.record(now, id.campaign, event, log);
         self.order(id).ok_or(Refusal::UnknownOrder)

@@ -302,7 +302,12 @@ impl State {
         self.payments.returned_under(number, key)
     }
 
-    /// Outcome of an order's price that is received now for the first time. If `expires`, the held order expires first.
+    /// Returns of parts of an order.
+    pub(super) fn count_returns(&self, number: u32) -> u32 {
+        self.payments.count_returns(number)
+    }
+
+    /// Outcome of an order's price that arrives now for the first time. `expires`: the order is held and expires first.
     pub(super) fn decide_payment(
         &self,
         number: u32,

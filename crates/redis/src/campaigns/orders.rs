@@ -16,7 +16,7 @@ use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
     event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX, ReturnPart},
+    order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
     payment::Received,
     ports::EngineError,
     time::Timestamp,
@@ -88,7 +88,8 @@ impl Node {
                 match &part {
                     Some(ReturnPart { quantity, key }) => command.arg(quantity).arg(key.as_str()),
                     None => command.arg("").arg(""),
-                }
+                };
+                command.arg(RETURNS_MAX)
             })
             .await?;
         if reply.status == "refused" {
@@ -140,8 +141,10 @@ impl Node {
 
 /// Reason why a step of an order was refused.
 fn refusal(text: &str, step: OrderStep) -> Option<Refusal> {
-    if text == "key" {
-        return Some(Refusal::KeyReused);
+    match text {
+        "key" => return Some(Refusal::KeyReused),
+        "returns" => return Some(Refusal::TooManyReturns),
+        _ => {}
     }
     if let Some(left) = text.strip_prefix("left ") {
         let left = left.parse().ok()?;

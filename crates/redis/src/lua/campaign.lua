@@ -54,11 +54,11 @@ local function number_of(ordinal)
 end
 
 local function order_in(text, number)
-  local state, refunds, user, quantity, returned, amount, offset, key =
-    string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)%-?(%d*)\t(%d+)\t(-?%d+)\t(.*)$')
+  local state, refunds, user, quantity, returned, returns, amount, offset, key =
+    string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)%-?(%d*)%-?(%d*)\t(%d+)\t(-?%d+)\t(.*)$')
   return {number = number, state = state, refunds = tonumber(refunds), user = user, quantity = tonumber(quantity),
-    returned = state == 'r' and tonumber(quantity) or tonumber(returned) or 0, amount = amount,
-    offset = tonumber(offset), key = key}
+    returned = state == 'r' and tonumber(quantity) or tonumber(returned) or 0, returns = tonumber(returns) or 0,
+    amount = amount, offset = tonumber(offset), key = key}
 end
 
 local function order_of(number)
@@ -66,11 +66,12 @@ local function order_of(number)
   return text and order_in(text, number)
 end
 
--- The units of a paid order are followed by a hyphen and the returned units, if there are any.
+-- If units of a paid order were returned, two numbers follow its units, each after a hyphen: those units, and the
+-- returns of parts.
 local function text_of(order)
   local quantity = order.quantity
   if order.state == 'p' and order.returned > 0 then
-    quantity = int(quantity) .. '-' .. int(order.returned)
+    quantity = int(quantity) .. '-' .. int(order.returned) .. '-' .. int(order.returns)
   end
   return table.concat({order.state, order.refunds, order.user, quantity, order.amount, int(order.offset),
     order.key}, '\t')

@@ -20,7 +20,7 @@
 //!
 //! A packet's row is `NNNNNNamount \t offset [\t key]`, NNNNNN the number in base 36; a sale's is `number \t amount \t
 //! offset \t units \t key`; an order is `number \t state \t refunds \t user \t units \t amount \t offset \t key`. If
-//! units of a paid order were returned, a hyphen and their count follow its units.
+//! units of a paid order were returned, a hyphen, their count, a hyphen, and the number of returns follow its units.
 //! Offsets are milliseconds after the start.
 
 use qiang_core::{
@@ -303,7 +303,10 @@ impl<'a> OrderText<'a> {
         let (refunds_due, user) = (next()?.parse().ok()?, next()?);
         let units = next()?;
         let (quantity, returned) = match units.split_once('-') {
-            Some((quantity, returned)) => (quantity, returned.parse().ok()?),
+            Some((quantity, returned)) => {
+                let returned = returned.split('-').next()?;
+                (quantity, returned.parse().ok()?)
+            }
             None => (units, 0),
         };
         let quantity = quantity
@@ -353,6 +356,7 @@ mod tests {
         };
         check("p\t0\tann\t3\t30\t5\tkey", Some((3, 0)));
         check("p\t0\tann\t3-2\t30\t5\t", Some((3, 2)));
+        check("p\t0\tann\t3-2-1\t30\t5\t", Some((3, 2)));
         check("r\t0\tann\t3\t30\t5\t", Some((3, 3)));
         check("p\t0\tann\t3-4\t30\t5\t", None);
         check("p\t0\tann\t3-\t30\t5\t", None);

@@ -9,7 +9,7 @@ use qiang_core::{
     },
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
-    order::{OrderState, OrderStep, OrderStepError, ReturnPart},
+    order::{OrderState, OrderStep, OrderStepError, RETURNS_MAX, ReturnPart},
     payment::{PaymentPolicy, Received},
     ports::EngineError,
 };
@@ -196,4 +196,40 @@ pub async fn a_free_order_is_returned_in_parts(case: &mut Scenario) {
     assert_eq!((tally.granted, tally.remaining), (0, 6));
     case.settle().await;
     assert_eq!(case.balance("a").await, (0, 0));
+}
+
+/// After the largest number of returns of parts another one is refused, and the rest is returned whole. A repeated
+/// return is answered as before.
+pub async fn returns_of_parts_are_bounded(case: &mut Scenario) {
+    let units = RETURNS_MAX + 5;
+    let sale = sale(units).limit(units).price(3).owner("owner");
+    let target = case.open(sale).await;
+    case.granted(target.units("a", units)).await;
+    let order = case.nth(target, 1);
+    assert_eq!(case.pay(order, "p").await.0, Paid);
+    let returning = |n: u32| Command::Return {
+        order,
+        part: part(1, &format!("k{n}")),
+    };
+    for numbers in [0..RETURNS_MAX / 2, RETURNS_MAX / 2..RETURNS_MAX] {
+        let replies = case.submit_all(numbers.map(returning).collect()).await;
+        assert!(replies.iter().all(Result::is_ok), "{replies:?}");
+    }
+    for restarts in [false, true] {
+        if restarts {
+            case.restart().await;
+        }
+        let refused = Err(Refusal::TooManyReturns);
+        assert_eq!(case.return_part(order, 1, "further").await, refused);
+        assert!(case.return_part(order, 1, "k7").await.is_ok());
+    }
+    let tally = case.tally(target.id).await;
+    assert_eq!(
+        (tally.granted, tally.remaining),
+        (5, u64::from(RETURNS_MAX))
+    );
+    let rest = case.submit(Command::Return { order, part: None }).await;
+    assert!(matches!(rest, Ok(Reply::Returned(_))), "{rest:?}");
+    case.settle().await;
+    assert_eq!(case.balance("a").await, (0, 3 * i64::from(units)));
 }

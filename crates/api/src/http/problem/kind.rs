@@ -54,6 +54,7 @@ kinds! {
     NotOwed = CONFLICT, "not-owed", "Less is due for the order";
     PartialCancellation = CONFLICT, "partial-cancellation", "A held order can only be cancelled as a whole";
     ReturnExceedsOrder = CONFLICT, "return-exceeds-order", "Fewer units of the order can be returned";
+    TooManyReturns = CONFLICT, "too-many-returns", "The order was returned in as many parts as may be";
     ReversalExceedsDeposit = CONFLICT, "reversal-exceeds-deposit", "Less of the deposit is left";
     ReferenceUsed = CONFLICT, "reference-used", "The reference is another payment's";
     InsufficientFunds = CONFLICT, "insufficient-funds", "The account holds too little";

@@ -36,6 +36,11 @@ impl Payments {
         returns.find(|known| known.0 == fingerprint).map(|it| it.1)
     }
 
+    pub(super) fn count_returns(&self, number: u32) -> u32 {
+        let returns = self.0.as_ref().and_then(|all| all.returns.get(&number));
+        returns.map_or(0, |returns| returns.len() as u32)
+    }
+
     pub(in crate::book) fn note_return(&mut self, number: u32, key: &IdempotencyKey, units: u32) {
         let records = self.0.get_or_insert_default();
         let returns = records.returns.entry(number).or_default();

@@ -176,7 +176,10 @@ fn order_line(meta: &CampaignMeta, number: u32, row: &GrantRow, rows: &PartRows)
         ..
     } = row;
     let units = match (row.state, returned) {
-        (OrderState::Paid, 1..) => format!("{quantity}-{returned}"),
+        (OrderState::Paid, 1..) => {
+            let returns = rows.returns_of(number).count();
+            format!("{quantity}-{returned}-{returns}")
+        }
         _ => quantity.to_string(),
     };
     let (offset, key) = (offset(meta, row.granted_at), key_of(row));
