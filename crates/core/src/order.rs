@@ -38,7 +38,16 @@ pub fn owed_for_returned(paid_minor: i64, returned: u32, quantity: u32) -> i64 {
     owed as i64
 }
 
-/// State of an order.
+/// The most minor units that a return of `units` of an order of `quantity` units owes, whatever was returned before.
+#[must_use]
+pub fn owed_for_units_max(paid_minor: i64, units: u32, quantity: u32) -> i64 {
+    let quantity = i128::from(quantity.max(1));
+    let owed = i128::from(paid_minor) * i128::from(units).min(quantity);
+    // Rounded up, it is at most `paid_minor`.
+    ((owed + quantity - 1) / quantity) as i64
+}
+
+/// Where an order stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum OrderState {

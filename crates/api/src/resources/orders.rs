@@ -11,8 +11,8 @@ use qiang_core::{
     book::{Command, OrderView, Reply},
     id::{OrderId, PaymentRef, UserId},
     money::{Currency, Money},
-    order::{OrderState, ReturnPart},
-    ports::{Action, ActionKind},
+    order::{OrderState, ReturnPart, owed_for_units_max},
+    ports::{Action, ActionKind, KeyUse},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -118,7 +118,16 @@ impl App {
 }
 
 impl App {
-    /// Whether the ledger has a return of a part, so that a late retry of it is answered.
+    /// Whether a request with this key came before. It was in time then, and a retry is answered as it was, even if the
+    /// ledger does not have the return yet.
+    async fn is_in_time(&self, used: Option<&KeyUse>) -> Result<bool, Problem> {
+        match used {
+            Some(used) => Ok(self.ports.ledger.bound_key(used).await?.is_some()),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the ledger has a return of a part: a late retry of it is answered.
     async fn has_returned(
         &self,
         order: OrderId,
@@ -315,7 +324,10 @@ pub(crate) async fn return_order(
     };
     match caller.require(scope) {
         Err(_) if view.user == caller.user => {
-            if !app.buyer_may_return(&view) && !app.has_returned(order, part.as_ref()).await? {
+            let may = app.buyer_may_return(&view)
+                || app.is_in_time(used.as_ref()).await?
+                || app.has_returned(order, part.as_ref()).await?;
+            if !may {
                 return Err(ProblemKind::ReturnPeriodOver.into());
             }
         }
@@ -329,7 +341,7 @@ pub(crate) async fn return_order(
     let is_paid = self::so(&view, OrderState::Paid, meta.currency).is_some();
     // A repetition changes nothing. For a part, its key decides whether it was returned before.
     let so = so(&view, OrderState::Returned, meta.currency).filter(|_| part.is_none());
-    let minor = match so {
+    let paid_minor = match so {
         Some(_) => 0,
         // The engine refuses it, unless it is paid at this moment.
         None if !is_paid => view.grant.amount_minor,
@@ -339,10 +351,24 @@ pub(crate) async fn return_order(
             app.paid_minor_max(order, policy, price).await?
         }
     };
+    let before = (view.grant.order).map_or(0, |order| order.returned_quantity);
+    let quantity = view.grant.quantity;
+    let units = match &part {
+        Some(part) => part.quantity,
+        None => quantity.saturating_sub(before),
+    };
+    let minor = owed_for_units_max(paid_minor, units, quantity);
     let app = Arc::clone(app);
     let return_units = async move {
         let app = &call.app;
-        let room = app.room_for_return(&parties, minor).await?;
+        let room = match app.room_for_return(&parties, minor).await {
+            // What was returned before needs no room again.
+            Err(refused) => match app.has_returned(order, part.as_ref()).await? {
+                true => None,
+                false => return Err(refused),
+            },
+            room => room?,
+        };
         let detail = match &part {
             Some(part) => json!({ "quantity": part.quantity }),
             None => json!({}),

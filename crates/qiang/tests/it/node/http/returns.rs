@@ -18,11 +18,18 @@ struct Case {
 
 impl Case {
     async fn new() -> Self {
+        Self::priced(500).await
+    }
+
+    async fn priced(minor: i64) -> Self {
         let service =
             Service::start_with(|config, _| config.limits.buyer_return_ms = RETURN_MS).await;
         let (operator, ann) = (service.operator(), service.token("ann", "claim"));
         let sale = service
-            .sale(9, |body| body["per_user_limit"] = json!(3))
+            .sale(9, |body| {
+                body["per_user_limit"] = json!(3);
+                body["unit_price"]["amount"] = json!(minor);
+            })
             .await;
         let path = format!("/v1/sales/{sale}/orders");
         let order = service.post(&path, &ann, json!({ "quantity": 3 })).await;
@@ -37,12 +44,23 @@ impl Case {
     }
 
     async fn pay(&self) {
+        self.pay_with(1_500).await;
+    }
+
+    async fn pay_with(&self, minor: i64) {
         let path = format!("{}/payment", self.order);
         let reply = self
             .service
-            .post(&path, &self.operator, paid("p", 1_500))
+            .post(&path, &self.operator, paid("p", minor))
             .await;
         assert_eq!(reply.text("outcome"), "paid", "{reply:?}");
+    }
+
+    /// Changes the ledger's file beside the service.
+    fn change(&self, sql: &str) {
+        let file = self.service.folder.path().join("qiang.db");
+        let file = rusqlite::Connection::open(file).unwrap();
+        assert!(file.execute(sql, []).unwrap() > 0, "{sql}");
     }
 
     async fn give(&self, key: &str, body: Value) -> Reply {
@@ -162,6 +180,54 @@ async fn keys_of_two_callers_are_two_returns() {
         let late = case.service.post_key(&path, &case.ann, key, units(1)).await;
         assert_eq!(late.status, status, "{late:?}");
     }
+    case.service.stop().await;
+}
+
+/// The ledger lags: it has the key of the request, and not the return. The retry is answered as the request was.
+#[tokio::test]
+async fn a_late_retry_needs_no_settled_return() {
+    let case = Case::new().await;
+    case.pay().await;
+    let path = format!("{}/return", case.order);
+    let give = async |key: &str| case.service.post_key(&path, &case.ann, key, units(1)).await;
+    let first = give("k").await.json();
+    assert_eq!(case.due().await, json!(500));
+    case.change("DELETE FROM order_returns");
+    case.service.clock.advance_ms(RETURN_MS as i64);
+    let late = give("k").await;
+    assert_eq!((late.status, late.json()), (200, first), "{late:?}");
+    give("l").await.assert_problem(403, "return-period-over");
+    case.service.stop().await;
+}
+
+/// A return of one unit needs room for what it owes, and not for what the order was paid with. A retry needs none.
+#[tokio::test]
+async fn a_part_needs_room_for_its_own_money() {
+    const PRICE: i64 = 500_000_000_000;
+    let case = Case::priced(PRICE).await;
+    case.pay_with(3 * PRICE).await;
+    assert_eq!(case.due().await, json!(0));
+    let room = |minor: i64| {
+        let least = minor - qiang_core::money::MONEY_MINOR_MAX;
+        let seller = "(SELECT owner FROM campaigns)";
+        case.change(&format!(
+            "UPDATE accounts SET balance = {least} WHERE purpose = 'user' AND owner = {seller}"
+        ));
+    };
+    room(PRICE);
+    let returned = case.give("a", units(1)).await;
+    assert_eq!(returned.status, 200, "{returned:?}");
+    assert_eq!(case.due().await, json!(PRICE));
+    case.give("b", units(1))
+        .await
+        .assert_problem(422, "invalid");
+    case.change("DELETE FROM idempotency_keys");
+    let again = case.give("a", units(1)).await;
+    assert_eq!(again.status, 200, "{again:?}");
+    room(2 * PRICE);
+    let path = format!("{}/return", case.order);
+    let rest = case.service.act(&path, &case.operator).await;
+    assert_eq!(rest.text("state"), "returned", "{rest:?}");
     case.service.stop().await;
 }
 
