@@ -54,11 +54,15 @@ WHERE s.kind IN ('paid', 'reinstated', 'refund_due') AND s.discard >= 2
 GROUP BY s.partition, s.seq
 HAVING count(*) = 1 AND coalesce(s.other_amount, g.amount) > 0;
 
--- Orders with returned units: the amount that paid each, and the refund due for partial returns, rounded down. The
--- division comes first, so no product overflows 64 bits.
+-- Orders of which units were returned: what paid each, and the part of it that is owed for the units that returns of
+-- parts have returned, rounded down. Divided first, and multiplied by 16 bits at a
+-- time, so that no product leaves 64 bits.
 CREATE TEMP TABLE returned AS
 SELECT campaign, number, user, currency, state, updated_at, paid,
-       paid / quantity * returned_in_parts + paid % quantity * returned_in_parts / quantity AS owed_in_parts
+       paid / quantity * returned_in_parts
+       + paid % quantity * (returned_in_parts / 65536) / quantity * 65536
+       + (paid % quantity * (returned_in_parts / 65536) % quantity * 65536
+          + paid % quantity * (returned_in_parts % 65536)) / quantity AS owed_in_parts
 FROM (
     SELECT o.campaign, o.number, o.user, c.currency, o.state, o.updated_at, coalesce(p.amount, o.amount) AS paid,
            max(o.quantity, 1) AS quantity, o.returned_in_parts
@@ -226,13 +230,26 @@ SET amount = coalesce((SELECT p.amount FROM temp.steps p
                        ORDER BY p.seq DESC LIMIT 1), s.amount)
 WHERE s.kind = 'returned';
 
--- A return adds to the refund due the increase that its units cause: the returned units' part of the payment, rounded
--- down.
+-- What all returns so far owe, after a return (sign 1) and before it (sign -1): their part of what paid the order,
+-- rounded down, as in `returned`.
+CREATE TEMP TABLE owed_so_far AS
+SELECT seq, sign * (paid / whole * units
+                    + paid % whole * (units / 65536) / whole * 65536
+                    + (paid % whole * (units / 65536) % whole * 65536 + paid % whole * (units % 65536)) / whole) AS owed
+FROM (
+    SELECT r.seq, s.amount AS paid, r.whole, n.sign,
+           CASE n.sign WHEN 1 THEN r.before + r.units ELSE r.before END AS units
+    FROM temp.given r
+    JOIN temp.steps s ON s.kind = 'returned' AND s.seq = r.seq
+    JOIN (SELECT 1 AS sign UNION ALL SELECT -1) n
+    WHERE r.whole > 0
+);
+
+-- A return owes what its units add to that.
 UPDATE temp.steps AS s
-SET units = r.units, left = r.whole - r.before - r.units,
-    amount = s.amount / r.whole * (r.before + r.units) + s.amount % r.whole * (r.before + r.units) / r.whole
-             - s.amount / r.whole * r.before - s.amount % r.whole * r.before / r.whole
+SET units = r.units, left = r.whole - r.before - r.units, amount = o.owed
 FROM temp.given r
+JOIN (SELECT seq, sum(owed) AS owed FROM temp.owed_so_far GROUP BY seq) o ON o.seq = r.seq
 WHERE s.kind = 'returned' AND r.seq = s.seq AND r.whole > 0;
 
 -- Ranges of the log in which a campaign had one phase: after `since`, before `until`.

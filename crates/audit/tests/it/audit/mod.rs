@@ -69,8 +69,21 @@ fn a_full_history_is_sound_while_it_is_served_and_after() {
     }
 }
 
-/// An engine's own ledger may refuse an entry, too. The audit names it and the entries that wait for it. No other check
-/// is broken, unless another process settles such an entry.
+/// Products of units and what paid them leave 64 bits from three thousand million units on.
+#[test]
+fn an_order_of_four_thousand_million_units_is_returned_in_parts() {
+    let folder = TempDir::new().unwrap();
+    let db = folder.path().join("qiang.db");
+    let mut world = history::World::new(&db);
+    return_breaches::returned_of_many(&mut world);
+    world.settle();
+    assert_sound(&db);
+    world.embedded.close();
+    assert_sound(&db);
+}
+
+/// An engine's own ledger may refuse an entry, too: the audit names it and what waits for it, and nothing else is
+/// broken by them, unless somebody settles one beside the engine.
 #[test]
 fn an_engine_with_a_quarantine_breaks_nothing_else() {
     let folder = TempDir::new().unwrap();

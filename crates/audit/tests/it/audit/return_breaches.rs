@@ -39,7 +39,20 @@ pub(crate) fn returned(world: &mut World) {
     give(world, once, 3, "k1");
 }
 
-/// Each breach: its name, exactly the checks that must report it, and its changes.
+/// Adds a sale with one order of very many units, nearly all of which are returned.
+pub(crate) fn returned_of_many(world: &mut World) {
+    const UNITS: u32 = 4_000_000_000;
+    world.payment_policy = PaymentPolicy::AcceptOver;
+    let sale = world.sale("many", (0, 5_000), UNITS, UNITS, 1);
+    let order = world.buy(sale, "ann", UNITS);
+    let paid = Money::new(2 * i64::from(UNITS) - 1, "CNY".parse().unwrap());
+    world.report(order, "p", Received::Accepted(paid), PaymentOutcome::Paid);
+    give(world, order, UNITS - 9, "k1");
+    give(world, order, 1, "k2");
+    give(world, order, 7, "k3");
+}
+
+/// What each breach is, the checks that must report it and no others, and how it is made.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = str::to_owned;
     let returned = |values: &str| entry("@returned in parts", 16, values);
