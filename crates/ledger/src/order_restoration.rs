@@ -6,7 +6,7 @@ use qiang_core::{
     rows::{AccountKey, Value},
     settlement::{
         Plan, RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
-        RemainingRows,
+        RemainingReturnColumns, RemainingRows,
     },
 };
 
@@ -18,6 +18,7 @@ use crate::{
 
 const REMAINING_ORDERS: Statement = sql!(both include_str!("sql/remaining_orders.sql"));
 const REMAINING_PAYMENTS: Statement = sql!(both include_str!("sql/remaining_payments.sql"));
+const REMAINING_RETURNS: Statement = sql!(both include_str!("sql/remaining_returns.sql"));
 const REMAINING_POSTINGS: Statement = sql!(both include_str!("sql/remaining_postings.sql"));
 const POSTED_BALANCE: Statement = sql!("posted_balance");
 
@@ -44,6 +45,7 @@ pub(crate) async fn restore<D: Dialect>(
         orders: fetch::<D, RemainingOrderColumns>(conn, &REMAINING_ORDERS, &range).await?,
         payments: fetch::<D, RemainingPaymentColumns>(conn, &REMAINING_PAYMENTS, &range).await?,
         postings: fetch::<D, RemainingPostingColumns>(conn, &REMAINING_POSTINGS, &range).await?,
+        returns: fetch::<D, RemainingReturnColumns>(conn, &REMAINING_RETURNS, &range).await?,
     };
     let mut plan = Plan::restore_orders(known, deleted, &left)?;
     if !are_balanced::<D>(conn, &plan).await? {

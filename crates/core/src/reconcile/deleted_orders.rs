@@ -13,7 +13,7 @@ use crate::{
     book::PaymentOutcome,
     campaign::{CampaignKind, Phase},
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, PaymentRef, UserId},
+    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
     payment::PaymentState,
     time::Timestamp,
@@ -28,7 +28,9 @@ pub struct DeletedOrder {
     pub row: GrantRow,
     /// All its payments.
     pub payments: BTreeMap<PaymentRef, PaymentState>,
-    /// Its entries, if the log still has them. They have the times of its steps.
+    /// Returns of parts whose rows the ledger lacks: keys and units.
+    pub returns: BTreeMap<IdempotencyKey, u32>,
+    /// Its entries, if the log still has them: they say when its steps were made.
     pub entries: Vec<Entry>,
 }
 
@@ -77,6 +79,15 @@ impl DeletedOrder {
         })
     }
 
+    /// When a part was returned under a key, as the log says.
+    #[must_use]
+    pub fn returned_at(&self, key: &IdempotencyKey) -> Option<Timestamp> {
+        self.at(|event| match event {
+            Event::Returned { part, .. } => part.as_ref().is_some_and(|part| part.key == *key),
+            _ => false,
+        })
+    }
+
     /// The payment that pays the order.
     #[must_use]
     pub fn paid_by(&self) -> Option<&PaymentRef> {
@@ -110,8 +121,8 @@ pub fn deleted_orders(
     let mut room = Room::of(facts, engine, ledger);
     let mut deleted = Vec::new();
     for (number, row) in &engine.rows.grants {
-        // Partial returns have their own rows, which no repair restores.
         if engine.rows.returned_in_parts(*number) > 0 {
+            deleted.extend(deleted_returns(*number, &engine.rows, ledger));
             continue;
         }
         let known = ledger.grants.get(number);
@@ -137,6 +148,7 @@ pub fn deleted_orders(
             number: *number,
             row: row.clone(),
             payments,
+            returns: BTreeMap::new(),
             entries: Vec::new(),
         };
         let paying = order.payments.values();
@@ -153,6 +165,30 @@ pub fn deleted_orders(
         }
     }
     deleted
+}
+
+/// An order whose row is there, and says that as many units were returned as the returns have that the ledger lacks.
+/// Other rows of orders with partial returns are not restored.
+fn deleted_returns(number: u32, engine: &PartRows, ledger: &PartRows) -> Option<DeletedOrder> {
+    let (row, known) = (engine.grants.get(&number)?, ledger.grants.get(&number)?);
+    let payments = payments_of(ledger, number);
+    let is_same = (&row.user, row.state) == (&known.user, known.state)
+        && payments == payments_of(engine, number);
+    let returns = engine.returns_of(number);
+    let returns = returns.filter(|(key, _)| {
+        let key = (number, (*key).clone());
+        !ledger.returns.contains_key(&key)
+    });
+    let returns: BTreeMap<_, _> = returns.map(|(key, units)| (key.clone(), units)).collect();
+    let units = returns.values().copied().fold(0, u32::saturating_add);
+    let is_provable = is_same && units > 0 && units == ledger.unnamed_returns(number);
+    is_provable.then(|| DeletedOrder {
+        number,
+        row: known.clone(),
+        payments,
+        returns,
+        entries: Vec::new(),
+    })
 }
 
 fn payments_of(rows: &PartRows, number: u32) -> BTreeMap<PaymentRef, PaymentState> {

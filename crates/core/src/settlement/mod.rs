@@ -29,7 +29,8 @@ pub use self::{
     discard::{Discarded, NOT_AN_ORDER},
     life::SpreadCampaign,
     order_restoration::{
-        RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns, RemainingRows,
+        RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
+        RemainingReturnColumns, RemainingRows,
     },
     orders::wanted_orders,
     plan::{Close, Plan},

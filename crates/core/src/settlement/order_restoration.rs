@@ -3,12 +3,12 @@
 
 use super::{
     plan::{Plan, Planner},
-    rows::{KnownCampaign, NewOrder, PaymentRow},
+    rows::{KnownCampaign, NewOrder, PaymentRow, ReturnRow},
 };
 use crate::{
     id::{IdempotencyKey, PaymentRef},
     money::Money,
-    order::OrderState,
+    order::{OrderState, owed_for_returned},
     payment::{PaymentOutcome, PaymentState},
     reconcile::{DeletedOrder, DeletedOrders},
     rows::{Contradiction, OUTSIDE, Purpose},
@@ -22,6 +22,9 @@ pub type RemainingPaymentColumns = (i64, String, i64);
 /// and `at`.
 pub type RemainingPostingColumns = (i64, String, i64, Option<String>, i64);
 
+/// Columns of a return of a part that is still there: number, quantity, amount and `at`.
+pub type RemainingReturnColumns = (i64, i64, i64, i64);
+
 /// Rows about deleted orders that the ledger still has.
 #[derive(Debug, Clone, Default)]
 pub struct RemainingRows {
@@ -29,6 +32,8 @@ pub struct RemainingRows {
     pub orders: Vec<RemainingOrderColumns>,
     /// Payments.
     pub payments: Vec<RemainingPaymentColumns>,
+    /// Returns of parts.
+    pub returns: Vec<RemainingReturnColumns>,
     /// Postings of the kinds `payment`, `refund_due` and `return`.
     pub postings: Vec<RemainingPostingColumns>,
 }
@@ -176,6 +181,7 @@ impl<'a> Planner<'a> {
                 journal.post(self, known, posting, (debit, credit), it.money.minor)?;
             }
         }
+        self.put_back_returns(known, (order, paid), left, &mut postings, now)?;
         let ended_at = order.ended_at(row.state).map(|at| at.as_millis());
         let hold_until = row.granted_at.plus_millis(known.hold_ms).as_millis();
         let mut at = match row.state {
@@ -214,6 +220,46 @@ impl<'a> Planner<'a> {
             updated_at: at,
             key: row.key.as_ref().map(IdempotencyKey::as_str),
         })
+    }
+}
+
+impl<'a> Planner<'a> {
+    /// Puts back rows of returns of parts. Their money has moved: the order's row says that their units are returned.
+    fn put_back_returns(
+        &mut self,
+        known: &'a KnownCampaign,
+        (order, paid): (&'a DeletedOrder, Money),
+        left: &RemainingRows,
+        postings: &mut RemainingPostings<'_>,
+        now: i64,
+    ) -> Result<(), Contradiction> {
+        let number = i64::from(order.number);
+        let (mut units, mut owed) = (0, 0);
+        for (_, quantity, amount, at) in left.returns.iter().filter(|it| it.0 == number) {
+            (units, owed) = (units + quantity, owed + amount);
+            postings.take("return", Money::new(*amount, paid.currency), Some(*at));
+        }
+        for (key, quantity) in &order.returns {
+            units += i64::from(*quantity);
+            let count = u32::try_from(units).unwrap_or(u32::MAX);
+            let amount = owed_for_returned(paid.minor, count, order.row.quantity) - owed;
+            if amount < 0 {
+                let why = format!("returns of order {number} owe {owed}, which is too much");
+                return Err(Contradiction::new(why));
+            }
+            owed += amount;
+            let said = order.returned_at(key).map(|at| at.as_millis());
+            let posted_at = postings.take("return", Money::new(amount, paid.currency), said);
+            self.plan.returns.push(ReturnRow {
+                campaign: known.campaign_ref,
+                number,
+                key: key.as_str(),
+                quantity: i64::from(*quantity),
+                amount,
+                at: said.or(posted_at).unwrap_or(now),
+            });
+        }
+        Ok(())
     }
 }
 
@@ -285,6 +331,7 @@ mod tests {
                 returned: 0,
             },
             payments: BTreeMap::from_iter(payments.iter().map(payment)),
+            returns: BTreeMap::new(),
             entries: Vec::new(),
         };
         DeletedOrders {
@@ -378,6 +425,38 @@ mod tests {
         let some =
             "returned 401, p paid 200, q refund_due 301, 2/7 payment 200, owner 50, outside -50";
         assert_eq!(plan(&orders, &left), some);
+    }
+
+    /// Two of three units were returned, for 16 and 17. The rows that are missing owe what the others leave.
+    #[test]
+    fn returns_of_parts_are_put_back_with_their_money() {
+        let check = |keys: &[&str], left: &RemainingRows, expected: &[(&str, i64, i64)]| {
+            let mut deleted = deleted(OrderState::Paid, &[("p", Paid)]);
+            let order = &mut deleted.orders[0];
+            (order.row.quantity, order.row.returned) = (3, 2);
+            let key = |key: &&str| (crate::id::IdempotencyKey::new(key).expect("a key"), 1);
+            order.returns = keys.iter().map(key).collect();
+            let text = format!("5 500 {SALE} returned 1 1 k");
+            order.entries = vec![Entry::from_text(&text).expect("an entry")];
+            let known = known();
+            let plan = Plan::restore_orders(&known, &deleted, left).expect("a plan");
+            assert!(plan.new_orders.is_empty() && plan.payments.is_empty());
+            assert!(plan.postings.is_empty() && plan.accounts.is_empty());
+            let rows = plan.returns.iter().map(|it| (it.key, it.amount, it.at));
+            assert_eq!(rows.collect::<Vec<_>>(), expected);
+        };
+        let returned = |amount, at| (1, "return".to_owned(), amount, Some("CNY".to_owned()), at);
+        let mut left = RemainingRows {
+            orders: vec![(1, 300)],
+            payments: vec![(1, "p".to_owned(), 300)],
+            postings: vec![posted("payment", 300), returned(16, 500), returned(17, 600)],
+            ..RemainingRows::default()
+        };
+        check(&["k", "l"], &left, &[("k", 16, 500), ("l", 17, 600)]);
+        left.returns = vec![(1, 1, 16, 500)];
+        check(&["l"], &left, &[("l", 17, 600)]);
+        left.returns = vec![(1, 1, 17, 600)];
+        check(&["k"], &left, &[("k", 16, 500)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use qiang_core::{
     rows::AccountKey,
     settlement::{
         Plan, RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
-        RemainingRows,
+        RemainingReturnColumns, RemainingRows,
     },
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -48,6 +48,10 @@ fn remaining_rows(conn: &Connection, range: (i64, u32, u32)) -> Result<Remaining
         "SELECT number, payment, at FROM payments WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3",
     )?;
     let payments = payments.query_map(range, |row| RemainingPaymentColumns::try_from(row))?;
+    let mut returns = conn.prepare_cached(
+        "SELECT number, quantity, amount, at FROM order_returns WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3",
+    )?;
+    let returns = returns.query_map(range, |row| RemainingReturnColumns::try_from(row))?;
     let mut postings = conn.prepare_cached(
         "SELECT p.number, p.kind, p.amount, a.currency, p.at \
          FROM postings p LEFT JOIN accounts a ON a.id = p.credit \
@@ -57,6 +61,7 @@ fn remaining_rows(conn: &Connection, range: (i64, u32, u32)) -> Result<Remaining
     Ok(RemainingRows {
         orders: orders.collect::<Result<_, _>>()?,
         payments: payments.collect::<Result<_, _>>()?,
+        returns: returns.collect::<Result<_, _>>()?,
         postings: postings.collect::<Result<_, _>>()?,
     })
 }

@@ -119,6 +119,9 @@ pub(super) async fn restore(
                 let payments = order.payments.iter();
                 let payments = payments.map(|(it, state)| ((order.number, it.clone()), *state));
                 part.ledger.payments.extend(payments);
+                let returns = order.returns.iter();
+                let returns = returns.map(|(key, units)| ((order.number, key.clone()), *units));
+                part.ledger.returns.extend(returns);
                 let known = part.ledger.grants.entry(order.number);
                 known.or_insert_with(|| order.row.clone());
             }

@@ -41,6 +41,37 @@ fn found(orders: &[DeletedOrder]) -> String {
     orders.join(", ")
 }
 
+/// Rows of returns are put back if the order's row says that exactly these units were returned.
+#[test]
+fn returns_that_the_ledger_lacks_are_deleted_ones() {
+    let check = |ours: &str, (ledger, returned): (&str, u32), expected: &[(&str, u32)]| {
+        let mut ledger = rows(ledger);
+        for row in ledger.grants.values_mut() {
+            row.returned = returned;
+        }
+        ledger.count_returns();
+        for is_settled in [true, false] {
+            let engine = engine(ours, 100);
+            let orders = deleted_orders(&facts(Some(4)), &engine, &ledger, is_settled);
+            let returns = orders.iter().flat_map(|order| &order.returns);
+            let returns: Vec<_> = returns.map(|(key, units)| (key.as_str(), *units)).collect();
+            let expected = if is_settled { expected } else { &[] };
+            assert_eq!(returns, expected, "{ours}, {returned}");
+        }
+    };
+    let (paid, one) = ("1 ann 4 paid p", "1 ann 4 paid p k=1");
+    let two = "1 ann 4 paid p k=1 l=2";
+    check(one, (one, 1), &[]);
+    check(one, (paid, 1), &[("k", 1)]);
+    check(two, (one, 3), &[("l", 2)]);
+    check(two, (paid, 3), &[("k", 1), ("l", 2)]);
+    // Which of them the ledger has settled is not known.
+    check(two, (paid, 2), &[]);
+    check(one, (paid, 0), &[]);
+    // The other side has another payment.
+    check(one, ("1 ann 4 paid q", 1), &[]);
+}
+
 #[test]
 fn settled_orders_that_the_ledger_lacks_are_deleted_ones() {
     let check = |ours: &str, ledger: &str, settled: &str, unsettled: &str| {
