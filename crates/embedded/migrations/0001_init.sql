@@ -215,6 +215,11 @@ CREATE INDEX postings_in ON postings (credit, at);
 CREATE INDEX postings_out ON postings (debit, at)
     WHERE kind = 'return' OR kind = 'refund_paid' OR kind = 'withdrawal' OR kind = 'reversal';
 
+-- The last number of a posting with source -1 that funds no packet. It shows if such postings were deleted by hand.
+CREATE TABLE direct_postings (source INTEGER PRIMARY KEY CHECK (source = -1), seq INTEGER NOT NULL) STRICT;
+
+INSERT INTO direct_postings (source, seq) VALUES (-1, 0);
+
 -- Deposits by id, and by the payment service's reference: a repeated one changes nothing.
 CREATE TABLE deposits (
     id        TEXT    PRIMARY KEY,

@@ -21,6 +21,7 @@ const REMAINING_PAYMENTS: Statement = sql!(both include_str!("sql/remaining_paym
 const REMAINING_RETURNS: Statement = sql!(both include_str!("sql/remaining_returns.sql"));
 const REMAINING_POSTINGS: Statement = sql!(both include_str!("sql/remaining_postings.sql"));
 const POSTED_BALANCE: Statement = sql!("posted_balance");
+const DIRECT_POSTINGS: Statement = sql!(both include_str!("sql/direct_postings.sql"));
 
 /// Puts back what the ledger lacks of orders. Doing it again changes nothing.
 pub(crate) async fn restore<D: Dialect>(
@@ -44,8 +45,8 @@ pub(crate) async fn restore<D: Dialect>(
     let left = RemainingRows {
         orders: fetch::<D, RemainingOrderColumns>(conn, &REMAINING_ORDERS, &range).await?,
         payments: fetch::<D, RemainingPaymentColumns>(conn, &REMAINING_PAYMENTS, &range).await?,
-        postings: fetch::<D, RemainingPostingColumns>(conn, &REMAINING_POSTINGS, &range).await?,
         returns: fetch::<D, RemainingReturnColumns>(conn, &REMAINING_RETURNS, &range).await?,
+        postings: fetch::<D, RemainingPostingColumns>(conn, &REMAINING_POSTINGS, &range).await?,
     };
     let mut plan = Plan::restore_orders(known, deleted, &left)?;
     if !are_balanced::<D>(conn, &plan).await? {
@@ -58,6 +59,9 @@ pub(crate) async fn restore<D: Dialect>(
 
 /// Whether all accounts of a plan have the balances that their postings say. If one has not, its balance still has the
 /// money of deleted postings. Then no account moves: a posting that moved one of its accounts would create money.
+///
+/// Deleted postings do not add up to nothing by coincidence. Each posting of an order moves the account outside or what
+/// a buyer is owed, and only payouts move these the other way. Payouts are numbered, so that a missing one shows.
 async fn are_balanced<D: Dialect>(
     conn: &mut D::Connection,
     plan: &Plan<'_>,
@@ -67,7 +71,8 @@ async fn are_balanced<D: Dialect>(
             return Ok(false);
         }
     }
-    Ok(true)
+    let counted = fetch_one::<D, (i64, i64)>(conn, &DIRECT_POSTINGS, &[]).await?;
+    Ok(counted.is_some_and(|(last, count)| last == count))
 }
 
 /// Whether an account's balance is what its postings say; an account that is not there has none.

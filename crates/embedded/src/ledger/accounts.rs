@@ -147,13 +147,21 @@ pub(crate) fn money_in(conn: &Connection, currency: Currency) -> Result<i64, Sto
 
 /// Inserts postings. [`Accounts::add`] changes the balances.
 pub(crate) fn post(conn: &Connection, postings: &[PostingRow]) -> Result<(), StoreError> {
-    execute_rows(conn, POST, postings.iter().map(PostingRow::columns))
+    execute_rows(conn, POST, postings.iter().map(PostingRow::columns))?;
+    let direct = postings.iter().filter(|posting| posting.source == DIRECT);
+    if let Some(last) = direct.map(|posting| posting.seq).max() {
+        let mut statement = conn.prepare_cached("UPDATE direct_postings SET seq = ?1")?;
+        statement.execute([last])?;
+    }
+    Ok(())
 }
 
 /// Next free sequence number of postings without a log entry.
 pub(crate) fn next_direct(conn: &Connection) -> Result<i64, StoreError> {
-    let mut statement =
-        conn.prepare_cached("SELECT coalesce(max(seq), 0) + 1 FROM postings WHERE source = ?1")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT 1 + max(coalesce((SELECT seq FROM direct_postings), 0), \
+         coalesce((SELECT max(seq) FROM postings WHERE source = ?1), 0))",
+    )?;
     Ok(statement.query_row([DIRECT], |row| row.get(0))?)
 }
 

@@ -142,7 +142,7 @@ impl Order {
         }
         let sale = node.operate("/v1/sales", sale).await.text("id");
         let number = claim(node, &sale, "ann").await;
-        claim(node, &sale, "bob").await;
+        let other = format!("{sale}-{}", claim(node, &sale, "bob").await);
         let id = format!("{sale}-{number}");
         match life {
             Held => {}
@@ -156,9 +156,11 @@ impl Order {
             }
             Expired | Reinstated => {
                 let began = Instant::now();
-                while state(node, &id).await != "expired" {
-                    assert!(began.elapsed() < EXPIRED_MAX);
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                for order in [&id, &other] {
+                    while state(node, order).await != "expired" {
+                        assert!(began.elapsed() < EXPIRED_MAX);
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
                 }
             }
         }
@@ -344,17 +346,24 @@ async fn emptied_tables_are_filled_again(kind: LedgerKind) {
     }
 }
 
-/// The seller has withdrawn a part of the payments. If all postings are deleted and the postings of orders restored,
-/// the balance stays: restored postings do not change their accounts.
+/// The seller has withdrawn some of what was paid, or exactly what one or all orders were paid with. If all postings
+/// are deleted and those of orders restored, the balance stays: the restored postings move none of their accounts, not
+/// even if the deleted ones add up to nothing.
 async fn withdrawn_money_does_not_return(kind: LedgerKind) {
+    for minor in [200, PRICE_MINOR, 2 * PRICE_MINOR] {
+        withdrawn_sum_does_not_return(kind, minor).await;
+    }
+}
+
+async fn withdrawn_sum_does_not_return(kind: LedgerKind, minor: i64) {
     let ledger = TestLedger::new(kind);
     let mut node = Node::start(&ledger).await;
-    for life in [Life::Paid, Returned] {
+    for life in [Life::Paid, Life::Paid, Returned] {
         Order::make(&node, (life, Place::Sale)).await;
     }
     node.settled().await;
     let balance = node.balance("olga").await;
-    let body = json!({ "reference": "w-1", "amount": 200, "currency": "CNY" });
+    let body = json!({ "reference": "w-1", "amount": minor, "currency": "CNY" });
     let withdrawn = node.operate("/v1/accounts/olga/withdrawals", body).await;
     assert_eq!(
         (balance > 0, withdrawn.status),
@@ -365,11 +374,80 @@ async fn withdrawn_money_does_not_return(kind: LedgerKind) {
     for table in ["orders", "payments", "payouts", "postings"] {
         ledger.run_any(&format!("DELETE FROM {table}")).await;
     }
-    repair(&ledger, 4);
+    repair(&ledger, 6);
     let mut node = Node::start_again(node, &ledger).await;
     node.settled().await;
-    assert_eq!(node.balance("olga").await, balance - 200);
+    assert_eq!(node.balance("olga").await, balance - minor, "{minor}");
     node.stop();
+}
+
+/// Two of three units of an order were returned. If the rows of these returns are deleted, they are put back, and
+/// nothing is returned again.
+async fn deleted_returns_are_put_back(kind: LedgerKind) {
+    let ledger = TestLedger::new(kind);
+    let mut node = Node::start(&ledger).await;
+    let mut sale = crate::common::sale(9);
+    sale["per_user_limit"] = json!(3);
+    let sale = node.operate("/v1/sales", sale).await.text("id");
+    let claim = Some(json!({ "quantity": 3 }));
+    let orders = format!("/v1/sales/{sale}/orders");
+    let order = post(&node, &orders, ("ann", "claim"), claim).await;
+    let order = format!("/v1/orders/{}", order.text("order"));
+    let payment = Some(paid("p", 3 * PRICE_MINOR));
+    let reply = post(&node, &format!("{order}/payment"), ("shop", "pay"), payment).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let give = async |node: &Node, key: &str| {
+        let (path, body) = (format!("{order}/return"), json!({ "quantity": 1 }));
+        let (token, key) = (token("olga", "admin"), ("Idempotency-Key", key));
+        let reply = call(node.addr, "POST", &path, Some(&token), &[key], Some(body)).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()["returned_quantity"].as_u64().unwrap()
+    };
+    for (key, units) in [("r-1", 1), ("r-2", 2)] {
+        assert_eq!(give(&node, key).await, units);
+    }
+    let check = async |node: &Node, units: i64| {
+        node.settled().await;
+        let id = &order["/v1/orders/".len()..];
+        assert_eq!(owed(node, id).await, units * PRICE_MINOR);
+        assert_eq!(node.balance("olga").await, (3 - units) * PRICE_MINOR);
+        let path = format!("/v1/campaigns/{sale}/state");
+        let state = call(node.addr, "GET", &path, None, &[], None).await.json();
+        assert_eq!(state["remaining"], json!(6 + units));
+    };
+    check(&node, 2).await;
+    for deleted in [
+        "DELETE FROM order_returns WHERE quantity = 1",
+        "DELETE FROM idempotency_keys",
+    ] {
+        ledger.run_any(deleted).await;
+    }
+    node.stop();
+    repair(&ledger, 1);
+    audit(&ledger, &node);
+    let mut node = Node::start_again(node, &ledger).await;
+    check(&node, 2).await;
+    for (key, units) in [("r-1", 2), ("r-2", 2), ("r-3", 3)] {
+        assert_eq!(give(&node, key).await, units, "{key}");
+    }
+    check(&node, 3).await;
+    node.stop();
+    audit(&ledger, &node);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn returns_in_a_file() {
+    deleted_returns_are_put_back(LedgerKind::File).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn returns_in_postgres() {
+    deleted_returns_are_put_back(LedgerKind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn returns_in_mariadb() {
+    deleted_returns_are_put_back(LedgerKind::MariaDb).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
