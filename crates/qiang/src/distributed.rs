@@ -6,6 +6,7 @@ mod confirmations;
 mod engine_clock;
 
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::{
         Arc,
@@ -21,6 +22,7 @@ use qiang_core::{
     book::{Claim, Command, Reply},
     campaign::AckLevel,
     event::{PartitionId, Seq},
+    id::CampaignId,
     outcome::Outcome,
     ports::{
         Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, QuarantineCount,
@@ -422,6 +424,10 @@ impl Gauges for Distributed {
 
     fn upkeep_stuck(&self) -> Option<String> {
         self.upkeep.stuck()
+    }
+
+    fn campaigns_out_of_service(&self) -> BTreeSet<CampaignId> {
+        self.engine.campaigns_out_of_service()
     }
 
     fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {

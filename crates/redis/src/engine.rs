@@ -1,6 +1,6 @@
 //! The engine's handle: start, the `Engine` port, stop.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -117,7 +117,9 @@ impl RedisEngine {
             }
             let presence = self.runtime.spawn(tasks::presence(node(), partition.id));
             let ticking = self.runtime.spawn(tasks::tick(node(), partition.id));
-            tasks.background.extend([presence, ticking]);
+            let suspensions = tasks::look_for_suspensions(node(), partition.id);
+            let suspensions = self.runtime.spawn(suspensions);
+            tasks.background.extend([presence, ticking, suspensions]);
             if self.node.partitions.options().serves {
                 let serving = self.runtime.spawn(tasks::serve(node(), partition.id));
                 tasks.background.push(serving);
@@ -353,6 +355,15 @@ impl RedisEngine {
         let ids = partitions.list().iter().map(|partition| partition.id);
         ids.map(|id| (id, partitions.replicas_missing(id)))
             .collect()
+    }
+
+    /// Campaigns that repairs have taken out of service, as this node has found a moment ago.
+    #[must_use]
+    pub fn campaigns_out_of_service(&self) -> BTreeSet<CampaignId> {
+        let partitions = self.node.partitions.list().iter();
+        let suspended =
+            partitions.map(|partition| self.node.suspended(partition.id).lock().clone());
+        suspended.flatten().collect()
     }
 
     /// The partition that decides a claim, as far as this node knows the campaign.

@@ -1,6 +1,7 @@
 //! State of the engine on one node, shared by its handles and tasks.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -60,7 +61,9 @@ pub(crate) struct Node {
     log_gaps: Vec<LogGapNote>,
     /// One per partition.
     served: Vec<Served>,
-    /// Grants that the ledger must confirm.
+    /// Campaigns of each partition that are out of service.
+    suspended: Vec<parking_lot::Mutex<BTreeSet<CampaignId>>>,
+    /// Grants that the ledger has to confirm.
     pub(crate) unconfirmed: Unconfirmed,
     /// Number of claims that wait in all batchers.
     queued: AtomicUsize,
@@ -87,6 +90,11 @@ impl Node {
                 .list()
                 .iter()
                 .map(|_| LogGapNote::default())
+                .collect(),
+            suspended: partitions
+                .list()
+                .iter()
+                .map(|_| Default::default())
                 .collect(),
             served: partitions.list().iter().map(|_| Served::new()).collect(),
             unconfirmed: Unconfirmed::default(),
@@ -118,7 +126,15 @@ impl Node {
         &self.log_gaps[usize::from(partition.0)]
     }
 
-    /// Last record of this node that it serves a partition.
+    /// Campaigns of a partition that are out of service.
+    pub(crate) fn suspended(
+        &self,
+        partition: PartitionId,
+    ) -> &parking_lot::Mutex<BTreeSet<CampaignId>> {
+        &self.suspended[usize::from(partition.0)]
+    }
+
+    /// When this node has said last that it serves a partition.
     pub(crate) fn served(&self, partition: PartitionId) -> &Served {
         &self.served[usize::from(partition.0)]
     }

@@ -20,7 +20,9 @@ use crate::{
 const TICK_EVERY: Duration = Duration::from_millis(250);
 /// Interval at which the Sentinels are asked for the primary.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
-/// Maximum events of one tick.
+/// How often a node looks for campaigns that are out of service.
+const SUSPENSIONS_EVERY: Duration = Duration::from_secs(2);
+/// Events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
 /// Passes invalidations to the gate. They may be lost while there is no subscription.
@@ -88,6 +90,20 @@ pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId) {
         if let Err(error) = node.note_served_by(partition, &mut redis).await {
             tracing::debug!(partition = partition.0, %error, "cannot record partition uptime");
         }
+    }
+}
+
+/// Looks which campaigns of a partition repairs have taken out of service. If Redis does not answer, what was found
+/// last stays.
+pub(crate) async fn look_for_suspensions(node: Arc<Node>, partition: PartitionId) {
+    loop {
+        match node.partitions.noted_campaigns(partition).await {
+            Ok(campaigns) => *node.suspended(partition).lock() = campaigns,
+            Err(error) => {
+                tracing::debug!(partition = partition.0, %error, "cannot look for campaigns out of service");
+            }
+        }
+        tokio::time::sleep(SUSPENSIONS_EVERY).await;
     }
 }
 

@@ -1,7 +1,10 @@
 //! Figures of a node for operators. The node implements them; `/readyz` and `/metrics` show them.
 
+use std::collections::BTreeSet;
+
 use qiang_core::{
     event::{PartitionId, Seq},
+    id::CampaignId,
     ports::{GateAnswers, QuarantineCount, TransportStatus},
     reconcile::PartitionFindings,
 };
@@ -73,8 +76,13 @@ pub trait Gauges: Send + Sync + 'static {
         None
     }
 
-    /// Differences found between engine and ledger in the partitions that this process reconciles; `None` if it
-    /// reconciles none.
+    /// Campaigns that repairs have taken out of service, as this process has found a moment ago.
+    fn campaigns_out_of_service(&self) -> BTreeSet<CampaignId> {
+        BTreeSet::new()
+    }
+
+    /// What was found where engine and ledger were held against each other, in the partitions that this process
+    /// reconciles; none where it reconciles nothing.
     fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
         None
     }

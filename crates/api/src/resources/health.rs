@@ -77,14 +77,22 @@ pub(crate) struct ReadyBody {
     /// are claimed but not closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     upkeep_stuck: Option<String>,
-    /// Seconds by which the clock that opens and ends campaigns is ahead of this machine's. Absent if they differ by
-    /// one second or less.
+    /// Campaigns that repairs took out of service, if any: the first 20. Their claims are refused, and all others are
+    /// served.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<String>>)]
+    campaigns_out_of_service: Vec<String>,
+    /// By how many seconds the clock that opens and ends campaigns is ahead of this machine's, if they differ by more
+    /// than a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_offset_seconds: Option<f64>,
 }
 
 /// A larger clock difference is reported. The alert `QiangClock` uses the same limit.
 const CLOCK_OFFSET_SECONDS_MAX: f64 = 1.0;
+
+/// Campaigns out of service that are named. `qiang_campaigns_out_of_service` counts all.
+const OUT_OF_SERVICE_MAX: usize = 20;
 
 /// A partition that is not ready.
 #[derive(Debug, Serialize, ToSchema)]
@@ -190,6 +198,11 @@ pub(crate) async fn readyz(
         settlement_stuck: gauges.stuck(),
         settlement_set_aside: QuarantineBody::of(gauges),
         upkeep_stuck: gauges.upkeep_stuck(),
+        campaigns_out_of_service: {
+            let campaigns = gauges.campaigns_out_of_service().into_iter();
+            let first = campaigns.take(OUT_OF_SERVICE_MAX);
+            first.map(|id| id.to_string()).collect()
+        },
         clock_offset_seconds: clock_offset_seconds(gauges),
     };
     Ok((code, Json(body)))

@@ -20,9 +20,10 @@ use crate::{
     campaigns::damaged_keys::quarantined_entries,
     connection::unavailable,
     engine::RedisEngine,
-    repair::rebuild::{Noted, Rebuild},
-    repair_offer::Loss,
-    shards::snapshot::settled_rows,
+    offer::Loss,
+    partitions::Partitions,
+    rebuild::{Noted, Rebuild},
+    snapshot::settled_rows,
 };
 
 /// Prefix of a partition's fields that name campaigns out of service.
@@ -52,6 +53,20 @@ impl Known<'_> {
         }
         let is_forked = loss.from <= noted.head;
         is_forked.then(|| "the log has other entries in place of the lost ones".to_owned())
+    }
+}
+
+impl Partitions {
+    /// Campaigns of a partition that are out of service, or that a repair takes out of service.
+    pub(crate) async fn noted_campaigns(
+        &self,
+        partition: PartitionId,
+    ) -> Result<BTreeSet<CampaignId>, EngineError> {
+        let mut names = redis::cmd("HKEYS");
+        names.arg(self.keys().partition(partition));
+        let names: Vec<String> = self.query_unfenced(partition, &names).await?;
+        let noted = names.iter().filter_map(|name| name.strip_prefix(NOTED));
+        Ok(noted.filter_map(|id| id.parse().ok()).collect())
     }
 }
 
@@ -99,12 +114,7 @@ impl RedisEngine {
         &self,
         partition: PartitionId,
     ) -> Result<BTreeSet<CampaignId>, EngineError> {
-        let partitions = &self.node.partitions;
-        let mut names = redis::cmd("HKEYS");
-        names.arg(partitions.keys().partition(partition));
-        let names: Vec<String> = partitions.query_unfenced(partition, &names).await?;
-        let noted = names.iter().filter_map(|name| name.strip_prefix(NOTED));
-        Ok(noted.filter_map(|id| id.parse().ok()).collect())
+        self.node.partitions.noted_campaigns(partition).await
     }
 
     /// Whether an earlier repair has taken a campaign out of service, and Redis still records it.

@@ -1,6 +1,7 @@
 //! Readiness, partition by partition: a node is ready while it can serve any of them.
 
 use std::{
+    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -36,6 +37,7 @@ struct Parts {
     hanging: Mutex<Vec<Answer<Probed>>>,
     claims: Mutex<Vec<Answer<Claimed>>>,
     clock_offset: Mutex<Option<f64>>,
+    out_of_service: Mutex<u8>,
 }
 
 impl Engine for Parts {
@@ -91,6 +93,10 @@ impl Gauges for Parts {
     fn clock_offset_seconds(&self) -> Option<f64> {
         *self.clock_offset.lock()
     }
+    fn campaigns_out_of_service(&self) -> BTreeSet<CampaignId> {
+        let campaigns = 0..*self.out_of_service.lock();
+        campaigns.map(|n| campaign_id(n).parse().unwrap()).collect()
+    }
     fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
         let report = |n, differences: [u64; 5]| PartitionFindings {
             out_of_service: 0,
@@ -113,6 +119,10 @@ impl Gauges for Parts {
             .map(|(n, does)| (PartitionId(n), stopped(does)))
             .collect()
     }
+}
+
+fn campaign_id(n: u8) -> String {
+    format!("01932c07-8e5a-7a3c-9f1e-{n:012}")
 }
 
 async fn start(does: Vec<Does>) -> (Service, Arc<Parts>) {
@@ -215,6 +225,25 @@ async fn a_clock_that_differs_from_the_engines_is_named() {
         );
         assert_eq!(reply.json()["clock_offset_seconds"], named, "{offset:?}");
     }
+    service.stop().await;
+}
+
+/// The node stays ready: it serves the others.
+#[tokio::test]
+async fn a_campaign_out_of_service_is_named() {
+    let (service, parts) = start(vec![ready()]).await;
+    let named = async || {
+        let reply = get(&service, "/readyz").await;
+        let said = (reply.status, reply.text("status"));
+        assert_eq!(said, (200, "ready".to_owned()));
+        reply.json()["campaigns_out_of_service"].clone()
+    };
+    assert_eq!(named().await, json!(null));
+    *parts.out_of_service.lock() = 2;
+    let ids = [0, 1].map(campaign_id);
+    assert_eq!(named().await, json!(ids));
+    *parts.out_of_service.lock() = 30;
+    assert_eq!(named().await.as_array().map(Vec::len), Some(20));
     service.stop().await;
 }
 

@@ -8,8 +8,11 @@ use std::{
     task::Poll,
 };
 
-use qiang_core::ports::{
-    EngineError, QuarantineStore as _, RepairState, RetireEngine as _, SettlementStore as _,
+use qiang_core::{
+    id::CampaignId,
+    ports::{
+        EngineError, QuarantineStore as _, RepairState, RetireEngine as _, SettlementStore as _,
+    },
 };
 
 use super::*;
@@ -82,6 +85,15 @@ impl Scene {
         let hash = self.key(&format!("c:{}", self.bad.id));
         self.has_field(&format!("unreadable:{}", self.bad.id))
             && self.call(&["EXISTS", &hash]) == Some(0)
+    }
+
+    /// Waits until each node says that these campaigns are out of service, and no others.
+    async fn nodes_name(&self, campaigns: &[CampaignId]) {
+        let named = |node: &RedisEngine| node.campaigns_out_of_service().iter().eq(campaigns);
+        wait_for("the campaigns out of service", || {
+            self.harness.nodes.iter().all(named)
+        })
+        .await;
     }
 
     async fn grant(&self, target: Target, users: std::ops::Range<usize>) -> Vec<Answered> {
@@ -319,11 +331,13 @@ async fn unsettled_entries_of_an_unreadable_sale_are_kept() {
     assert!(matches!(united, Ok(RepairState::Repaired(_))), "{united:?}");
     scene.all_open().await;
     assert!(scene.is_out());
+    scene.nodes_name(&[scene.bad.id]).await;
     scene.harness.replay(&good).await;
     scene.check_refused("out of service").await;
     scene.mend();
     scene.redrive().await;
     scene.returned().await;
+    scene.nodes_name(&[]).await;
     scene.harness.replay(&answers).await;
     scene.check().await;
 }
