@@ -240,7 +240,8 @@ impl App {
                     payment,
                     money,
                 };
-                let amount = match is_first {
+                let is_alone = is_first && self.is_reported_alone(&named, &action).await;
+                let amount = match is_alone {
                     true => ReportedAmount::of(PaymentState::new(outcome, received)),
                     false => {
                         self.compare_repeated(&named, (outcome, price), &action)
@@ -302,8 +303,23 @@ impl App {
         ReportedAmount::Differs
     }
 
-    /// Other money of an earlier report of the same payment, from the operation log, which has each report before the
-    /// engine does. `None` if all had the same money.
+    /// Whether no other report of a payment had other money. The report that names a payment first may come to the
+    /// engine after another one. The operation log then has that one: it is recorded before the engine is asked.
+    async fn is_reported_alone(&self, named: &Named, action: &Action) -> bool {
+        let other = self.money_reported_before(named, action).await;
+        let other = other.inspect_err(|problem| {
+            tracing::warn!(
+                order = %named.order,
+                payment = %named.payment,
+                problem = problem.slug(),
+                "cannot read the operation log, a payment is not compared with other reports of it"
+            );
+        });
+        !matches!(other, Ok(Some(_)))
+    }
+
+    /// Other money of an earlier report of the same payment, by the operation log: it has each report before the engine
+    /// does. `None` if all had the same money.
     async fn money_reported_before(
         &self,
         named: &Named,

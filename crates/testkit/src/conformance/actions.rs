@@ -89,7 +89,24 @@ pub async fn an_action_is_written_with_what_it_changed(case: &mut Scenario) {
     assert_eq!(of(case, &subject).await, []);
 }
 
-/// The operation log of a subject is read in pages, in the order of ids.
+/// Two reports of a payment at the same instant are each recorded before the engine is asked: at least one of them sees
+/// the other, so that other money is noticed.
+pub async fn actions_of_one_instant_are_seen(case: &mut Scenario) {
+    for n in 0..20 {
+        let subject = format!("order-{n}");
+        let actions = [0, 1].map(|it| action(1_000 + 2 * n + it, ActionKind::Pay, &subject));
+        let record = async |own: &Action| {
+            let ledger = case.ledger();
+            ledger.record(own).await.unwrap();
+            ledger.actions(&subject, None, 9).await.unwrap().len()
+        };
+        let seen = tokio::join!(record(&actions[0]), record(&actions[1]));
+        assert_eq!(seen.0.max(seen.1), 2, "{seen:?}");
+        assert_eq!(of(case, &subject).await, actions);
+    }
+}
+
+/// Actions on a subject come in pages, in the order of their ids.
 pub async fn actions_are_read_in_pages(case: &mut Scenario) {
     let ledger = case.ledger();
     let subject = "s".repeat(128);

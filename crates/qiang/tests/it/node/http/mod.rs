@@ -13,6 +13,7 @@ mod broken_off_redis;
 mod change_limits;
 mod clocks;
 pub(crate) mod common;
+mod concurrent_reports;
 mod connections;
 mod cors;
 mod creations;
