@@ -1,6 +1,6 @@
 //! Compares the ledger with the auditor's result.
 
-use qiang_core::ports::Ledger;
+use qiang_core::{campaign::CampaignKind, ports::Ledger};
 
 use crate::{
     auditor::{Account, ExpectedLedger},
@@ -10,7 +10,7 @@ use crate::{
 /// Grants read at a time.
 const PAGE: u32 = 700;
 
-/// Compares records, grants and balances.
+/// Compares records, grants, returns of parts, and balances.
 ///
 /// # Panics
 /// If they differ.
@@ -58,6 +58,20 @@ async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
     assert_eq!(record.returned as i64, account.returned(), "{id}");
     assert_eq!(record.refunded_minor, account.refunded_minor(), "{id}");
     assert_eq!(record.phase, account.phase(), "{id}");
+
+    if account.setup.campaign.kind() == CampaignKind::Sale {
+        let found = ledger.settled_returns(id, 0, u32::MAX).await.unwrap();
+        let mut found: Vec<_> = (found.iter())
+            .map(|it| (it.number, it.part.key.as_str(), it.part.quantity))
+            .collect();
+        found.sort_unstable();
+        let mut expected = Vec::new();
+        for (number, row) in &account.rows {
+            let parts = row.returns.iter();
+            expected.extend(parts.map(|(key, units)| (*number, key.as_str(), *units)));
+        }
+        assert_eq!(found, expected, "{id}");
+    }
 
     let mut rows = account.rows.iter();
     let mut after = 0;

@@ -266,6 +266,20 @@ impl Request {
         Self::order(campaign, number, "return", user)
     }
 
+    /// The return of some units of a paid order, once per key.
+    pub(crate) fn return_units(
+        campaign: &str,
+        (number, units): (u32, u32),
+        user: &str,
+        key: &str,
+    ) -> Self {
+        Self {
+            verb: Verb::PostWithKey(key.to_owned()),
+            body: Some(json!({ "quantity": units })),
+            ..Self::order(campaign, number, "return", user)
+        }
+    }
+
     fn order(campaign: &str, number: u32, what: &str, user: &str) -> Self {
         Self {
             path: format!("/v1/orders/{campaign}-{number}/{what}"),
@@ -322,6 +336,7 @@ fn success(body: &Value, fresh: bool) -> Option<Answer> {
         return match body["state"].as_str() {
             Some("cancelled") => Some(Answer::Cancelled),
             Some("returned") => Some(Answer::Returned),
+            Some("paid") => number("returned_quantity").map(Answer::UnitsReturned),
             _ => None,
         };
     }
@@ -370,6 +385,8 @@ mod tests {
         assert_eq!(answer(200, &grant), Answer::Cancelled);
         grant["state"] = json!("returned");
         assert_eq!(answer(200, &grant), Answer::Returned);
+        (grant["state"], grant["returned_quantity"]) = (json!("paid"), json!(1));
+        assert_eq!(answer(200, &grant), Answer::UnitsReturned(1));
         let sale = json!({"stock": 12, "ack": "memory", "state": {}});
         assert_eq!(answer(200, &sale), Answer::Stock(12));
         let paid = json!({"outcome": "paid", "order": grant});

@@ -129,6 +129,8 @@ pub(crate) enum Answer {
     Cancelled,
     /// The order is returned.
     Returned,
+    /// Some units of the order are returned: this many so far.
+    UnitsReturned(u32),
     /// The sale has this stock now.
     Stock(u32),
     /// A refusal, by its problem type: `sold-out`, `ended` …
@@ -170,6 +172,8 @@ pub(crate) enum Wish {
     Cancel { number: u32 },
     /// The return of a paid order.
     Return { number: u32 },
+    /// The return of some units of a paid order. Each wish has a key of its own.
+    ReturnUnits { number: u32, units: u32 },
     /// Another stock of a sale.
     SetStock { stock: u32 },
 }

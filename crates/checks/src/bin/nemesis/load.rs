@@ -29,6 +29,10 @@ const REFRESH_EVERY: Duration = Duration::from_millis(200);
 const PAY: u32 = 4;
 const CANCEL: u32 = 2;
 const ASK_AGAIN: u32 = 4;
+/// Of ten orders that are paid: of how many some units are returned.
+const RETURN: u32 = 5;
+/// Times that some units of an order are returned, at most.
+const RETURNS_MAX: u32 = 3;
 
 /// Continuous arrival of users.
 pub(crate) struct Load {
@@ -165,7 +169,29 @@ impl Shared {
             return;
         };
         let operation = self.nodes.history().begin(&campaign.id, wish);
-        self.insist(operation, &request).await;
+        let answer = self.insist(operation, &request).await;
+        let is_paid = matches!(&answer, Some(Answer::Payment(how)) if how != "refund_due");
+        if is_paid && rand::rng().random_range(0..10) < RETURN {
+            self.return_units(campaign, user, grant).await;
+        }
+    }
+
+    /// Returns some units of an order, and then some more under another key. Each request is made once more although it
+    /// was answered.
+    async fn return_units(&self, campaign: &Campaign, user: &str, grant: &Grant) {
+        let number = grant.number;
+        let times = rand::rng().random_range(1..=RETURNS_MAX);
+        for n in 0..times {
+            let units = rand::rng().random_range(1..=grant.quantity);
+            let key = format!("return-{}-{number}-{user}-{n}", campaign.id);
+            let seller = self.nodes.seller();
+            let request = Request::return_units(&campaign.id, (number, units), seller, &key);
+            let wish = Wish::ReturnUnits { number, units };
+            let operation = self.nodes.history().begin(&campaign.id, wish);
+            for _ in 0..2 {
+                self.insist(operation, &request).await;
+            }
+        }
     }
 
     /// Repeats a request on alternating nodes until it is answered.

@@ -12,12 +12,30 @@ pub(crate) struct GrantRow {
     pub(crate) amount: i64,
     /// An order's state; `granted` for a share.
     pub(crate) state: String,
+    /// Units that returns of parts have returned.
+    pub(crate) returned: u32,
 }
 
 impl GrantRow {
     /// Whether the user has the units of this grant.
     pub(crate) fn is_held(&self) -> bool {
         !matches!(self.state.as_str(), "cancelled" | "expired" | "returned")
+    }
+
+    /// Units that the user has.
+    pub(crate) fn units(&self) -> u32 {
+        match self.is_held() {
+            true => self.quantity.saturating_sub(self.returned),
+            false => 0,
+        }
+    }
+
+    /// What is owed back of the money that paid the order.
+    pub(crate) fn owed_of(&self, paid: i64) -> i64 {
+        match self.state.as_str() {
+            "returned" => paid,
+            _ => paid * i64::from(self.returned) / i64::from(self.quantity.max(1)),
+        }
     }
 }
 
@@ -68,9 +86,10 @@ pub(crate) struct Rows {
     pub(crate) audit: Vec<String>,
 }
 
-const GRANTS: &str = "SELECT c.id, s.number, s.user, 1, s.amount, 'granted' FROM shares s
+const GRANTS: &str = "SELECT c.id, s.number, s.user, 1, s.amount, 'granted', 0 FROM shares s
     JOIN campaigns c ON c.ref = s.campaign WHERE s.user IS NOT NULL
-    UNION ALL SELECT c.id, o.number, o.user, o.quantity, o.amount, o.state FROM orders o
+    UNION ALL SELECT c.id, o.number, o.user, o.quantity, o.amount, o.state,
+    o.returned_in_parts FROM orders o
     JOIN campaigns c ON c.ref = o.campaign";
 
 const CAMPAIGNS: &str =
@@ -94,12 +113,13 @@ impl Rows {
     ) -> Result<Self> {
         let mut rows = Self::default();
         for line in sql(GRANTS)?.lines() {
-            let [id, number, user, quantity, amount, state] = columns(line)?;
+            let [id, number, user, quantity, amount, state, returned] = columns(line)?;
             let row = GrantRow {
                 user: user.to_owned(),
                 quantity: number_in(quantity, line)?,
                 amount: number_in(amount, line)?,
                 state: state.to_owned(),
+                returned: number_in(returned, line)?,
             };
             let key = (id.to_owned(), number_in(number, line)?);
             rows.grants.insert(key, row);
@@ -187,7 +207,7 @@ mod tests {
     #[test]
     fn rows_are_read_as_psql_writes_them() {
         let text = |statement: &str| match statement {
-            GRANTS => "c1|7|ann|1|350|granted\nc2|1|bob|2|200|held".to_owned(),
+            GRANTS => "c1|7|ann|1|350|granted|0\nc2|1|bob|2|200|held|0".to_owned(),
             CAMPAIGNS => "c1|scheduled|10|1|0|0|650".to_owned(),
             PAYMENTS => "c2|1|ref-1|paid|203".to_owned(),
             REFUNDS => "c1|2|70\nc1|-1|5".to_owned(),

@@ -21,6 +21,7 @@ pub(super) fn check_answers(evidence: &Evidence, findings: &mut Findings) {
                 }
             }
             Wish::Pay { .. } => changed_payments(evidence, operation, findings),
+            Wish::ReturnUnits { .. } => refused_returns(evidence, operation, findings),
             Wish::Cancel { .. } | Wish::Return { .. } | Wish::SetStock { .. } => {}
         }
     }
@@ -67,8 +68,8 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
                 let gone = (&Answer::Returned, "returned");
                 given_back(evidence, operation, *number, gone, rows, findings);
             }
-            // The check of units covers this.
-            Wish::SetStock { .. } => {}
+            // Judged with the units, and with all returns of the order.
+            Wish::SetStock { .. } | Wish::ReturnUnits { .. } => {}
         }
     }
 }
@@ -85,7 +86,7 @@ fn claims(evidence: &Evidence) -> BTreeMap<(&str, &str), Vec<&Operation>> {
     claims
 }
 
-fn describe(operation: &Operation) -> String {
+pub(super) fn describe(operation: &Operation) -> String {
     let Operation { campaign, wish, .. } = operation;
     format!("{wish:?} in {campaign}")
 }
@@ -122,7 +123,10 @@ fn unexpected(
         };
         let excused = match &operation.wish {
             Wish::Claim { .. } | Wish::SetStock { .. } => false,
-            Wish::Pay { number, .. } | Wish::Cancel { number } | Wish::Return { number } => {
+            Wish::Pay { number, .. }
+            | Wish::Cancel { number }
+            | Wish::Return { number }
+            | Wish::ReturnUnits { number, .. } => {
                 perhaps_lost.contains(&(operation.campaign.as_str(), *number))
             }
         };
@@ -298,8 +302,8 @@ fn whole(operation: &Operation, until: &Attempt) -> Option<Attempt> {
     })
 }
 
-/// Acknowledgement level of payments and cancellations: that of the campaign.
-fn level_of(evidence: &Evidence, operation: &Operation) -> Level {
+/// The level at which a campaign's payments and cancellations are acknowledged: the campaign's own.
+pub(super) fn level_of(evidence: &Evidence, operation: &Operation) -> Level {
     let campaign = evidence.campaigns.get(&operation.campaign);
     campaign.map_or(Level::Ledger, |campaign| campaign.level)
 }
@@ -381,7 +385,27 @@ fn given_back(
     }
 }
 
-/// Checks that a number of a campaign belongs to one user.
+/// A return that was answered is never refused later under the same key.
+fn refused_returns(evidence: &Evidence, operation: &Operation, findings: &mut Findings) {
+    let level = level_of(evidence, operation);
+    let mut returned = None;
+    for attempt in &operation.attempts {
+        match &attempt.answer {
+            Answer::Returned | Answer::UnitsReturned(_) => {
+                returned = Some(returned.unwrap_or(attempt));
+            }
+            Answer::Refused(why) => {
+                let Some(earlier) = returned else { continue };
+                findings.judge(Breach::Changed, evidence.excuses(earlier, level), || {
+                    format!("{}: returned, then refused: {why}", describe(operation))
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A number of a campaign is one user's.
 fn numbers(evidence: &Evidence, findings: &mut Findings) {
     let mut holders: BTreeMap<(&str, u32), (&str, bool)> = BTreeMap::new();
     for operation in &evidence.operations {

@@ -101,7 +101,7 @@ fn orders(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
         let (what, number) = match &operation.wish {
             Wish::Pay { number, .. } => ("paid", number),
             Wish::Cancel { number } => ("cancelled", number),
-            Wish::Return { number } => ("returned", number),
+            Wish::Return { number } | Wish::ReturnUnits { number, .. } => ("returned", number),
             Wish::Claim { .. } | Wish::SetStock { .. } => continue,
         };
         wanted.insert((operation.campaign.as_str(), *number, what));

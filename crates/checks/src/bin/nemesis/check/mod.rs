@@ -8,6 +8,7 @@ mod life;
 #[cfg(test)]
 mod life_tests;
 mod money;
+mod returns;
 #[cfg(test)]
 mod tests;
 
@@ -145,6 +146,7 @@ impl Evidence {
 pub(crate) fn judge(evidence: &Evidence, rows: &Rows) -> Findings {
     let mut findings = judge_answers(evidence);
     grants::check(evidence, rows, &mut findings);
+    returns::check(evidence, rows, &mut findings);
     money::check(evidence, rows, &mut findings);
     for broken in &rows.audit {
         findings.violation(Breach::Audit, broken.clone());

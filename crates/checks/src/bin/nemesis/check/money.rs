@@ -79,8 +79,7 @@ fn taken_max(evidence: &Evidence) -> u64 {
 }
 
 fn units(id: &str, row: &CampaignRow, grants: &[&GrantRow], rows: &Rows, findings: &mut Findings) {
-    let held = grants.iter().filter(|grant| grant.is_held());
-    let units: u32 = held.map(|grant| grant.quantity).sum();
+    let units: u32 = grants.iter().map(|grant| grant.units()).sum();
     let mut wrong = |what: String| {
         findings.violation(Breach::Units, format!("campaign {id}: {what}"));
     };
@@ -113,7 +112,7 @@ fn units(id: &str, row: &CampaignRow, grants: &[&GrantRow], rows: &Rows, finding
 fn limits(id: &str, limit: u32, grants: &[&GrantRow], findings: &mut Findings) {
     let mut of_user: BTreeMap<&str, u32> = BTreeMap::new();
     for grant in grants.iter().filter(|grant| grant.is_held()) {
-        *of_user.entry(&grant.user).or_default() += grant.quantity;
+        *of_user.entry(&grant.user).or_default() += grant.units();
     }
     for (user, units) in of_user.into_iter().filter(|(_, units)| *units > limit) {
         let text = format!("{user} has {units} units of {id}, but the limit is {limit}");
@@ -153,12 +152,15 @@ fn accounts(evidence: &Evidence, rows: &Rows, funded: i64, refunded: i64, findin
         let Some(grant) = rows.grants.get(&(campaign.clone(), *number)) else {
             continue;
         };
-        // The payment of a returned order is due as a refund, like a payment that buys nothing.
-        if outcome == "refund_due" || grant.state == "returned" {
-            *owed.entry(&grant.user).or_default() += amount;
-        } else {
-            sold += amount;
+        // What was paid for and returned is owed back like what buys nothing.
+        let back = match outcome.as_str() {
+            "refund_due" => *amount,
+            _ => grant.owed_of(*amount),
+        };
+        if back > 0 {
+            *owed.entry(&grant.user).or_default() += back;
         }
+        sold += amount - back;
     }
     if rows.seller != sold {
         wrong(format!("the seller has {} instead of {sold}", rows.seller));

@@ -56,6 +56,7 @@ pub(super) fn sound() -> (Evidence, Rows) {
             quantity: 1,
             amount,
             state: state.to_owned(),
+            returned: 0,
         };
         rows.grants.insert((campaign.to_owned(), number), row);
     }

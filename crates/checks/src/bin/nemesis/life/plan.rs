@@ -65,9 +65,11 @@ pub(crate) enum Course {
     Return {
         by_buyer: bool,
     },
+    /// Some units, and then some of the rest.
+    ReturnUnits,
 }
 
-const COURSES: [Course; 10] = [
+const COURSES: [Course; 11] = [
     Course::Leave,
     Course::Leave,
     Course::Cancel,
@@ -78,6 +80,7 @@ const COURSES: [Course; 10] = [
     Course::PayLate,
     Course::Return { by_buyer: true },
     Course::Return { by_buyer: false },
+    Course::ReturnUnits,
 ];
 
 /// A user's visit to a campaign.

@@ -147,6 +147,11 @@ impl Stage {
                 tokio::time::sleep(self.hold + TOO_LATE).await;
                 self.pay(campaign, user, grant, "late", visit).await;
             }
+            Course::ReturnUnits => {
+                self.pay(campaign, user, grant, "first", visit).await;
+                tokio::time::sleep(visit.later).await;
+                self.return_units(id, number, visit).await;
+            }
             Course::Return { by_buyer } => {
                 self.pay(campaign, user, grant, "first", visit).await;
                 tokio::time::sleep(visit.later).await;
@@ -156,6 +161,18 @@ impl Stage {
                 self.ask(id, wish, visit.node, &request, visit.asks_again)
                     .await;
             }
+        }
+    }
+
+    /// Returns a unit, and then another one under another key.
+    async fn return_units(&self, id: &str, number: u32, visit: &Visit) {
+        for n in 1..=2 {
+            let key = format!("return-{id}-{number}-{n}");
+            let seller = self.nodes.seller();
+            let request = Request::return_units(id, (number, 1), seller, &key);
+            let wish = Wish::ReturnUnits { number, units: 1 };
+            self.ask(id, wish, visit.node, &request, visit.asks_again)
+                .await;
         }
     }
 
