@@ -23,7 +23,8 @@ use serde_json::{Value, json};
 use super::{AGAIN_AFTER, Maintenance};
 use crate::{ledger_ack::campaign_of, operator::Operator};
 
-/// Maximum time between the comparison and the commands of a repair. After that, users may have been granted units.
+/// A repair sends no command later than this after the comparison. The engine refuses stock and terms that were changed
+/// since, but a pause, a resumption or a close does not say which phase it expects.
 const COMMANDS_WITHIN: Duration = Duration::from_secs(3);
 /// Maximum comparisons of a campaign that changes or has unsettled entries, and the pause between them.
 const COMPARE_MAX: u32 = 50;
