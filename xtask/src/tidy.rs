@@ -7,6 +7,7 @@ mod lua;
 mod manifests;
 mod markdown;
 mod modules;
+mod prose;
 mod rust;
 mod text;
 mod tree;
@@ -85,6 +86,7 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
     for (path, text) in tree.texts() {
         text::check(path, text, &mut breaches);
+        prose::check(path, text, &mut breaches);
     }
     lua::check_headers(&tree, &mut breaches);
     manifests::check_dependencies(&metadata, &mut breaches);
