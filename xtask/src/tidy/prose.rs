@@ -9,7 +9,7 @@ use super::Breach;
 use passages::Passage;
 use turns::TURNS;
 
-/// Marker that permits hits in its own line and in the next line.
+/// Marker that permits hits in its own line and in the next line, except between backticks.
 const ALLOWANCE: &str = "prose: allow";
 
 /// Paths and prefixes of paths without a check, each with its reason.
@@ -29,9 +29,10 @@ pub(super) fn check(path: &str, text: &str, breaches: &mut Vec<Breach>) {
     if passages.is_empty() {
         return;
     }
+    let quoted = format!("`{ALLOWANCE}`");
     let allowances: Vec<usize> = (1..)
         .zip(text.lines())
-        .filter(|(_, line)| line.contains(ALLOWANCE))
+        .filter(|(_, line)| line.contains(ALLOWANCE) && !line.contains(&quoted))
         .map(|(number, _)| number)
         .collect();
     let mut used = Vec::new();
@@ -97,8 +98,8 @@ impl Word {
     }
 }
 
-/// Words of a text. Identifiers with `_`, hyphenated words and paths are one word each; so is a backtick, which takes the
-/// place of code.
+/// Words of a text. Identifiers with `_`, hyphenated words and paths are one word each. A backtick, which takes the place
+/// of code, is also a word.
 fn words(text: &str) -> Vec<Word> {
     let is_outer = |c: char| c.is_alphanumeric() || "_`".contains(c);
     let is_inner = |c: char| c.is_alphanumeric() || "_-'/".contains(c);
@@ -269,7 +270,7 @@ mod tests {
             "f(); // One of those\n// Whose row is here.\n",
             &[2],
         );
-        check_lines("a.md", "- one of those\n- who claims\n", &[2]);
+        check_lines("a.md", "- one of those\n- who claims\n", &[]);
     }
 
     #[test]
@@ -331,5 +332,6 @@ mod tests {
         check_lines("a.rs", "f(\"nobody claims\"); // prose: allow\n", &[]);
         check_lines("a.md", "<!-- prose: allow -->\nNobody.\n", &[]);
         check_lines("a.rs", "// prose: allow\nfn f() {}\n", &[1]);
+        check_lines("a.md", "`prose: allow`\n", &[]);
     }
 }
