@@ -50,7 +50,9 @@ pub(crate) async fn credit<'a, D: Dialect>(
     if !credited.is_empty() {
         // The database returns rows in the order of the input. This is checked.
         if !credited.iter().map(|(_, owner)| owner).eq(owners()) {
-            return Err(StoreError::damaged("accounts came back in another order"));
+            return Err(StoreError::damaged(
+                "accounts were returned in another order",
+            ));
         }
         return Ok(credited.into_iter().map(|(id, _)| id).collect());
     }

@@ -1,4 +1,4 @@
-//! Who may take part in campaigns, and what those who look at draws ask for.
+//! Audiences of campaigns, and the shares that lists of draws need.
 
 use qiang_core::{
     id::{CampaignId, UserId},
@@ -29,7 +29,7 @@ pub(crate) async fn enter<D: Dialect>(
     Ok(())
 }
 
-/// What is kept of a campaign's audience.
+/// The stored audience of a campaign.
 pub(crate) async fn audience<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
@@ -52,7 +52,7 @@ pub(crate) async fn has_share<D: Dialect>(
     Ok(found.is_some())
 }
 
-/// The largest share that somebody has of a packet, the earliest of equal ones.
+/// The largest share of a packet, the earliest of equal ones.
 pub(crate) async fn luckiest<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,

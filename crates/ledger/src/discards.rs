@@ -45,7 +45,7 @@ pub(crate) async fn ask<D: Dialect>(
     if kept_at::<D>(conn, source, at).await?.is_none() {
         return Ok(false);
     }
-    // From here on nobody else settles this partition, or redrives its entries.
+    // With this lock no other transaction settles this partition or redrives its entries.
     settled_positions::lock_position::<D>(conn, source).await?;
     let Some((text, discard, waits_for, before)) = kept_at::<D>(conn, source, at).await? else {
         return Ok(false);
@@ -88,7 +88,7 @@ pub(crate) async fn discard<D: Dialect>(
     if kept_at::<D>(conn, source, at).await?.is_none() {
         return Ok(true);
     }
-    // Whoever is here first is done when the other one reads the row.
+    // The first transaction with this lock has finished when another one reads the row.
     settled_positions::lock_position::<D>(conn, source).await?;
     let kept = kept_at::<D>(conn, source, at).await?;
     let asked = kept.filter(|(_, discard, _, _)| *discard == DiscardState::Asked as i64);

@@ -58,7 +58,7 @@ pub enum OpenError {
         known: u32,
     },
     /// Another process is migrating and has not finished in time.
-    #[error("somebody else is migrating the ledger, for longer than {seconds} s")]
+    #[error("another process has been migrating the ledger for more than {seconds} s")]
     Busy {
         /// Wait in seconds.
         seconds: u64,
@@ -124,7 +124,7 @@ pub(crate) enum StoreError {
         committing: bool,
     },
     /// Another transaction entered the same row concurrently. A retry finds that row.
-    #[error("somebody else entered the same row")]
+    #[error("another transaction inserted the same row")]
     Raced,
     /// A rule of the ledger refused, or its rows contradict each other.
     #[error(transparent)]
@@ -155,9 +155,7 @@ pub(crate) fn raced<T>(entered: sqlx::Result<T>) -> Result<T, StoreError> {
 pub(crate) fn check_all(what: &str, found: u64, given: usize) -> sqlx::Result<()> {
     match found == given as u64 {
         true => Ok(()),
-        false => Err(contradiction(format!(
-            "of {given} {what}, {found} were found"
-        ))),
+        false => Err(contradiction(format!("found {found} of {given} {what}"))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What users have done, newest first.
+//! Histories of users, newest first.
 
 use async_trait::async_trait;
 use qiang_core::{

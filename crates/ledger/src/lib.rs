@@ -1,9 +1,8 @@
 //! The ledger on PostgreSQL and on MySQL/MariaDB.
 //!
-//! What is to be written is decided once for both: `settle.rs` executes the plans of [`qiang_core::settlement`], and
-//! the other modules do the rest of the [`Ledger`] port. A dialect is the way to run one statement (`dialect.rs`,
-//! `postgres/`, `mysql/`); the statements lie in `.sql` files. Work on a connection runs in tasks that nobody cancels
-//! (`pool.rs`).
+//! Both databases execute the same plans of [`qiang_core::settlement`] (`settle.rs`); the other modules implement the
+//! rest of the [`Ledger`] port. A dialect runs one statement (`dialect.rs`, `postgres/`, `mysql/`); the statements are
+//! in `.sql` files. Work on a connection runs in tasks that are never cancelled (`pool.rs`).
 //!
 //! `docs/reference/data-model.md` describes the tables, and how they differ from those of the embedded file.
 
@@ -172,8 +171,7 @@ async fn check_sessions<D: Dialect>(
     }
 }
 
-/// Brings the database at a URL to the schema that this program understands. Whoever else migrates at the same time
-/// is waited for.
+/// Migrates the database at a URL to the schema of this program. Waits for other processes that migrate.
 ///
 /// # Errors
 /// When the URL is bad, the database does not answer, or its schema is newer than this program understands.

@@ -95,7 +95,7 @@ pub(crate) async fn pay_out<D: Dialect>(
     };
     let locked = lock_account::<D>(conn, spend.account()).await?;
     let (debit, held) = locked.unwrap_or_default();
-    // From here on nobody else takes from the account. Somebody may have, after the first look.
+    // With this lock no other transaction takes from the account. One may have, since the first read.
     let spend = match payout {
         Payout::Refund { order, amount, .. } => {
             Spend::refund(*order, *amount, owed::<D>(conn, *order).await?)?
@@ -139,7 +139,7 @@ pub(crate) async fn pay_out<D: Dialect>(
     })
 }
 
-/// What the reversal of a deposit takes.
+/// The spend of a deposit's reversal.
 async fn reversal<D: Dialect>(
     conn: &mut D::Connection,
     payout: &Payout,
@@ -169,7 +169,7 @@ pub(crate) async fn reversed_minor<D: Dialect>(
     Ok(reversals.iter().map(|(amount,)| amount).sum())
 }
 
-/// What the buyer of an order is owed by currency, and the campaign's `ref`; none if there is no such order.
+/// Refunds due to the buyer of an order by currency, and the campaign's `ref`; `None` if there is no such order.
 async fn owed<D: Dialect>(
     conn: &mut D::Connection,
     order: OrderId,

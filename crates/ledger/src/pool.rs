@@ -137,7 +137,7 @@ pub(crate) async fn run<D: Dialect, A: Send + Sync + 'static, T: Send + 'static>
     let piece = Arc::new(Piece { args, work, made });
     spawn(pool.clone(), mode, piece.clone()).await?;
     let made = piece.made.lock().take();
-    Ok(made.expect("work that ended well has made something"))
+    Ok(made.expect("successful work has a result"))
 }
 
 fn spawn<D: Dialect>(

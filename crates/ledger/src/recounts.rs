@@ -34,7 +34,7 @@ pub(crate) async fn recount<D: Dialect>(
         // As most campaigns are: nothing is locked, and no row is read.
         return Ok(());
     }
-    // From here on nobody else settles the partition, or takes over its repair.
+    // With this lock no other transaction settles the partition or takes over its repair.
     repairs::check_attempt::<D>(conn, attempt).await?;
     let shares = (part.kind == CampaignKind::RedPacket).then_some(units as i64);
     match missing_units::<D>(conn, source, part, shares).await? {
@@ -43,8 +43,8 @@ pub(crate) async fn recount<D: Dialect>(
     }
 }
 
-/// How the counts of a part differ from its units, or from those of its orders where they are not known. None if they
-/// do not differ, or if the part was never opened.
+/// Difference between the counts of a shard and its units, or those of its orders where the units are unknown. `None`
+/// if they agree, or if the shard was never opened.
 async fn missing_units<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,

@@ -109,7 +109,7 @@ pub(crate) async fn claim<D: Dialect>(
     conn: &mut D::Connection,
     attempt: &RepairAttempt,
 ) -> Result<(), StoreError> {
-    // Of two attempts with one number the second waits here, and finds the first.
+    // The second of two attempts with one number waits here, and finds the first.
     let (is_last, last) = is_last::<D>(conn, attempt).await?;
     if is_last {
         return Ok(());
@@ -138,8 +138,8 @@ pub(crate) async fn begin<D: Dialect>(
     let partition = i64::from(repair.partition.0);
     let key = [partition.into(), repair.epoch.as_str().into()];
     D::execute(conn, &DELETE_REPAIR, &key).await?;
-    // What an unfinished repair withholds is found again by this one. The record itself stays: the entries that it
-    // names are missing until a repair that knows of them is finished.
+    // This repair finds the units again that an unfinished repair withholds. The record itself stays: the entries that
+    // it names are missing until a repair that knows of them is finished.
     for end in [&DROP_WITHHELD, &DROP_NUMBERS] {
         D::execute(conn, end, &[partition.into(), partition.into()]).await?;
     }
@@ -162,7 +162,7 @@ pub(crate) async fn finish<D: Dialect>(
     Ok(())
 }
 
-/// Writes down what a repair withholds of a campaign, unless it is finished.
+/// Records the units that a repair withholds of a campaign, unless the repair is finished.
 pub(crate) async fn withhold<D: Dialect>(
     conn: &mut D::Connection,
     withheld: &WithheldRecord,
@@ -195,7 +195,7 @@ pub(crate) async fn withhold<D: Dialect>(
     Ok(())
 }
 
-/// Writes down that what is withheld in a partition can be had again.
+/// Records that the withheld units of a partition are released.
 pub(crate) async fn release<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
@@ -206,7 +206,7 @@ pub(crate) async fn release<D: Dialect>(
     Ok(())
 }
 
-/// Writes down that what was withheld of a campaign, or a part of one, is returned: it has closed.
+/// Records that the withheld units of a closed campaign, or of a shard of one, are returned.
 pub(crate) async fn give_back<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -234,7 +234,7 @@ pub(crate) async fn list<D: Dialect>(
         .collect()
 }
 
-/// What is withheld, or was, in a partition.
+/// Units of a partition that are or were withheld.
 pub(crate) async fn withheld<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,

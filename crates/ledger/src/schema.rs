@@ -33,17 +33,17 @@ pub(crate) trait Schema: Database {
     /// Prepares a connection for migrations, for any defaults of the server.
     fn set_up_migration(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
 
-    /// How many migrations the database has; 0 if it knows of none.
+    /// Number of applied migrations; 0 if the database has none.
     fn version(conn: &mut Self::Connection) -> impl Future<Output = Result<i64>> + Send;
 
-    /// Waits until nobody else migrates, and keeps others waiting until the connection is closed; tells whether it
-    /// came to that in time.
+    /// Waits for other processes that migrate, and locks them out until the connection is closed. Returns whether it
+    /// got the lock in time.
     fn lock(conn: &mut Self::Connection) -> impl Future<Output = Result<bool>> + Send;
 
     /// Makes the table of versions, if it is missing.
     fn prepare(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
 
-    /// Carries out a migration and writes down its version.
+    /// Runs a migration and records its version.
     fn apply(
         conn: &mut Self::Connection,
         version: i64,
@@ -51,15 +51,15 @@ pub(crate) trait Schema: Database {
     ) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// How long to wait for somebody else's migration, in seconds.
+/// Longest wait for another process's migration, in seconds.
 pub(crate) const MIGRATION_WAIT_S: u64 = 60;
 
-/// What a migration did: the versions before and after it.
+/// Result of a migration: the versions before and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migrated {
-    /// Before; 0 stands for a database without a schema.
+    /// Version before; 0 for a database without a schema.
     pub from: u32,
-    /// Afterwards.
+    /// Version afterwards.
     pub to: u32,
 }
 

@@ -1,13 +1,13 @@
 //! Executes settlement plans.
 //!
-//! One transaction takes a run of entries and the position after it, so an entry is settled exactly once however
-//! often it comes and whoever brings it: the row of the position is locked first, and only then is it known which
-//! entries are new.
+//! One transaction takes a run of entries and the position after it, so an entry is settled exactly once however often
+//! and by any worker it is delivered. The row of the position is locked first; only then is it known which entries are
+//! new.
 //!
-//! Transactions of different partitions meet in the rows of accounts and campaigns. All lock them in one order, so
-//! that deadlocks are rare: users' accounts by owner, then escrows and the outside by id, then campaigns by `ref`, then
-//! the number of a direct posting, the place of an event. Rows that everybody moves come last and are locked for the
-//! shortest time.
+//! Transactions of different partitions meet in the rows of accounts and campaigns. All lock them in one order, so that
+//! deadlocks are rare: users' accounts by owner, then escrows and the outside by id, then campaigns by `ref`, then the
+//! number of a direct posting, the place of an event. Rows that every transaction changes come last and are locked for
+//! the shortest time.
 
 use std::collections::BTreeSet;
 
@@ -52,8 +52,8 @@ const ENTER_FIRST_TERMS: Statement = sql!("enter_first_terms");
 const ENTER_TERMS: Statement = sql!("enter_terms");
 const CHANGE_CAMPAIGNS: Statement = sql!("change_campaigns");
 
-/// Settles entries, skipping those at or before the position. They must follow it without a gap. Those that have to
-/// wait for one in quarantine go into quarantine behind it. Returns the position afterwards.
+/// Settles entries, skipping entries at or before the position. They must follow it without a gap. An entry that must
+/// wait for a quarantined one goes into quarantine too. Returns the position afterwards.
 pub(crate) async fn settle<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -74,8 +74,8 @@ pub(crate) async fn settle<D: Dialect>(
     Ok(last.seq)
 }
 
-/// Settles what stands in for entries between a position and `upto` that are gone from the log, and moves the position
-/// past them. Changes nothing where the position is another one. Returns the position afterwards.
+/// Settles substitutes for entries between a position and `upto` that are gone from the log, and moves the position
+/// past them. Changes nothing if the position is another one. Returns the position afterwards.
 pub(crate) async fn settle_past<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -95,7 +95,7 @@ pub(crate) async fn settle_past<D: Dialect>(
     Ok(upto)
 }
 
-/// Settles new entries, except those that have to wait for one in quarantine.
+/// Settles new entries, except entries that must wait for a quarantined one.
 async fn settle_run<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -111,7 +111,7 @@ async fn settle_run<D: Dialect>(
     quarantine::put::<D>(conn, partition, &later).await
 }
 
-/// Puts the entry behind the position into quarantine.
+/// Puts the entry after the position into quarantine.
 pub(crate) async fn quarantine<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
@@ -125,7 +125,10 @@ pub(crate) async fn quarantine<D: Dialect>(
         return Ok(position);
     }
     if entry.seq != position + 1 {
-        let reason = format!("entry {} was to be quarantined at {position}", entry.seq);
+        let reason = format!(
+            "cannot quarantine entry {} at position {position}",
+            entry.seq
+        );
         return Err(StoreError::damaged(reason));
     }
     let row = QuarantineRow::refused(entry, reason, now);
@@ -144,7 +147,7 @@ pub(crate) async fn redrive<D: Dialect>(
     if quarantine::get::<D>(conn, source, at).await?.is_none() {
         return Ok(false);
     }
-    // From here on nobody else settles this partition, or redrives its entries.
+    // With this lock no other transaction settles this partition or redrives its entries.
     lock_position::<D>(conn, source).await?;
     let Some(entry) = quarantine::get::<D>(conn, source, at).await? else {
         return Ok(false);
@@ -246,8 +249,7 @@ async fn assign_shares<D: Dialect>(
         return Ok(());
     }
     let gone = asked.saturating_sub(given);
-    let reason =
-        format!("of {asked} shares that were granted, {gone} are gone, or have another amount");
+    let reason = format!("{gone} of {asked} granted shares are missing or have another amount");
     Err(StoreError::damaged(reason))
 }
 
@@ -260,8 +262,7 @@ async fn change_orders<D: Dialect>(
     Ok(check_all("orders", changed, orders.len())?)
 }
 
-/// The ids of shared accounts, in the same order. Those that are not there are opened: the outside's first one, as a
-/// rule.
+/// Ids of shared accounts, in the same order. Missing accounts are opened, usually the outside's first one.
 async fn find_accounts<D: Dialect>(
     conn: &mut D::Connection,
     accounts: &[(AccountKey<'_>, i64)],
@@ -368,7 +369,7 @@ async fn sweep<D: Dialect>(
 ) -> Result<(), StoreError> {
     let known = close.known;
     if close.is_spread {
-        // Until all parts are closed and all units accounted for, what escrow holds is somebody's.
+        // Until all shards are closed and all units accounted for, the escrow holds other shards' money.
         let row = campaign_row::<D>(conn, &known.name).await?;
         let is_over = row.is_some_and(|row| {
             row.phase == Phase::Closed.name() && row.granted + row.returned == row.supply

@@ -1,7 +1,7 @@
-//! Unique keys of the tables, compared with those that the migrations make.
+//! Check of the tables' unique keys: compares them with the keys of the migrations.
 //!
-//! Retries are found by them. If an operator drops one, or a copy of a table lacks it, the same deposit or order can be
-//! entered twice, and neither database says so. Then nothing is written until the key is there again.
+//! Unique keys detect retries. If an operator drops one, or a copy of a table lacks it, the same deposit or order can
+//! be entered twice without an error of the database. Then nothing is written until the key exists again.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use crate::{
 /// Longest time between two comparisons while something is written.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// Tables and the columns of their unique keys, on both databases. [`Schema::UNIQUE_KEYS`] has those that differ.
+/// Tables and the columns of their unique keys, on both databases. [`Schema::UNIQUE_KEYS`] has the keys that differ.
 const UNIQUE_KEYS: [(&str, &str); 33] = [
     ("accounts", "id"),
     ("accounts", "owner,purpose,currency"),
@@ -130,7 +130,7 @@ impl KeyCheck {
         match (&compared.missing, &missing) {
             (before, Some(missing)) if before.as_ref() != Some(missing) => tracing::error!(
                 missing,
-                "the ledger's tables lack unique keys: nothing is written until they are there again"
+                "the ledger's tables lack unique keys: nothing is written until they exist again"
             ),
             (Some(_), None) => tracing::info!("the ledger's tables have all unique keys again"),
             _ => {}

@@ -1,5 +1,5 @@
-//! Migrations on MySQL and MariaDB. The server commits each statement that changes the schema by itself: what a
-//! broken migration left is gone over again, so each of its statements can be repeated.
+//! Migrations on MySQL and MariaDB. The server commits each statement that changes the schema. A broken migration is
+//! run again from its start, so each of its statements can be repeated.
 
 use sqlx::{MySql, MySqlConnection, Result};
 

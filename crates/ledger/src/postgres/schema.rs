@@ -7,7 +7,7 @@ use crate::{
     schema::{MIGRATION_WAIT_S, SCHEMA_VERSION, Schema, TableKey},
 };
 
-/// The advisory lock that whoever migrates has; "qiang" in ASCII.
+/// Advisory lock of the process that migrates; "qiang" in ASCII.
 const LOCK: i64 = 0x71_69_61_6e_67;
 
 impl Schema for Postgres {

@@ -93,12 +93,12 @@ async fn migrating_at_once_is_migrating_once<S: Server>() {
     assert_eq!(from, [&[0][..], &[SCHEMA_VERSION; 5]].concat());
 }
 
-/// A migration that was broken off in the middle is gone through again.
+/// A migration that was interrupted is run again.
 async fn a_broken_migration_is_mended<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
-    // What a server leaves behind that commits every statement by itself: all tables of this one but the last, and no
-    // version. One that does not leaves nothing.
+    // The state after an interrupted migration. A server that commits every statement keeps all tables but the last,
+    // and no version. Another server keeps nothing.
     let left = match S::COMMITS_EACH_STATEMENT {
         true => "DROP TABLE settled; DELETE FROM schema_version",
         false => "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
@@ -113,7 +113,7 @@ async fn a_broken_migration_is_mended<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// A server that nobody can reach, and what a password must never be in.
+/// An unreachable server: errors never contain the password.
 async fn an_error_tells_no_password<S: Server>() {
     let server = S::shared();
     let url = server.empty().replace('@', ":sesame@");
@@ -125,8 +125,8 @@ async fn an_error_tells_no_password<S: Server>() {
     }
 }
 
-/// What is looked for again and again is found by an index that has nothing else, however many campaigns there are; and
-/// a grant that is settled writes to no index of its campaign.
+/// Frequent searches use a small index of their own, for any number of campaigns. Settling a grant writes to no index
+/// of its campaign.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_looked_for_often_has_an_index_that_grants_do_not_touch() {
     let server = <Postgres as Server>::shared();
@@ -175,7 +175,7 @@ async fn what_is_looked_for_often_has_an_index_that_grants_do_not_touch() {
     assert_eq!(in_place, 100);
 }
 
-/// Packets that go on.
+/// Packets that have not ended.
 const PACKETS: &str = "
     INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, updated_at,
                            supply, per_user_limit, total, split_rule, seed, phase)

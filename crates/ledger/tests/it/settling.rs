@@ -198,7 +198,7 @@ async fn what_contradicts_the_books_is_refused<S: Server>() {
             vec![entry(&one_each, 1, granted(2, "ann", 1, 100))],
         ),
         (
-            "a second order of a user, given back at once",
+            "a second order of a user, returned at once",
             vec![
                 entry(&one_each, 1, granted(2, "ben", 1, 100)),
                 entry(&one_each, 2, granted(3, "ben", 1, 100)),

@@ -1,6 +1,6 @@
--- What the connection of a migration is set to, for any defaults of the server.
+-- Settings of a migration's connection, for any defaults of the server.
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
--- A number that does not fit is an error, never another number. Names stand between double quotes, as in SQL.
+-- A number that does not fit is an error, never another number. Names are quoted with double quotes, as in SQL.
 SET SESSION sql_mode =
     'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,PIPES_AS_CONCAT,ANSI_QUOTES';
 -- Tables of InnoDB alone have transactions.

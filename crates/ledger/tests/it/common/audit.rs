@@ -2,7 +2,7 @@
 
 use super::Server;
 
-/// What must not be found, and what finds it.
+/// Faults that no ledger may have, each with the query that finds it.
 const CHECKS: [(&str, &str); 18] = [
     (
         "an account that is not the sum of its postings",
@@ -36,7 +36,7 @@ const CHECKS: [(&str, &str); 18] = [
          WHERE p.kind IS NULL OR p.kind <> 'deposit'",
     ),
     (
-        "a posting of a deposit that nobody made",
+        "a posting without a deposit",
         "SELECT count(*) FROM postings p WHERE p.kind = 'deposit' AND NOT EXISTS \
          (SELECT 1 FROM deposits t WHERE t.posting = p.seq)",
     ),
@@ -49,7 +49,7 @@ const CHECKS: [(&str, &str); 18] = [
           AND k.purpose = 'user')",
     ),
     (
-        "a posting of a share that nobody has",
+        "a posting without a granted share",
         "SELECT count(*) FROM postings p WHERE p.kind = 'grant' AND NOT EXISTS \
          (SELECT 1 FROM shares s WHERE s.campaign = p.campaign AND s.number = p.number AND s.user IS NOT NULL)",
     ),

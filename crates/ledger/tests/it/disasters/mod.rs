@@ -170,7 +170,10 @@ async fn a_synchronous_standby_that_is_gone_stops_writes() {
     })
     .await;
     reason(&ledger, &history).await;
-    assert!(ledger.balances(&user("ann")).await.is_ok(), "reads go on");
+    assert!(
+        ledger.balances(&user("ann")).await.is_ok(),
+        "reads still work"
+    );
     reload("").await;
     rest::<Postgres>(&url, &ledger, &history).await;
 }

@@ -123,7 +123,10 @@ async fn without_a_unique_key_nothing_is_written<S: Changes>() {
             assert!(is_refused(&done), "{dropped}: {done:?}");
         }
         assert!(reason(&ledger, &history).await.contains("unique keys"));
-        assert!(ledger.balances(&user("ann")).await.is_ok(), "reads go on");
+        assert!(
+            ledger.balances(&user("ann")).await.is_ok(),
+            "reads still work"
+        );
         S::execute(&url, made).await;
         until("writes to be taken", async || {
             deposit(&ledger, 78).await.is_ok()
@@ -135,7 +138,7 @@ async fn without_a_unique_key_nothing_is_written<S: Changes>() {
     }
 }
 
-/// The keys that the program asks for are those that its migrations make: any of them that is dropped is named.
+/// The program checks exactly the keys of its migrations: each dropped key is named.
 async fn every_unique_key_is_asked_for<S: Changes>() {
     let server = S::shared();
     let keys = S::texts(&server.fresh().await, S::KEYS).await;
