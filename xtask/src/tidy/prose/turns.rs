@@ -38,7 +38,7 @@ pub(super) const TURNS: &[Turn] = &[
     turn("somebody's|anybody's|everybody's|nobody's", "of a user"),
     turn("those who|that|which|whose|whom", "the noun: users that"),
     turn("is|are|was|were|be|been told", "receives"),
-    turn_unless("so much|many", "the number", &["so much|many that"]),
+    turn_unless("so much|many", "the number", &["so much|many … that"]),
     turn_unless(
         "so long|often",
         "this long, that often",
@@ -64,11 +64,11 @@ pub(super) const TURNS: &[Turn] = &[
     turn("take|takes|took|taken back", "return"),
     turn("give|gives|gave|given back", "restock, return"),
     turn("set|put aside", "quarantine"),
-    turn_unless("no|any more", "no longer", &["no|any more than"]),
+    turn_unless("no|any more", "no longer", &["no|any more … than"]),
     turn_unless(
         "none where|if|that|of|any",
         "`None` if",
-        &["none of the|its|this|these|those|them|`"],
+        &["none of the|its|their|this|these|those|them|`"],
     ),
     turn_unless(
         "behind it|that|them|a|an|the",
