@@ -245,8 +245,8 @@ CREATE TABLE payouts (
 
 CREATE INDEX payouts_of ON payouts (campaign, number) WHERE campaign IS NOT NULL;
 
--- Idempotency keys, each with its first request's fingerprint, the id it made, and the answer it got. The key stands
--- first: keys of one scope are spread over the tree, keys that were made together are not.
+-- Idempotency keys, each with its first request's fingerprint, the id it made, and its response. The key is the first
+-- column, which spreads keys of one scope over the tree; keys that were made together are close.
 CREATE TABLE idempotency_keys (
     scope       TEXT    NOT NULL,
     key         TEXT    NOT NULL,
@@ -405,7 +405,7 @@ CREATE TABLE waiting_rooms (
 
 CREATE INDEX waiting_rooms_in_use ON waiting_rooms (campaign, waiting) WHERE waiting > 0;
 
--- Queue entries that wait, and for a while those that were decided.
+-- Queue entries that wait, and recently decided ones.
 CREATE TABLE waiting_places (
     campaign  TEXT    NOT NULL,
     number    INTEGER NOT NULL,

@@ -28,21 +28,21 @@ const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0
 const PAYMENTS: &str = "SELECT number, payment, outcome, amount, currency FROM payments \
      WHERE campaign = ?1 AND number = ?2";
 
-/// What rows say about an errand.
+/// Rows found for a deferred read.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// What its answer follows from.
+    /// Rows that the answer follows from.
     Excerpt(Box<Excerpt>),
-    /// There is no such campaign, or it has not opened as far as that is settled.
+    /// The campaign does not exist, or has not opened in the settled rows.
     NotOpen,
-    /// The campaign has to be read whole, with about so many rows.
+    /// The campaign must be read completely, with about this many rows.
     Whole(u64),
 }
 
 /// Rows of a campaign of which the ledger does not have all: its log is read.
 const ROWS_OF_LOG: u64 = u64::MAX;
 
-/// Finds what the answer to an errand follows from, as of one commit.
+/// Finds the rows for a deferred read's answer, as of one commit.
 pub(crate) fn find(conn: &Connection, errand: &Errand) -> Result<Found, StoreError> {
     let tx = conn.unchecked_transaction()?;
     let id = errand.campaign();

@@ -39,7 +39,7 @@ pub enum StoreError {
         path: String,
     },
     /// The file is of another kind than requested.
-    #[error("{path} is {found}, and was to be opened as {wanted}: name another file")]
+    #[error("{path} is {found}, not {wanted}: name another file")]
     OtherKind {
         /// Path of the file.
         path: String,
@@ -56,8 +56,8 @@ pub enum StoreError {
     },
     /// The write-ahead log is missing. The file was copied while open, or its process died.
     #[error(
-        "{path} was not closed, and {path}-wal is not beside it: what was granted last may be missing. Put both files \
-         there, or a copy that `qiang backup` made; `qiang restore --as-it-is` takes what the file alone has"
+        "{path} was not closed, and {path}-wal is not beside it: the last grants may be missing. Put both files \
+         there, or a copy that `qiang backup` made; `qiang restore --as-it-is` accepts the file alone"
     )]
     Incomplete {
         /// Path of the file.
@@ -66,7 +66,7 @@ pub enum StoreError {
     /// The path no longer leads to the data file that the writer opened.
     #[error(
         "{path} was removed, moved or replaced while this process served it: commits would be lost. Move the same file \
-         back, or restart the service to serve the file that is there"
+         back, or restart the service to serve the current file"
     )]
     Moved {
         /// Path of the file.
@@ -92,7 +92,7 @@ pub enum StoreError {
     },
     /// The clock is earlier than the newest date in the file.
     #[error(
-        "the clock is {behind_s} s behind the newest entry of {path}: set the clock right. If the entry is what is \
+        "the clock is {behind_s} s earlier than the newest entry of {path}: set the clock right. If that entry is \
          wrong, raise `engine.clock_behind_ms_max` for one start"
     )]
     ClockBehind {

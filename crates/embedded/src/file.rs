@@ -28,7 +28,7 @@ const STATEMENTS_MAX: usize = 64;
 /// How long a reader waits for a lock; the single writer never has to.
 pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// What a file is for. It is written down in the file when it is made, and never changes.
+/// Purpose of a file. It is recorded when the file is made, and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     /// Engine, log and ledger in one.
@@ -55,8 +55,8 @@ impl FileKind {
     }
 }
 
-/// Opens the file for writing, creating and migrating it as needed. Whatever it says afterwards is on disk: what was
-/// recovered from the write-ahead log of a process that died may not have been synced, so a commit goes behind it.
+/// Opens the file for writing, and creates or migrates it as needed. All its contents are on disk afterwards: data
+/// recovered from a dead process's write-ahead log may not be synced, so a commit follows it.
 pub(crate) fn open_writer(
     path: &Path,
     kind: FileKind,
@@ -65,7 +65,7 @@ pub(crate) fn open_writer(
     open_unless_behind(path, kind, (now, Duration::MAX))
 }
 
-/// The same for an engine, if the clock is not further than this behind the newest entry of its log.
+/// Opens an engine's file for writing, if the clock is at most `behind_max` earlier than the newest entry of its log.
 pub(crate) fn open_engine(
     path: &Path,
     now: Timestamp,
@@ -99,8 +99,8 @@ fn open_unless_behind(
     Ok(conn)
 }
 
-/// Refuses a clock that is too far behind the file: sales would close again, and holds would keep units for longer. One
-/// that is far ahead cannot be told from a long downtime, and is logged.
+/// Refuses a clock that is much earlier than the file: sales would close again, and holds would keep units for longer.
+/// A clock far ahead looks like a long downtime, and is logged.
 fn check_clock(
     conn: &Connection,
     path: &Path,
@@ -139,7 +139,7 @@ pub(crate) fn say_opened(path: &Path, is_new: bool) {
 pub(crate) fn reopen_writer(path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = prepare(Connection::open_with_flags(path, flags)?, path, kind)?;
-    // On a full disk the write-ahead log may be what fills it. Where this fails, the probe that follows says why.
+    // On a full disk the write-ahead log may take the space. If the checkpoint fails, the next probe reports the cause.
     drop(checkpoint(&conn));
     Ok(conn)
 }
@@ -151,7 +151,7 @@ fn checkpoint(conn: &Connection) -> rusqlite::Result<bool> {
     })
 }
 
-/// Before the last commit's connection goes: the file alone has everything then, whoever copies it.
+/// Checkpoints before the last commit's connection is closed, so that a copy of the file alone is complete.
 pub(crate) fn checkpoint_at_close(conn: &Connection) {
     let closed = open_mark::clear(conn)
         .and_then(|()| open_mark::keep_wal(conn, false))
@@ -159,22 +159,22 @@ pub(crate) fn checkpoint_at_close(conn: &Connection) {
     match closed {
         Ok(true) => {}
         Ok(false) => tracing::warn!(
-            "somebody reads the file: its write-ahead log (-wal) belongs to it until the next start"
+            "another process reads the file: keep its write-ahead log (-wal) beside it until the next start"
         ),
         Err(error) => {
-            tracing::warn!(%error, "the write-ahead log (-wal) still belongs to the file")
+            tracing::warn!(%error, "cannot checkpoint: keep the write-ahead log (-wal) beside the file")
         }
     }
 }
 
-/// Begins a transaction of the writer. It has the file's lock from the start, and waits for whoever else has it: one
-/// that reads first would fail at its first change.
+/// Begins a transaction of the writer. It takes the file's lock at its start, and waits for other holders: a
+/// transaction that reads first would fail at its first change.
 pub(crate) fn begin(conn: &Connection) -> Result<Transaction<'_>, StoreError> {
     let behavior = TransactionBehavior::Immediate;
     Ok(Transaction::new_unchecked(conn, behavior)?)
 }
 
-/// Changes the row that is there for this: a commit of it shows that the file can be written.
+/// Changes the row for probes. Its commit proves that the file can be written.
 pub(crate) fn probe(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
     conn.prepare_cached("INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)")?
         .execute([now.as_millis()])?;
@@ -196,8 +196,8 @@ fn prepare(conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, 
     conn.pragma_update(None, "cache_size", -i64::from(CACHE_KIB))?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     migrate(&conn, kind)?;
-    // What savepoints would undo: in a file, it takes a quarter of the writer's time where many campaigns are created.
-    // Only now, because a migration may sort, or change, a whole table.
+    // Savepoints keep their undo data in memory: in a file it takes a quarter of the writer's time when many campaigns
+    // are created. A migration runs before this, because it may sort or change a whole table.
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     let found: String = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0))?;
     let found = FileKind::ALL.into_iter().find(|kind| kind.name() == found);
@@ -212,7 +212,7 @@ fn prepare(conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, 
     }
 }
 
-/// What a file that is there is for; `None` where it does not say so.
+/// Purpose of an existing file; `None` if the file does not record it.
 pub(crate) fn kind_of(path: &Path) -> Result<Option<FileKind>, StoreError> {
     open_mark::check_complete(path)?;
     let conn = open_reader(path)?;
@@ -241,7 +241,7 @@ fn check_ours(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The same of a file that is open.
+/// Purpose of an open file; `None` if the file does not record it.
 pub(crate) fn kind_in(conn: &Connection) -> Result<Option<FileKind>, StoreError> {
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version == 0 {

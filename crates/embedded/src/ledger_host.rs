@@ -18,26 +18,26 @@ use crate::{
 
 /// A file with the ledger's tables, its one writer, and its readers. [`impl_ledger`] makes a `Ledger` of it.
 pub(crate) trait SqliteLedgerHost: Sync {
-    /// Hands a job to the writer, or answers it at once that it cannot be done.
+    /// Gives a job to the writer, or answers it at once if the writer is closed.
     fn push_job(&self, job: Box<dyn LedgerJob>);
 
-    /// The same for campaigns that are to be entered.
+    /// Gives new campaigns to the writer, in the same way.
     fn push_campaigns(&self, campaigns: Box<NewCampaigns>);
 
     fn readers(&self) -> &Arc<Readers>;
 
-    /// How far each partition is settled, as committed.
+    /// Settled position of each partition, as committed.
     fn committed_positions(&self) -> &Positions;
 
     /// Refuses a partition that the file does not settle.
     fn admit(&self, partition: PartitionId) -> Result<(), LedgerError>;
 
-    /// The last entry that this process has committed, if it decides entries itself: money that a sender lacks may have
+    /// The last entry that this process has committed, if it decides entries itself: a sender's missing money may have
     /// been claimed in it and not be settled yet.
     fn last_committed(&self) -> Option<(PartitionId, Seq)>;
 }
 
-/// Has the writer do some work that settles so many entries.
+/// Runs work in the writer that settles this many entries.
 pub(crate) async fn job<T: Send + 'static>(
     host: &impl SqliteLedgerHost,
     entries: usize,
@@ -50,7 +50,7 @@ pub(crate) async fn job<T: Send + 'static>(
         .unwrap_or_else(|_| Err(LedgerError::unavailable("the writer is gone")))
 }
 
-/// Has the writer enter campaigns, and says of each what became of it.
+/// Enters campaigns through the writer, and returns the result of each.
 pub(crate) async fn enter(
     host: &impl SqliteLedgerHost,
     campaigns: Arc<[Creation]>,
@@ -62,7 +62,7 @@ pub(crate) async fn enter(
         .unwrap_or_else(|_| Err(LedgerError::unavailable("the writer is gone")))
 }
 
-/// How long a sender with too little money waits for what was just claimed to be settled.
+/// Longest wait of a sender with too little money for the settlement of recent claims.
 pub(crate) const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Implements the parts of the `Ledger` port for a [`SqliteLedgerHost`].
@@ -256,7 +256,7 @@ macro_rules! impl_ledger {
                 ) -> Result<Seq, LedgerError> {
                     self.admit(partition)?;
                     let entries = entries.to_vec();
-                    // To settle nothing is to settle all the same: it waits for its turn.
+                    // A job without entries still waits for its turn.
                     job(self, entries.len().max(1), move |context| {
                         let position = settle::settle(context.conn, partition, &entries)?;
                         context.done.moved.push((partition, position));

@@ -187,7 +187,7 @@ pub struct EmbeddedOptions {
     pub ledger_waits_max: usize,
     /// Maximum wait of such an answer. After it, the answer is uncertain.
     pub ledger_wait: Duration,
-    /// Maximum by which the clock may be behind the newest entry of the log at the start.
+    /// Largest time by which the clock may be earlier than the newest entry of the log at the start.
     pub clock_behind_max: Duration,
 }
 
@@ -229,7 +229,7 @@ impl Embedded {
     /// Opens the file with options.
     ///
     /// # Errors
-    /// As [`Embedded::open`]; or the clock is too far behind the newest entry of the log.
+    /// As [`Embedded::open`]; or the clock is too much earlier than the newest entry of the log.
     pub fn open_with(
         path: &Path,
         clock: Arc<dyn Clock>,

@@ -32,17 +32,17 @@ const STOCK_CHANGED: u8 = 11;
 /// The `kind` of [`Event::TermsChanged`].
 const TERMS_CHANGED: u8 = 12;
 
-/// Campaigns whose id is remembered by the number of their row: settlement reads more of each than its id.
+/// Campaigns whose id is remembered by their row number: settlement reads many entries of each.
 const IDS_MAX: usize = 65_536;
 
-/// The short row numbers that stand for campaign ids inside the file, in both directions.
+/// The short row numbers of campaign ids inside the file, in both directions.
 #[derive(Debug)]
 pub(crate) struct Refs {
-    /// Of campaigns in the book.
+    /// Row numbers of campaigns in the book.
     by_id: HashMap<CampaignId, i64>,
-    /// Of those whose entries were read lately.
-    by_ref: Cache<i64, CampaignId>,
-    /// At peak load most entries are one campaign's: the last answer is kept at hand.
+    /// Ids of campaigns whose entries were read lately.
+    by_ref: TwoGenerations<i64, CampaignId>,
+    /// The last lookup: at peak load most entries belong to one campaign.
     last: Option<(CampaignId, i64)>,
 }
 
@@ -62,7 +62,7 @@ impl Refs {
         self.by_ref.insert(campaign_ref, id);
     }
 
-    /// Of a campaign that has left the book.
+    /// Forgets a campaign that has left the book.
     pub(crate) fn forget(&mut self, id: CampaignId) {
         if let Some(campaign_ref) = self.by_id.remove(&id) {
             self.by_ref.remove(&campaign_ref);
@@ -186,7 +186,7 @@ impl Bind<'_, '_> {
     }
 }
 
-/// What an event puts into the columns that not all have.
+/// Columns of an event that other events may lack.
 #[derive(Default)]
 struct Columns<'a> {
     number: Option<u32>,
@@ -292,7 +292,7 @@ pub(crate) fn read(
     let archived = archived(conn)?;
     if after < archived {
         return Err(StoreError::damaged(format!(
-            "entries up to {archived} are archived, and those after {after} were to be read"
+            "cannot read entries after {after}: entries up to {archived} are archived"
         )));
     }
     let mut statement = conn.prepare_cached(READ)?;
@@ -342,13 +342,13 @@ pub(crate) fn head_in_file(conn: &Connection) -> Result<Seq, StoreError> {
     Ok(conn.query_row(sql, [], |row| row.get::<_, i64>(0))? as Seq)
 }
 
-/// The last entry that is archived; 0 where none is.
+/// The last archived entry; 0 if none is.
 pub(crate) fn archived(conn: &Connection) -> Result<Seq, StoreError> {
     let mut statement = conn.prepare_cached("SELECT coalesce(max(last), 0) FROM archives")?;
     Ok(statement.query_row([], |row| row.get::<_, i64>(0))? as Seq)
 }
 
-/// The terms with which a sale was created, if they are not those any more, as far as that is settled.
+/// The terms with which a sale was created, if settled entries have changed them.
 pub(crate) fn first_terms(
     conn: &Connection,
     campaign_ref: i64,

@@ -84,7 +84,7 @@ impl Pace {
         self.last_batch = tasks;
     }
 
-    /// Tasks worth a short wait, in addition to those that arrived during the commit: seven eighths of the last batch.
+    /// Tasks worth a short wait, in addition to the arrivals during the commit: seven eighths of the last batch.
     /// If the writer waited for all, all callers would wait for each commit at once and leave the cores idle.
     pub(crate) fn expected(&self) -> usize {
         self.last_batch * 7 / 8

@@ -1,7 +1,7 @@
-//! Campaigns read from the ledger's tables: for a book that does not have them, or not any more.
+//! Reads campaigns from the ledger's tables into a book that lacks them.
 //!
-//! The tables have everything of a campaign up to the settled position, except of one with entries in quarantine or
-//! discarded: that is made from its log. The log behind the position is the book's to replay.
+//! The tables have all of a campaign up to the settled position, unless entries of it are quarantined or discarded.
+//! Such a campaign is read from its log. The book replays the log after the position.
 
 use std::collections::HashSet;
 
@@ -27,22 +27,22 @@ use crate::{
     task::Recalled,
 };
 
-/// Rows that are read without a break: some milliseconds. A campaign that has more is a large one.
+/// Rows that are read without a pause: some milliseconds. A campaign with more rows is a large one.
 pub(crate) const ROWS_AT_ONCE: u64 = 4_096;
 
 /// The number of the last order of a sale.
 pub(crate) const LAST_ORDER: &str =
     "SELECT coalesce(max(number), 0) FROM orders WHERE campaign = ?1";
 
-/// What the ledger has of a campaign.
+/// A campaign as the ledger has it.
 pub(crate) enum Loaded {
     /// It has opened.
     Opened(Box<Restored>),
-    /// It has not opened as far as that is settled.
+    /// It has not opened in the settled rows.
     Draft(Box<Restored>),
     /// There is no such campaign.
     Unknown,
-    /// This program cannot read it, for this reason. Others are not concerned.
+    /// This program cannot read the campaign, for this reason. Other campaigns are not affected.
     Unreadable(String),
 }
 
@@ -121,7 +121,7 @@ fn read(conn: &Connection, id: CampaignId, breaks: &mut Breaks<'_>) -> Result<Lo
     let mut restored = Restored::opened(setup, standing, upto).skipping(&skipped);
     each_row(conn, campaign_ref, is_sale, |row| {
         breaks.row();
-        // Nobody has some of the shares.
+        // Shares without a user have no grant.
         former_grant(&row).map_or(Ok(()), |grant| restored.add(&grant).map_err(unsound))
     })?;
     if is_sale {
@@ -162,8 +162,7 @@ pub(crate) fn skipped_numbers(
     Ok(runs.collect::<Result<_, _>>()?)
 }
 
-/// Has the book know the numbers that restores have skipped of campaigns that have not opened: those are opened without
-/// being read.
+/// Tells the book the skipped numbers of campaigns that have not opened, because it opens them without reading them.
 pub(crate) fn skip_of_drafts(conn: &Connection, book: &mut Book) -> Result<(), StoreError> {
     let mut statement = conn.prepare(
         "SELECT DISTINCT c.id, c.ref FROM withheld_numbers n JOIN campaigns c ON c.ref = n.campaign \
@@ -178,7 +177,7 @@ pub(crate) fn skip_of_drafts(conn: &Connection, book: &mut Book) -> Result<(), S
     Ok(())
 }
 
-/// Goes through shares, those that nobody has included, or orders.
+/// Reads all shares, also unclaimed ones, or all orders.
 fn each_row(
     conn: &Connection,
     campaign_ref: i64,
@@ -202,7 +201,7 @@ fn each_row(
     Ok(())
 }
 
-/// The number of the last order of a sale; 0 where there is none.
+/// The number of the last order of a sale; 0 if there is none.
 pub(crate) fn last_order(conn: &Connection, campaign_ref: i64) -> Result<u32, StoreError> {
     let mut statement = conn.prepare_cached(LAST_ORDER)?;
     Ok(statement.query_row([campaign_ref], |row| row.get(0))?)
@@ -217,7 +216,7 @@ pub(crate) fn standing_of(record: &CampaignRecord) -> Standing {
     }
 }
 
-/// The grant in a row; none for a share that nobody has.
+/// The grant in a row; `None` for a share without a user.
 pub(crate) fn former_grant(row: &SettledRow) -> Option<FormerGrant<'_>> {
     let (user, granted_at) = row.granted.as_ref()?;
     Some(FormerGrant {
@@ -282,8 +281,8 @@ fn from_log(
     })
 }
 
-/// All entries about a campaign up to `upto`. Its log stays in the file while something of it is set aside; what had
-/// left before is in archives.
+/// All entries about a campaign up to `upto`. Its log stays in the file while an entry of it is in quarantine; earlier
+/// entries may be in archives.
 fn whole_log(
     conn: &Connection,
     (id, campaign_ref): (CampaignId, i64),
@@ -296,7 +295,7 @@ fn whole_log(
         entries.push(entry);
     })?;
     let archived = log::archived(conn)?;
-    // Entries leave in their order.
+    // Entries leave the log in order.
     let is_whole = matches!(
         entries.first().map(|entry| &entry.event),
         Some(Event::Opened { .. })
@@ -309,7 +308,7 @@ fn whole_log(
     Ok(whole)
 }
 
-/// The entries about a campaign that the ledger does not have.
+/// The entries about a campaign that are in quarantine.
 fn set_aside(conn: &Connection, id: CampaignId) -> Result<HashSet<Seq>, StoreError> {
     let sql = "SELECT seq FROM set_aside WHERE partition = ?1 AND campaign = ?2";
     let mut statement = conn.prepare_cached(sql)?;
@@ -319,7 +318,7 @@ fn set_aside(conn: &Connection, id: CampaignId) -> Result<HashSet<Seq>, StoreErr
     Ok(seqs.collect::<Result<_, _>>()?)
 }
 
-/// For the operator: one campaign is out of order, and only that one.
+/// Logs for the operator that one campaign, and only that one, is unreadable.
 pub(crate) fn say_unreadable(id: CampaignId, reason: &str) {
-    tracing::error!(campaign = %id, reason, "a campaign cannot be read: claims of it are refused");
+    tracing::error!(campaign = %id, reason, "cannot read a campaign: its claims are refused");
 }

@@ -1,4 +1,5 @@
-//! What replaying a log takes: a campaign as it was before its first entry, and whether an entry fits what came before.
+//! Input of a replay: a campaign as it was before its first entry, and a check whether an entry fits the entries before
+//! it.
 
 use qiang_core::{
     book::{Book, Setup},
@@ -11,7 +12,7 @@ use rusqlite::Connection;
 
 use crate::{error::StoreError, ledger::campaigns, log};
 
-/// A campaign as it was before any entry of the log, whose settled entries have changed its stock by so many units.
+/// A campaign as it was before its first entry. Its settled entries have changed the stock by `units`.
 pub(crate) fn setup_before(
     conn: &Connection,
     campaign_ref: i64,
@@ -24,13 +25,13 @@ pub(crate) fn setup_before(
     let first = log::first_terms(conn, campaign_ref)?;
     if !take_back(&mut setup, units, first.as_ref()) {
         let id = setup.campaign.id;
-        let reason = format!("the stock or the terms of {id} are not what its log makes of them");
+        let reason = format!("the stock or the terms of {id} contradict its log");
         return Err(StoreError::damaged(reason));
     }
     Ok(setup)
 }
 
-/// Takes changes of stock and terms back; tells whether that is possible.
+/// Reverts changes of stock and terms; returns whether that is possible.
 fn take_back(setup: &mut Setup, units: i64, first: Option<&Terms>) -> bool {
     if units == 0 && first.is_none() {
         return true;
@@ -52,8 +53,7 @@ fn take_back(setup: &mut Setup, units: i64, first: Option<&Terms>) -> bool {
         .is_some()
 }
 
-/// What is wrong with an entry, as far as the entries before it tell: a book takes over only what it could have
-/// decided.
+/// Fault of an entry, as far as the entries before it show: a book accepts only an entry that it could have decided.
 pub(crate) fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
     let Some(tally) = book.tally(entry.at, entry.campaign) else {
         return Some("its campaign was never opened");

@@ -47,7 +47,11 @@ impl Wanted {
     fn check(&self) -> Result<(), StoreError> {
         match self.0.load(Ordering::Relaxed) {
             true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it").into()),
+            false => Err(io::Error::new(
+                io::ErrorKind::Interrupted,
+                "its caller has stopped waiting",
+            )
+            .into()),
         }
     }
 }

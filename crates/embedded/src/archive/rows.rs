@@ -139,7 +139,7 @@ pub(super) fn insert(
     let (archived, settled) = (log::archived(conn)?, settle::position(conn, PARTITION)?);
     if first != archived + 1 || last > settled {
         return Err(StoreError::damaged(format!(
-            "entries {first} to {last} are no next archive: {archived} are archived, {settled} settled"
+            "entries {first} to {last} cannot be archived: {archived} are archived, {settled} settled"
         )));
     }
     conn.execute(
@@ -177,7 +177,9 @@ pub(super) fn unfinished(conn: &Connection) -> Result<Option<Recorded>, StoreErr
 pub(super) fn remove(conn: &Connection, after: Seq, last: Seq) -> Result<Seq, StoreError> {
     let bound = log::archived(conn)?.min(settle::position(conn, PARTITION)?);
     if last > bound {
-        let reason = format!("entries up to {last} were to leave, and {bound} may");
+        let reason = format!(
+            "cannot remove entries up to {last}: only entries up to {bound} are archived and settled"
+        );
         return Err(StoreError::damaged(reason));
     }
     let upto = last.min(after + REMOVED_MAX);

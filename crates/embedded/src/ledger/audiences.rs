@@ -1,4 +1,4 @@
-//! Who may take part in campaigns, and what those who look at draws ask for.
+//! Audiences of campaigns, and the shares that lists of draws need.
 
 use qiang_core::{
     id::{CampaignId, UserId},
@@ -17,7 +17,7 @@ pub(super) fn enter(conn: &Connection, campaign_ref: i64, rules: &str) -> Result
     Ok(())
 }
 
-/// What is kept of a campaign's audience.
+/// The stored audience of a campaign.
 pub(crate) fn audience(conn: &Connection, id: CampaignId) -> Result<Option<String>, StoreError> {
     let mut get = conn.prepare_cached(
         "SELECT rules FROM audiences WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1)",
@@ -38,7 +38,7 @@ pub(crate) fn has_share(
     Ok(found.exists(params![id.to_string(), user.as_str()])?)
 }
 
-/// The largest share that somebody has of a packet, the earliest of equal ones.
+/// The largest share of a packet, the earliest of equal ones.
 pub(crate) fn luckiest(
     conn: &Connection,
     id: CampaignId,

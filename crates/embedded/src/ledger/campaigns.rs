@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params, types::FromSql};
 
 use crate::error::StoreError;
 
-/// What [`row_of`] reads.
+/// Columns that [`row_of`] reads.
 pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
      supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, secret, \
      entropy, unit_price, hold_ms, \
@@ -23,12 +23,12 @@ pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, a
      updated_at \
      FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
 
-/// The same of one campaign.
+/// Query of one campaign.
 static SELECT_BY_ID: LazyLock<String> = LazyLock::new(|| format!("{SELECT} WHERE id = ?1"));
 
 const DRAFTS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_unopened WHERE phase = 'draft' \
      AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
-/// The index `campaigns_claimed` has what this finds, and no more.
+/// The index `campaigns_claimed` contains exactly these rows.
 const CLAIMED_PACKETS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_claimed \
      WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply \
      AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
@@ -40,8 +40,8 @@ pub(crate) fn campaign(
     Ok(row_by_id(conn, id)?.map(|row| row.record()).transpose()?)
 }
 
-/// Whether an engine that does not have a campaign may take it up: no entry of a log is about it, settled or refused.
-/// None where there is no such campaign.
+/// Whether an engine that lacks a campaign may open it: no log entry concerns it, settled or refused. `None` if there
+/// is no such campaign.
 pub(crate) fn may_open(conn: &Connection, id: CampaignId) -> Result<Option<bool>, StoreError> {
     let mut statement = conn.prepare_cached(
         "SELECT phase = 'draft' AND NOT EXISTS (SELECT 1 FROM set_aside s WHERE s.campaign = c.id) \
@@ -51,7 +51,7 @@ pub(crate) fn may_open(conn: &Connection, id: CampaignId) -> Result<Option<bool>
     Ok(found.optional()?)
 }
 
-/// Campaigns that no engine has taken up, oldest first.
+/// Campaigns that no engine has opened, oldest first.
 pub(crate) fn drafts(
     conn: &Connection,
     after: Option<CampaignId>,
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use crate::{file::FileKind, ledger::reconcile};
 
-    /// What looks at few campaigns goes through no others, however many there are.
+    /// Queries for few campaigns visit no other campaigns, however many there are.
     #[test]
     fn what_is_looked_for_again_and_again_is_found_by_an_index_that_has_nothing_else() {
         let folder = tempfile::TempDir::new().unwrap();

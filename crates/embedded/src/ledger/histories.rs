@@ -1,4 +1,4 @@
-//! What users have done, newest first.
+//! Histories of users, newest first.
 
 use qiang_core::{
     id::PaymentRef,
@@ -81,10 +81,10 @@ const SELECT: &str = "SELECT p.source, p.seq, p.kind, p.amount, p.at, c.id, p.nu
      LEFT JOIN payments y ON p.kind = 'payment' AND y.campaign = p.campaign AND y.number = p.number \
      AND y.outcome <> 'refund_due'";
 const IN: &str = "p.credit = ?1";
-/// In the words of the index `postings_out`: another list would not use it.
+/// The same expression as in the index `postings_out`; the index is not used for another one.
 const OUT: &str = "(p.kind = 'return' OR p.kind = 'refund_paid' OR p.kind = 'withdrawal' OR p.kind = 'reversal') \
                    AND p.debit = ?1";
-/// What went into packets: a page of what is listed, and what is not yet.
+/// Money put into packets: a page of the listed postings, and all that are not listed yet.
 const FUNDS: &str = "p.source = -1 AND p.seq IN (\
      SELECT seq FROM (SELECT seq FROM funds WHERE account = ?1 AND at <= ?3 \
                       AND (at < ?3 OR (-1, seq) < (?4, ?5)) ORDER BY at DESC, seq DESC LIMIT ?6) \

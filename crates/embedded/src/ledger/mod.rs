@@ -1,4 +1,4 @@
-//! The ledger's tables. Everything here works inside a transaction that somebody else opened and will commit.
+//! The ledger's tables. All functions here run inside a transaction that the caller opens and commits.
 
 pub(crate) mod accounts;
 pub(crate) mod actions;

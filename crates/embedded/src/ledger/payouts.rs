@@ -96,7 +96,7 @@ pub(crate) fn reversed_minor(conn: &Connection, deposit: Uuid) -> Result<i64, St
     Ok(sum.query_row(rusqlite::params_from_iter(range), |row| row.get(0))?)
 }
 
-/// What the buyer of an order is owed by currency, and the campaign's `ref`; none if there is no such order.
+/// Refunds due to the buyer of an order by currency, and the campaign's `ref`; `None` if there is no such order.
 pub(crate) fn owed(
     conn: &Connection,
     order: OrderId,

@@ -1,4 +1,4 @@
-//! What reconciliation and repair read.
+//! Reads of reconciliation and repair.
 
 use qiang_core::{
     event::PartitionId,

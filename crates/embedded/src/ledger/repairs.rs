@@ -94,8 +94,8 @@ pub(crate) fn begin(
     }
     conn.prepare_cached("DELETE FROM repairs WHERE partition = ?1 AND epoch = ?2")?
         .execute(params![partition, repair.epoch])?;
-    // What an unfinished repair withholds is found again by this one. The record itself stays: the entries that it
-    // names are missing until a repair that knows of them is finished.
+    // This repair finds the units again that an unfinished repair withholds. The record itself stays: the entries that
+    // it names are missing until a repair that knows of them is finished.
     for table in ["withheld", "withheld_numbers"] {
         let delete = format!(
             "DELETE FROM {table} WHERE partition = ?1 \
@@ -185,7 +185,7 @@ pub(crate) fn recount(
     Ok(())
 }
 
-/// Writes down what a repair withholds of a campaign, unless it is finished.
+/// Records the units that a repair withholds of a campaign, unless the repair is finished.
 pub(crate) fn withhold(
     conn: &Connection,
     withheld: &WithheldRecord,
@@ -217,7 +217,7 @@ pub(crate) fn withhold(
     execute_rows(conn, enter, withheld.number_rows(campaign))
 }
 
-/// Writes down that what is withheld in a partition can be had again.
+/// Records that the withheld units of a partition are released.
 pub(crate) fn release(
     conn: &Connection,
     now: Timestamp,
@@ -230,7 +230,7 @@ pub(crate) fn release(
     Ok(())
 }
 
-/// Writes down that what was withheld of a campaign, or a part of one, is returned: it has closed.
+/// Records that the withheld units of a closed campaign, or of a shard of one, are returned.
 pub(super) fn give_back(
     conn: &Connection,
     partition: PartitionId,
@@ -260,7 +260,7 @@ pub(crate) fn list(
     rows.map(|row| Ok(RepairRecord::of(row?)?)).collect()
 }
 
-/// What is withheld, or was, in a partition.
+/// Units of a partition that are or were withheld.
 pub(crate) fn withheld(
     conn: &Connection,
     partition: PartitionId,

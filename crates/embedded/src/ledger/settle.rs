@@ -54,8 +54,8 @@ pub(crate) fn move_position(
     Ok(())
 }
 
-/// Settles entries, skipping those at or before the position. They must follow it without a gap. Those that have to
-/// wait for one in quarantine go into quarantine behind it. Returns the position afterwards.
+/// Settles entries, skipping entries at or before the position. They must follow it without a gap. An entry that must
+/// wait for a quarantined one goes into quarantine too. Returns the position afterwards.
 pub(crate) fn settle(
     conn: &Connection,
     partition: PartitionId,
@@ -81,8 +81,8 @@ pub(crate) fn settle_knowing(
     Ok(last.seq)
 }
 
-/// Settles what stands in for entries between a position and `upto` that are gone from the log, and moves the position
-/// past them. Changes nothing where the position is another one. Returns the position afterwards.
+/// Settles substitutes for entries between a position and `upto` that are gone from the log, and moves the position
+/// past them. Changes nothing if the position is another one. Returns the position afterwards.
 pub(crate) fn settle_past(
     conn: &Connection,
     partition: PartitionId,
@@ -99,7 +99,7 @@ pub(crate) fn settle_past(
     Ok(upto)
 }
 
-/// Settles new entries, except those that have to wait for one in quarantine.
+/// Settles new entries, except entries that must wait for a quarantined one.
 fn settle_run(
     conn: &Connection,
     partition: PartitionId,
@@ -123,7 +123,7 @@ fn settle_run(
     Ok(())
 }
 
-/// Puts the entry behind the position into quarantine.
+/// Puts the entry after the position into quarantine.
 pub(crate) fn quarantine(
     conn: &Connection,
     now: Timestamp,
@@ -136,7 +136,10 @@ pub(crate) fn quarantine(
         return Ok(position);
     }
     if entry.seq != position + 1 {
-        let reason = format!("entry {} was to be quarantined at {position}", entry.seq);
+        let reason = format!(
+            "cannot quarantine entry {} at position {position}",
+            entry.seq
+        );
         return Err(StoreError::damaged(reason));
     }
     let row = QuarantineRow::refused(entry, reason, now);
@@ -156,7 +159,7 @@ pub(crate) fn redrive(
     };
     let campaigns = known_campaigns(conn, partition, &[entry.campaign])?;
     let blockers = quarantine::blockers_before(conn, partition, entry.campaign, seq)?;
-    // Of a campaign that the ledger does not have, everything waits for the first entry.
+    // If the ledger lacks the campaign, all its entries wait for the first one.
     let first = blockers.first().filter(|_| campaigns.is_empty());
     if let Some(before) = blockers.before(&entry).or(first) {
         let reason = format!("entry {seq} waits for entry {before}");
@@ -207,7 +210,7 @@ fn known_orders(conn: &Connection, wanted: &[(i64, i64)]) -> Result<Vec<KnownOrd
     Ok(known)
 }
 
-/// Returns the campaigns that are not as they were known any more.
+/// Returns the campaigns that the entries have changed.
 fn settle_known(
     conn: &Connection,
     partition: PartitionId,
@@ -221,7 +224,7 @@ fn settle_known(
     Ok(changed)
 }
 
-/// Writes what a plan says.
+/// Writes the rows of a plan.
 pub(super) fn write(
     conn: &Connection,
     partition: PartitionId,
@@ -276,7 +279,7 @@ fn assign_shares(
             let known = known.find(|known| known.campaign_ref == share.campaign);
             let id = known.map_or("an unknown campaign", |known| &known.name);
             let number = share.number;
-            let reason = format!("share {number} of {id} is gone, or has another amount");
+            let reason = format!("share {number} of {id} is missing or has another amount");
             return Err(StoreError::damaged(reason));
         }
     }
@@ -342,7 +345,8 @@ fn write_campaigns(
         let phases = statement.query_map([spread.campaign], |row| row.get::<_, String>(0))?;
         let phases = phases.map(|word| {
             let word = word?;
-            phase_of(&word).ok_or_else(|| StoreError::damaged(format!("a part is {word}")))
+            phase_of(&word)
+                .ok_or_else(|| StoreError::damaged(format!("a shard has the unknown phase {word}")))
         });
         let phases: Vec<Phase> = phases.collect::<Result<_, StoreError>>()?;
         let phase = spread.phase(&phases)?;
@@ -351,7 +355,7 @@ fn write_campaigns(
     Ok(())
 }
 
-/// Of terms the latest count.
+/// Applies changes of campaigns. The latest terms count.
 ///
 /// All counts and the phase move in one statement: between two of them there could be more units than the supply.
 fn change_campaigns(conn: &Connection, changes: &[CampaignChange]) -> Result<(), StoreError> {
@@ -375,7 +379,7 @@ fn sweep(
 ) -> Result<(), StoreError> {
     let campaign_ref = close.known.campaign_ref;
     if close.is_spread {
-        // Until all parts are closed and all units accounted for, what escrow holds is somebody's.
+        // Until all shards are closed and all units accounted for, the escrow holds other shards' money.
         let mut statement = conn.prepare_cached(
             "SELECT phase = 'closed' AND granted + returned = supply FROM campaigns WHERE ref = ?1",
         )?;

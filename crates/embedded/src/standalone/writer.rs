@@ -254,7 +254,7 @@ impl Writer {
             Ok(()) => {
                 self.repair_at = None;
                 *self.shared.stopped.write() = None;
-                tracing::warn!("the ledger goes on");
+                tracing::warn!("the ledger works again");
             }
             Err(error) => {
                 let reason = error.chain();

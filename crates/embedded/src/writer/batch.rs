@@ -30,13 +30,13 @@ use crate::{
 /// Events that one tick may make before claims get their turn again.
 const TICK_EVENTS_MAX: usize = 1_024;
 
-/// How many more claims of each sale are decided in a batch.
+/// Number of further claims of each sale that this batch decides.
 #[derive(Default)]
 struct BatchAdmission {
-    /// Without campaigns of which all are.
+    /// Campaigns without a limit are left out.
     left: HashMap<CampaignId, u32>,
     holds_back: bool,
-    /// A command was held back: everything behind it is, so that it comes in its turn.
+    /// A command was held back: all later tasks are, so that commands keep their turn.
     holds_all: bool,
 }
 
@@ -68,7 +68,7 @@ impl BatchAdmission {
         Some(admits)
     }
 
-    /// A grant and a refusal for want of units use an admission up; every other answer gives it back.
+    /// A grant and a sold-out answer use an admission; every other answer leaves it.
     fn decided(&mut self, campaign: CampaignId, outcome: &Result<Outcome, Refusal>) {
         let uses = matches!(outcome, Ok(Outcome::Granted(_) | Outcome::SoldOut { .. }));
         if let Some(left) = self.left.get_mut(&campaign)
@@ -87,23 +87,23 @@ pub(super) enum Decided {
     Ledger(Box<dyn LedgerJob>),
 }
 
-/// What stands in a command's way.
+/// Prerequisite that a command lacks.
 enum Missing {
     Nothing,
-    /// The campaign has to be read first.
+    /// The campaign must be read first.
     Campaign(CampaignId),
-    /// The command is answered without it.
+    /// The command is answered without the campaign.
     Unopened(Result<Reply, Refusal>),
-    /// The file could not be asked.
+    /// The file could not be read.
     Unknown(EngineError),
 }
 
 impl Writer {
-    /// Decides everything in `inbox`, commits what follows from it, and answers. Both buffers are empty afterwards and
-    /// are used again: a batch of a peak is so large that the allocator would get fresh pages for each.
+    /// Decides everything in `inbox`, commits its results, and answers. Both buffers are empty afterwards and are
+    /// reused: a batch of a peak is so large that the allocator would get fresh pages for each.
     ///
-    /// Of a sale, no more claims are decided before the commit than it admits. The others are answered by the gate
-    /// behind it, most of them that it is sold out; what the gate cannot answer is decided next.
+    /// Before the commit, at most as many claims of a sale are decided as it admits. The gate answers the others after
+    /// the commit, most of them with sold out; claims that it cannot answer are decided next.
     pub(super) fn batch(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         self.receive_recalled(inbox);
         while !inbox.is_empty() || self.left_over.fits() {
@@ -118,7 +118,7 @@ impl Writer {
         }
     }
 
-    /// Answers those who only read: what was decided before is committed, and nothing else is decided yet.
+    /// Answers reads: earlier decisions are committed, and no new ones are made yet.
     pub(super) fn answer_reads(&self, inbox: &mut Vec<Task>) {
         let is_read = |task: &mut Task| matches!(task, Task::Read(_));
         let reads = inbox.extract_if(.., is_read);
@@ -127,9 +127,9 @@ impl Writer {
         for read in reads {
             match read {
                 Task::Read(errand) if book.has(errand.campaign()) => errand.answer(&book, now),
-                // It has left meanwhile.
+                // The campaign has been evicted since.
                 Task::Read(errand) => self.shared.send_for(errand),
-                _ => unreachable!("it is no read"),
+                _ => unreachable!("only reads are extracted"),
             }
         }
     }
@@ -251,7 +251,7 @@ impl Writer {
         self.shared.gate_answers.decided(claims);
     }
 
-    /// What a command needs that the book does not have.
+    /// The prerequisite that a command lacks in the book.
     fn missing(&self, book: &Book, command: &Command) -> Missing {
         let id = match command {
             Command::Open(setup) => setup.campaign.id,
@@ -279,8 +279,8 @@ impl Writer {
         }
     }
 
-    /// Answers those claims that were held back which the gate can answer, up to the first command, which comes in its
-    /// turn. What stays is in its order.
+    /// Answers claims that were held back and that the gate can answer, up to the first command, which keeps its turn.
+    /// Other tasks stay in order.
     fn answer_from_gate(&self, held_back: &mut Vec<Task>) {
         if held_back.is_empty() {
             return;

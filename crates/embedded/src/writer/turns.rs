@@ -134,7 +134,7 @@ pub(super) fn one(receiver: &mut Receiver<Result<Entered, LedgerError>>) -> Opti
     match receiver.try_recv() {
         Ok(entered) => Some(entered.and_then(|mut entered| entered.remove(0))),
         Err(TryRecvError::Empty) => None,
-        Err(TryRecvError::Closed) => panic!("nobody says"),
+        Err(TryRecvError::Closed) => panic!("the sender is gone"),
     }
 }
 

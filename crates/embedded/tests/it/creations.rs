@@ -27,7 +27,7 @@ const ROUND: &str = "QIANG_TEST_CREATIONS_ROUND";
 const KILLS: u64 = 5;
 /// Concurrent creations in the child.
 const BATCH: u64 = 16;
-/// One in this many packets has so many shares that they are written first.
+/// One in `LARGE_EVERY` packets has enough shares to be written before its batch.
 const LARGE_EVERY: u64 = 4;
 const LARGE: u32 = 3_000;
 const BEGIN_MAX: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Campaigns that nobody asks for leave memory, and nobody can tell.
+//! Idle campaigns leave memory, and answers do not show it.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -183,7 +183,7 @@ fn nobody_can_tell_that_a_campaign_was_away() {
             "{paid:?}"
         );
     }
-    // What was decided after it came back is numbered behind what was decided before it left.
+    // After a reload, numbers continue after the last number before the eviction.
     scene.forget();
     assert_eq!(scene.grant(packet.one("b")).number, share.number + 1);
     assert_eq!(scene.grant(sale.one("b")).number, second.number + 1);
@@ -266,7 +266,7 @@ fn wait_for(reached: impl Fn() -> bool) {
     }
 }
 
-/// Campaigns leave and come back all the time while many users ask for them.
+/// Campaigns are evicted and reloaded while many users claim from them.
 #[test]
 fn users_who_ask_while_it_leaves_and_comes_back_get_one_share_each() {
     let scene = Scene::new(Duration::ZERO);
@@ -305,7 +305,7 @@ fn users_who_ask_while_it_leaves_and_comes_back_get_one_share_each() {
     }
 }
 
-/// What waits for a campaign is decided in the order in which it was asked.
+/// Claims that wait for a campaign are decided in order of arrival.
 #[test]
 fn what_waits_for_a_campaign_keeps_its_order() {
     let scene = Scene::new(KEPT);

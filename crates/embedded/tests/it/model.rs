@@ -1,7 +1,7 @@
 //! Random histories on the embedded engine and on a plain book: outcomes, log and numbers are the same.
 //!
 //! The book never restarts and never batches; the engine does both. Commands of one batch are submitted without waiting
-//! for answers, so they share the writer's batches at random. The writer also ticks on its own. The clock stands still
+//! for answers, so they share the writer's batches at random. The writer also ticks on its own. The clock is fixed
 //! between transitions, and each transition that moves it ends with a tick, so the writer's own ticks find nothing due.
 
 use std::{sync::Arc, time::Duration};

@@ -249,7 +249,7 @@ fn a_copy_without_its_write_ahead_log_is_refused() {
     let count = reader.query_row("SELECT count(*) FROM events", [], |row| {
         row.get::<_, i64>(0)
     });
-    assert_eq!(count, Ok(0), "so much was lost");
+    assert_eq!(count, Ok(0), "the reader sees a committed entry");
     drop(reader);
     assert!(is_incomplete(&copy));
 

@@ -133,7 +133,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_after_all() {
     for n in 0..300 {
         sum += balance(&embedded, &format!("u{n}")).await;
     }
-    assert_eq!(sum, 299 * SHARE_MINOR, "everybody has a share but one");
+    assert_eq!(sum, 299 * SHARE_MINOR, "all users but one have a share");
     assert_eq!(balance(&embedded, "owner").await, 0, "the close waits");
 
     let again = embedded.redrive(PARTITION, refused.entry.seq).await;

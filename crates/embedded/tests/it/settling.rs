@@ -1,5 +1,4 @@
-//! What the writer does besides deciding: it settles with what it remembers of campaigns, and does with each batch what
-//! the time has made due.
+//! Work of the writer besides decisions: it settles with remembered campaigns, and expires due holds with each batch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -52,7 +51,7 @@ impl Case {
         case
     }
 
-    /// Waits until everything is settled, so that what comes next is settled by itself.
+    /// Waits until everything is settled, so that the next entries are settled separately.
     async fn settled(&self) {
         let head = self.embedded.positions().0;
         let wait_max = Duration::from_secs(20);
@@ -77,7 +76,7 @@ impl Case {
     }
 }
 
-/// A close and what comes behind it are settled apart: units that come back then are the owner's.
+/// A close and the entries after it are settled separately: units returned then belong to the owner.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_close_is_not_forgotten_by_what_is_settled_next() {
     let case = Case::new(sale(STOCK)).await;
@@ -101,7 +100,7 @@ async fn a_close_is_not_forgotten_by_what_is_settled_next() {
     case.embedded.close();
 }
 
-/// Who may have more from now on has a second order, and the ledger takes it.
+/// A raised limit lets a user have a second order, and the ledger accepts it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_terms_is_not_forgotten_by_what_is_settled_next() {
     let case = Case::new(sale(STOCK)).await;
@@ -155,7 +154,7 @@ async fn changed_admission_bounds_the_next_batches() {
     case.embedded.close();
 }
 
-/// A webhook hears of what is settled once it is there, and no more once it is gone.
+/// A webhook receives events after its creation, and none after its deletion.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_webhook_is_told_what_is_settled_next() {
     let case = Case::new(sale(STOCK)).await;
@@ -180,7 +179,7 @@ async fn a_new_webhook_is_told_what_is_settled_next() {
     case.embedded.close();
 }
 
-/// The unit of a hold that is over goes to whoever comes first, and not to whoever comes behind the next tick.
+/// The unit of an expired hold goes to the first claim, without waiting for the next tick.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_due_is_done_with_the_batch() {
     let case = Case::new(sale(1)).await;
@@ -192,7 +191,7 @@ async fn what_is_due_is_done_with_the_batch() {
     case.embedded.close();
 }
 
-/// Somebody mends rows by hand while the service runs: what the writer does comes behind it.
+/// The writer waits for another process that changes rows by hand.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_writer_of_the_file_is_waited_for() {
     let case = Case::new(sale(STOCK)).await;

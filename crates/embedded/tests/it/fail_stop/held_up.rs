@@ -1,5 +1,4 @@
-//! Nobody waits for an engine that is held up: by a repair, by a disk that does not answer, by settlement that is
-//! stuck.
+//! An engine held up by a repair, by a disk that does not answer, or by stuck settlement refuses calls without delay.
 
 use std::{
     pin::pin,
@@ -17,7 +16,7 @@ use super::*;
 
 const PARTITION: PartitionId = PartitionId(0);
 
-/// What is answered without waiting for anything.
+/// Returns an answer that must not wait.
 fn at_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
@@ -101,14 +100,15 @@ fn a_commit_that_hangs_keeps_nobody_waiting_but_those_that_are_in_it() {
         ..EmbeddedOptions::default()
     };
     let embedded = Embedded::open_with(&path, ManualClock::new(OPENS), options).unwrap();
-    // It is read back for this: a claim that waited for that would be in no commit yet, and others would join it.
+    // The first claim reloads the campaign: a claim that waits for that would be in no commit yet, and others would
+    // join it.
     block_on(embedded.claim(target.one("first"))).unwrap();
     let other = hold_up(&path, &embedded);
     let in_commit = embedded.claim(target.one("in-commit"));
     while embedded.queued() > 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Until the commit has begun, claims gather. Whoever is the first to be refused has the others refused, too.
+    // Claims gather until the commit has begun. The first refused claim makes all others refused, too.
     let mut gathered = Vec::new();
     loop {
         let mut ticket = embedded.claim(target.one(&format!("gathered-{}", gathered.len())));
@@ -130,8 +130,8 @@ fn a_commit_that_hangs_keeps_nobody_waiting_but_those_that_are_in_it() {
     embedded.close();
 }
 
-/// Claims are refused past the bound; what buyers do about their orders, money, and the clock go on past it, up to a
-/// second bound; what mends settlement is done always.
+/// Claims are refused above the bound. Actions on orders, money and the clock continue above it, up to a second bound.
+/// Repairs of settlement always run.
 #[test]
 fn where_settlement_is_stuck_claims_alone_are_refused() {
     const BACKLOG_MAX: u64 = 100;
