@@ -1,5 +1,5 @@
-// Claims a share with openapi-fetch and the types that openapi-typescript made of the document. What is not as the
-// document says does not compile.
+// Claims a share with openapi-fetch and the types that openapi-typescript made of the document. A mismatch with the
+// document does not compile.
 
 import assert from "node:assert/strict";
 import createClient from "openapi-fetch";

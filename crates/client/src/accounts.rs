@@ -46,7 +46,8 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
-    /// Takes back what is left of a deposit, while the account has as much. Again changes nothing. Scope `deposit`.
+    /// Reverses the rest of a deposit. The account must hold that amount. A repeated call changes nothing. Scope
+    /// `deposit`.
     ///
     /// # Errors
     /// `insufficient-funds`; see [`Error`].

@@ -355,7 +355,7 @@ bodies! {
         /// Time of the posting.
         at: Timestamp,
     }
-    /// A deposit, and how much of it was taken back.
+    /// A deposit, and how much of it was reversed.
     DepositRecord {
         /// Its id.
         id: Id,
@@ -365,9 +365,9 @@ bodies! {
         amount: Money,
         /// Time of the deposit.
         at: Timestamp,
-        /// Whether all of it was taken back.
+        /// Whether all of it was reversed.
         reversed: bool,
-        /// How much of it was taken back.
+        /// Reversed amount.
         reversed_amount: Money,
     }
     /// Reported payment and its outcome.
@@ -385,7 +385,7 @@ bodies! {
         /// Time of the decision.
         at: Timestamp,
     }
-    /// A deposit that was taken back, or a part of it.
+    /// A reversal of a deposit, or of a part of it.
     Reversal {
         /// The deposit.
         deposit: Id,

@@ -70,12 +70,12 @@ impl Client {
             .await
     }
 
-    /// Returns some units of a paid order: they are for sale again, and what paid them is owed. Each call returns as
-    /// many again.
+    /// Returns some units of a paid order: they are restocked, and their price becomes a refund due. Each call returns
+    /// that many units again.
     ///
     /// # Errors
-    /// `return-exceeds-order` where fewer are left, `too-many-returns` after 1,000 of them, `order-conflict` where it
-    /// is not paid, `return-period-over`; see [`Error`].
+    /// `return-exceeds-order` if fewer units are left, `order-conflict` if the order is not paid, `return-period-over`;
+    /// see [`Error`].
     pub async fn return_units(&self, id: &OrderId, quantity: u32) -> Result<Order, Error> {
         let call = Call::post(path(id, "/return")).json(&json!({ "quantity": quantity }))?;
         self.json(call.keyed(self)).await

@@ -31,8 +31,8 @@ const ALLOWED: &str = "
     xtask:
 ";
 
-/// Additional dependencies of a crate's tests. The tests of every crate may use `testkit`. Of programs only those of
-/// `checks` may, because they are tests.
+/// Additional dependencies of a crate's tests. The tests of every crate may use `testkit`. The programs `nemesis` and
+/// `fuzz` may use it too, because they are tests.
 const ALLOWED_IN_TESTS: &str = "
     audit: embedded ledger redis
     checks: audit core embedded

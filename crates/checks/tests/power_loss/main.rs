@@ -57,7 +57,7 @@ fn findings(journal: &Journal, facts: &[Fact], cuts: &[(usize, Fate)], max: usiz
                     if let Err(what) = answers::check(folder.path(), facts, *cut) {
                         let mut found = found.lock().unwrap();
                         if found.len() < max {
-                            found.push(format!("cut behind operation {cut}, {fate:?}: {what}"));
+                            found.push(format!("cut after operation {cut}, {fate:?}: {what}"));
                         }
                         if found.len() >= max {
                             next.store(cuts.len(), Ordering::SeqCst);
@@ -97,8 +97,7 @@ fn copies_lose_nothing() {
     assert_nothing_lost("backup and restore", &life, from, 2);
 }
 
-/// The shares of a large packet are written in slices, and the packet is entered behind them: all of it is there, or
-/// nothing.
+/// The shares of a large packet are written in slices before the packet: either all of it exists, or nothing.
 #[test]
 fn a_large_packet_is_whole_or_not_there() {
     let (life, from) = steps::large_packet();

@@ -17,7 +17,7 @@ use crate::{
     life::{FILE, Life, folder},
 };
 
-/// When what was granted in the first month is over and due, and when the month behind that is over.
+/// Ends of the first month and of the month after it. Holds of the first month have expired by then.
 pub(crate) const NEXT_MONTH: Timestamp = OPENS.plus_millis(31 * 86_400_000);
 pub(crate) const LATER: Timestamp = OPENS.plus_millis(62 * 86_400_000);
 /// Shares of a large red packet; they need several slices.

@@ -1,32 +1,31 @@
 //! Every key in Redis, in one place.
 //!
-//! A partition's keys share the hash tag `{pNN}`, so that Redis Cluster keeps them on one node and a script may touch
+//! A partition's keys share the hash tag `{pNN}`, so that Redis Cluster keeps them on one node and a script may use
 //! them together. On a Cluster all tags but the first have a suffix, `{pNN-N}`, which puts equal numbers of partitions
 //! on each primary: see [`hash_tags`](qiang_core::hash_tags). `P` is the installation's prefix, `qiang` unless
 //! configured:
 //!
-//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `list` where
-//!   records also go into the queue. Of the term: its number `term`, the replication id `server` of its primary, the
-//!   entry `began` after which it began, `terms` with number, beginning and server of the last ones. `open` is the term
-//!   as calls state it, while they are carried out; until then `since` when nodes have been reporting, and
-//!   `alive_from`, the sighting from which on a node is waited for. `halted` is the reason while nothing is granted,
-//!   `lost_from` and `lost_to` are the entries that were lost, and `gap_from` is the epoch and the first unsettled
-//!   entry that was deleted from the log. `ledger_position` is the highest position that the ledger ever had, as far as
-//!   entries were trimmed or campaigns have left: an entry after it that the log lacks was deleted by hand. `past` is
-//!   the epochs that this one continues, each with its last entry. Of campaigns that have left: no entry behind `left`
-//!   is about any of them, and none was created after `left_created`, in milliseconds. The end of a halt raises both to
-//!   what there was by then. `up` is
-//!   when a node said last that it serves the partition, in milliseconds; the ledger has the same `installation` and
-//!   `engine`. `downs` is from when to when none did, the 64 newest such times, oldest first. While it is
-//!   repaired, `repairer` is the process that does so until `repair_until`; `repair_since` is the loss and when it was
-//!   found, and `repair_unnamed` what the first attempt found, from before it moves the log or the ledger.
-//!   `call:NODE:CONNECTION` is the number of the connection's last call that changed something, and when that was, so
-//!   that a call that is sent again is not carried out again; it goes an hour after the node has left, or is forgotten.
-//!   `damaged:ID` is of a campaign whose keys do not belong together: `?`, or the last entry that may be about it once
-//!   its keys are gone, see `damage.lua`. `unreadable:ID` is of a campaign that a repair takes out of service, because
-//!   the ledger cannot read it: `?`, or the epoch of that repair once its keys are gone, see `repair_suspend.lua`.
-//!   `recalled` is what campaigns take beyond `maxmemory` that were brought back
-//!   since `recalled_since`, in bytes.
+//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `list` if
+//!   records also go into the queue. The term has its number `term`, the replication id `server` of its primary, the
+//!   entry `began` after which it began, and `terms` with number, beginning and server of the last ones. `open` is the
+//!   term as calls state it, while they are carried out; until then `since` is the time since when nodes have been
+//!   reporting, and `alive_from` the sighting from which on a node is waited for. `halted` is the reason while nothing
+//!   is granted, `lost_from` and `lost_to` are the entries that were lost, and `gap_from` is the epoch and the first
+//!   unsettled entry that was deleted from the log. `ledger_position` is the highest position that the ledger ever had,
+//!   as far as entries were trimmed or campaigns were evicted: an entry after it that the log lacks was deleted by
+//!   hand. `past` is the epochs that this one continues, each with its last entry. No entry after `left` concerns an
+//!   evicted campaign, and no evicted campaign was created after `left_created`, in milliseconds. The end of a halt
+//!   raises them to the log's end, and to ten minutes from then. `up` is when a node last reported that it serves the
+//!   partition, in milliseconds; the ledger has the same `installation` and `engine`. `downs` has the 64 newest times without such
+//!   a report, from and to, oldest first. During a repair, `repairer` is the process that repairs until `repair_until`;
+//!   `repair_since` is the loss and when it was found, and `repair_unnamed` the result of the first attempt, from
+//!   before it moves the log or the ledger. `call:NODE:CONNECTION` is the number and time of the connection's last call
+//!   that changed something, so that a repeated call is not carried out again; it is deleted an hour after the node has
+//!   left, or is forgotten. `damaged:ID` belongs to a campaign whose keys contradict each other: `?`, or the last entry
+//!   that may be about it once its keys are gone, see `damage.lua`. `unreadable:ID` belongs to a campaign that a repair
+//!   takes out of service, because the ledger cannot read it: `?`, or the epoch of that repair once its keys are gone,
+//!   see `repair_suspend.lua`. `recalled` is the size beyond `maxmemory` of the campaigns that were reloaded since
+//!   `recalled_since`, in bytes.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed; and when it was found not to have been seen for an hour. An hour after that it is forgotten.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.

@@ -38,14 +38,14 @@ local open = table.concat({ARGV[2], term, server}, '.')
 redis.call('HSET', KEYS[1], 'count', ARGV[4], 'epoch', ARGV[2], 'seq', seq, 'term', term, 'server', own, 'began', seq,
   'terms', table.concat({term, seq, server}, ':'), 'past', past, 'open', open)
 if tonumber(ARGV[3]) > 0 then
-  -- The ledger's position is there, too. A repair has recorded it before.
+  -- The ledger's position exists in that case. A repair has recorded it.
   redis.call('HSET', KEYS[1], 'ledger_position', ARGV[3])
 end
--- When it was served last may be lost, and downtimes with it: then no hold has run out so far.
+-- The time of the last uptime may be lost, and downtimes with it: then no hold has expired so far.
 if not redis.call('HGET', KEYS[1], 'up') then
   redis.call('HSET', KEYS[1], 'up', '0')
 end
--- What a repair has written down is of the loss that is over, and so is what nodes have offered.
+-- A repair's fields and the nodes' answers concern the loss that is over.
 redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'gap_from', 'since', 'alive_from', 'repairer',
   'repair_until', 'repair_since', 'repair_unnamed')
 redis.call('UNLINK', KEYS[2])
