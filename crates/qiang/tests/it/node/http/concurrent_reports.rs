@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::http::common::{Service, call, paid};
+use crate::node::http::common::{Service, call, paid};
 use parking_lot::Mutex;
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
