@@ -119,7 +119,10 @@ impl RedisEngine {
             let ticking = self.runtime.spawn(tasks::tick(node(), partition.id));
             let suspensions = tasks::look_for_suspensions(node(), partition.id);
             let suspensions = self.runtime.spawn(suspensions);
-            tasks.background.extend([presence, ticking, suspensions]);
+            let types = self.runtime.spawn(tasks::check_types(node(), partition.id));
+            tasks
+                .background
+                .extend([presence, ticking, suspensions, types]);
             if self.node.partitions.options().serves {
                 let serving = self.runtime.spawn(tasks::serve(node(), partition.id));
                 tasks.background.push(serving);

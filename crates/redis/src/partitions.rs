@@ -1,6 +1,7 @@
 //! Partitions of an installation, and the campaigns on them, over the connections to Redis.
 
 pub(crate) mod clock;
+pub(crate) mod key_types;
 pub(crate) mod log_gap;
 pub(crate) mod ticking;
 

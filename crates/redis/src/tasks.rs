@@ -13,7 +13,10 @@ use crate::{
         gate::{BEAT_EVERY, POLL_EVERY},
     },
     node::{EXPIRE_EVERY, Node},
-    partitions::ticking::{NOTED_EVERY, Ticking, Watched},
+    partitions::{
+        key_types::CHECK_EVERY,
+        ticking::{NOTED_EVERY, Ticking, Watched},
+    },
 };
 
 /// Interval of ticks.
@@ -104,6 +107,16 @@ pub(crate) async fn look_for_suspensions(node: Arc<Node>, partition: PartitionId
             }
         }
         tokio::time::sleep(SUSPENSIONS_EVERY).await;
+    }
+}
+
+/// Removes keys of a partition that were overwritten with another type.
+pub(crate) async fn check_types(node: Arc<Node>, partition: PartitionId) {
+    loop {
+        tokio::time::sleep(CHECK_EVERY).await;
+        if let Err(error) = node.partitions.remove_wrong_types(partition).await {
+            tracing::debug!(partition = partition.0, %error, "types of keys are not checked");
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use qiang_core::{
 };
 
 use crate::{
+    campaigns::agenda::DUE_MAX,
     connection::{memory_full, unreadable},
     intake::reload_queue::Need,
     node::Node,
@@ -30,8 +31,6 @@ use crate::{
     },
 };
 
-/// Campaigns that one read of due ones returns.
-const DUE_MAX: usize = 64;
 /// Maximum holds that expire in one call of a tick; Redis does nothing else during the call.
 const EXPIRED_MAX: usize = 1_000;
 /// Maximum calls of one tick for one campaign; the partition's other campaigns wait during them.
@@ -324,7 +323,10 @@ impl Node {
         loop {
             // Campaigns without progress stay due, so the next read skips them.
             let before = passed_over;
-            let due = self.due(partition, now_ms, passed_over).await?;
+            let (is_whole, due) = self.due(partition, now_ms, passed_over).await?;
+            if !is_whole && let Err(error) = self.rebuild_agenda(partition, since).await {
+                first.get_or_insert(error);
+            }
             for campaign in &due {
                 match self
                     .tick_campaign(partition, *campaign, (events_max, since))
@@ -360,27 +362,8 @@ impl Node {
         Ok(now_ms)
     }
 
-    /// Campaigns of a partition that are due, without the first `skip` ones.
-    async fn due(
-        &self,
-        partition: PartitionId,
-        now_ms: i64,
-        skip: usize,
-    ) -> Result<Vec<CampaignId>, EngineError> {
-        let mut command = redis::cmd("ZRANGEBYSCORE");
-        command
-            .arg(self.partitions.keys().agenda(partition))
-            .arg("-inf")
-            .arg(now_ms)
-            .arg("LIMIT")
-            .arg(skip)
-            .arg(DUE_MAX);
-        let due: Vec<String> = self.partitions.query(partition, &command).await?;
-        Ok(due.iter().filter_map(|id| id.parse().ok()).collect())
-    }
-
     /// Performs what is due for one shard. Returns whether more is due; `None` if the campaign is unknown.
-    async fn tick_campaign(
+    pub(crate) async fn tick_campaign(
         &self,
         partition: PartitionId,
         campaign: CampaignId,

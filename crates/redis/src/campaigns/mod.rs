@@ -1,5 +1,6 @@
 //! Operations on campaigns: opening, claims, orders and changes.
 
+pub(crate) mod agenda;
 pub(crate) mod claims;
 pub(crate) mod commands;
 pub(crate) mod damaged_keys;

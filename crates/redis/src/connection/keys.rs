@@ -49,7 +49,8 @@
 //!   hash: user → the queue entry as text. `P:{pNN}:c:ID:entered`, string: the number of the last queue entry, for the
 //!   life of the campaign. `P:{pNN}:c:ID:place:USER`, string: the number and the result of the user's last queue entry,
 //!   until it expires.
-//! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds of their next tick.
+//! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds of their next tick. The score of `+` counts changes, as
+//!   the field `agenda` of the partition does: see `agenda.lua`.
 //! - `P:{pNN}:closed`, sorted set: closed campaigns, by the milliseconds from which their retention counts.
 //! - `P:{pNN}:retirer`, string: the process that evicts closed campaigns; it expires unless that process renews it.
 //! - `P:{pNN}:call:NODE:CONNECTION`, string: the reply to the connection's last call that changed something, for 60 s.

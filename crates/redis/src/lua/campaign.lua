@@ -3,7 +3,7 @@
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
 -- Replies: {"unknown", "campaign"} if Redis does not have the campaign
--- luacheck: read globals seq now int append held_until damaged broken_of
+-- luacheck: read globals seq now int append held_until damaged broken_of schedule
 -- luacheck: ignore 211
 local broken = broken_of(KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13])
 if broken then
@@ -232,11 +232,7 @@ local function reschedule()
   if c.phase ~= 'c' then
     due = math.min(due or c.ends, c.ends)
   end
-  if due then
-    redis.call('ZADD', KEYS[4], int(due), ARGV[6])
-  else
-    redis.call('ZREM', KEYS[4], ARGV[6])
-  end
+  schedule(KEYS[1], KEYS[4], ARGV[6], due and int(due))
   return due
 end
 

@@ -8,7 +8,7 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] values per claim, ARGV[8..] the claims, as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
--- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields damaged length
+-- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields damaged length schedule
 local step = tonumber(ARGV[7])
 local n = (#ARGV - 7) / step
 local users, first = users_of(7, n, step)
@@ -196,7 +196,7 @@ if count > 0 then
   elseif none_held then
     -- The first of these holds may be due next.
     local due = math.min(at + tonumber(c[12]), tonumber(c[4]))
-    redis.call('ZADD', KEYS[4], 'LT', int(due), ARGV[6])
+    schedule(KEYS[1], KEYS[4], ARGV[6], int(due), 'LT')
   end
   if not is_free then
     append(count, at, 'o', table.concat(rows, '\n'))

@@ -7,7 +7,7 @@
 -- shards, ARGV[10] number of orders of a sale's shard in the ledger, empty for a packet, ARGV[11] when to check it
 -- again if it stays, in milliseconds; a day later if the ledger differs
 -- Replies: {"ok", ""}, {"stays", the reason}
--- luacheck: read globals seq int
+-- luacheck: read globals seq int schedule
 local c = redis.call('HMGET', KEYS[5], 'phase', 'kind', 'first', 'grants', 'behind', 'frozen', 'touched', 'granted',
   'returned', 'refunded')
 local phase, settled = c[1], tonumber(ARGV[7])
@@ -54,5 +54,5 @@ end
 redis.call('UNLINK', KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13], KEYS[14], KEYS[16],
   KEYS[17])
 redis.call('ZREM', KEYS[15], ARGV[6])
-redis.call('ZREM', KEYS[4], ARGV[6])
+schedule(KEYS[1], KEYS[4], ARGV[6])
 return {'ok', ''}

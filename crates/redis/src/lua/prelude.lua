@@ -46,7 +46,8 @@ local function append(count, at, field, body, campaign)
   redis.call('XADD', KEYS[2], int(last) .. '-0', 'c', campaign, 't', int(at), field, body)
   if partition[4] then
     local head = int(last) .. ' ' .. campaign .. ' ' .. int(at) .. ' ' .. field .. ' ' .. partition[1]
-    redis.call('RPUSH', KEYS[12], head .. '\n' .. body)
+    -- A queue of another type must not end a script here: the reader takes what the queue lacks from the log.
+    redis.pcall('RPUSH', KEYS[12], head .. '\n' .. body)
   end
   redis.call('HSET', KEYS[1], 'seq', int(last))
   seq = last -- only now: a script that continues after an error must not report an entry that the log lacks

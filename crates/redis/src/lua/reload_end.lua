@@ -5,7 +5,7 @@
 -- numbers of users, orders, payments, keys, sums and shares, ARGV[16..] fields and values
 -- Replies: {"ok", ""}, {"stale", ""} if its keys were not removed; {"gap", ""} if the numbers of rows differ: then all
 -- rows are removed and must be written again
--- luacheck: read globals noted length
+-- luacheck: read globals noted length schedule
 local is_closed = ARGV[8] ~= ''
 if not is_closed and not noted then
   return {'stale', ''}
@@ -31,9 +31,9 @@ else
   redis.call('ZREM', KEYS[15], ARGV[6])
 end
 if ARGV[9] ~= '' then
-  redis.call('ZADD', KEYS[4], ARGV[9], ARGV[6])
+  schedule(KEYS[1], KEYS[4], ARGV[6], ARGV[9])
 elseif noted then
-  redis.call('ZREM', KEYS[4], ARGV[6])
+  schedule(KEYS[1], KEYS[4], ARGV[6])
 end
 redis.call('HDEL', KEYS[1], 'damaged:' .. ARGV[6], 'unreadable:' .. ARGV[6])
 return {'ok', ''}

@@ -20,7 +20,7 @@ for i = 4, #ARGV, 5 do
   local id, campaign, at, field, body = string.format('%.0f', seq), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   redis.call('XADD', KEYS[2], id .. '-0', 'c', campaign, 't', at, field, body)
   if p[4] then
-    redis.call('RPUSH', KEYS[3], id .. ' ' .. campaign .. ' ' .. at .. ' ' .. field .. ' ' .. (p[5] or '-')
+    redis.pcall('RPUSH', KEYS[3], id .. ' ' .. campaign .. ' ' .. at .. ' ' .. field .. ' ' .. (p[5] or '-')
       .. '\n' .. body)
   end
 end

@@ -5,6 +5,7 @@
 -- ARGV[1] the repairer's token, ARGV[2] the campaign, ARGV[3] when its next tick is due, or empty, ARGV[4] "1" if
 -- shares were prepared, ARGV[5] milliseconds, ARGV[6..] fields and values
 -- Replies: {"ok", ""}, {"gone", ""} if another process repairs
+-- luacheck: read globals schedule
 local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer')
 local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if not p[1] or p[2] ~= ARGV[1] or string.sub(ARGV[1], -#server) ~= server then
@@ -37,9 +38,5 @@ else
   redis.call('ZREM', KEYS[8], ARGV[2])
 end
 redis.call('HINCRBY', KEYS[3], 'version', 1)
-if ARGV[3] == '' then
-  redis.call('ZREM', KEYS[2], ARGV[2])
-else
-  redis.call('ZADD', KEYS[2], ARGV[3], ARGV[2])
-end
+schedule(KEYS[1], KEYS[2], ARGV[2], ARGV[3] ~= '' and ARGV[3])
 return {'ok', ''}

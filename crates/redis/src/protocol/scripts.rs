@@ -12,11 +12,14 @@ use std::sync::LazyLock;
 
 use crate::connection::{AT_MAXMEMORY, FENCE, Script};
 
+/// Changes of a partition's agenda.
+pub(crate) const AGENDA: &str = include_str!("../lua/agenda.lua");
+
 macro_rules! scripts {
     ($($name:ident = $file:literal, $($flags:ident)? $($part:literal),+;)+) => {
         $(
             pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-                Script::new($file, &[$($flags,)? FENCE, $(include_str!(concat!("../lua/", $part, ".lua"))),+])
+                Script::new($file, &[$($flags,)? FENCE, AGENDA, $(include_str!(concat!("../lua/", $part, ".lua"))),+])
             });
         )+
 
@@ -28,7 +31,8 @@ macro_rules! scripts {
         /// Each file by its name.
         #[cfg(test)]
         fn files() -> BTreeMap<&'static str, &'static str> {
-            let of_others = [("fence", FENCE), ("head", crate::connection::HEAD)];
+            let head = crate::connection::HEAD;
+            let of_others = [("fence", FENCE), ("head", head), ("agenda", AGENDA)];
             let own = [$($(($part, include_str!(concat!("../lua/", $part, ".lua")))),+),+];
             own.into_iter().chain(of_others).collect()
         }
@@ -62,6 +66,7 @@ scripts! {
     RELEASE_WITHHELD = "release_withheld", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "release_withheld";
     ORDER = "order", "prelude", "downtimes", "whole", "campaign", "order";
     ADMIT = "admit", AT_MAXMEMORY "prelude", "admit";
+    REBUILD_AGENDA = "agenda_rebuild", AT_MAXMEMORY "prelude", "agenda_rebuild";
     DAMAGE = "damage", AT_MAXMEMORY "prelude", "damage";
     HALT = "halt", AT_MAXMEMORY "prelude", "halt";
     HALT_LOG_GAP = "halt_log_gap", AT_MAXMEMORY "prelude", "halt_log_gap";

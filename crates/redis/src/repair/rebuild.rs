@@ -32,6 +32,7 @@ use crate::{
     protocol::{
         campaign_meta::CampaignMeta,
         reply::{payment_text, share_text},
+        scripts::AGENDA,
     },
     repair_offer::Loss,
     shards::snapshot::PartSnapshot,
@@ -39,8 +40,10 @@ use crate::{
 
 const BEGIN: &str = include_str!("../lua/repair_begin.lua");
 const PUT: &str = include_str!("../lua/repair_put.lua");
-const PART: &str = include_str!("../lua/repair_part.lua");
-const SUSPEND: &str = include_str!("../lua/repair_suspend.lua");
+static PART: LazyLock<String> =
+    LazyLock::new(|| [AGENDA, include_str!("../lua/repair_part.lua")].concat());
+static SUSPEND: LazyLock<String> =
+    LazyLock::new(|| [AGENDA, include_str!("../lua/repair_suspend.lua")].concat());
 const APPEND: &str = include_str!("../lua/repair_append.lua");
 /// The repairer's part of the end, and then the end of the halt.
 static END: LazyLock<String> = LazyLock::new(|| {
@@ -241,7 +244,7 @@ impl<'a> Rebuild<'a> {
         let rest = SUSPENDED_KEYS.iter();
         script_keys.extend(rest.map(|rest| keys.of_campaign(partition, campaign, rest)));
         let args = (self.token(), campaign.to_string(), end, epoch);
-        self.expect_ok(SUSPEND, &script_keys, &args).await
+        self.expect_ok(&SUSPEND, &script_keys, &args).await
     }
 
     /// Releases the repair, so that another process can take it at once.
@@ -362,7 +365,7 @@ impl<'a> Rebuild<'a> {
             now.as_millis().to_string(),
         ];
         args.extend(numbers.fields.into_iter().flatten());
-        self.expect_ok(PART, &script_keys, &args).await
+        self.expect_ok(&PART, &script_keys, &args).await
     }
 
     /// Appends records after this entry.

@@ -4,6 +4,7 @@
 -- alive has reported what it observed in earlier terms, or once the grace has passed. If a node observed entries that
 -- the log lacks, entries were lost and the partition halts. No other script opens or halts a partition automatically.
 -- Decision 0008 has the reasons.
+-- A key of another type is removed: a partition without its hash halts.
 -- KEYS[1] partition, KEYS[2] nodes
 -- ARGV[1] node, ARGV[2..4] the term that the node knows: epoch, number, server; empty, 0, empty if it knows none,
 -- ARGV[5..8] the term in which it observed what it reports: epoch, number, server, beginning; an empty epoch for the
@@ -35,6 +36,12 @@ local _, replicas = string.gsub(info, 'slave%d+:[^\r\n]*state=online', '')
 if not string.find(info, 'slave%d+:') then
   -- A server may hide its replicas, and even their number.
   replicas = tonumber(string.match(info, 'connected_slaves:(%d+)')) or UNKNOWN
+end
+for _, key in ipairs(KEYS) do
+  local found = redis.pcall('HLEN', key)
+  if type(found) == 'table' and string.find(found.err, 'WRONGTYPE', 1, true) then
+    redis.call('UNLINK', key)
+  end
 end
 local names = {'count', 'epoch', 'seq', 'term', 'server', 'began', 'open', 'halted', 'lost_from', 'lost_to', 'since',
   'alive_from', 'terms', 'past', 'repair_unnamed'}

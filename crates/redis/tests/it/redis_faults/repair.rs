@@ -7,6 +7,7 @@ mod late;
 mod late_campaigns;
 mod ledger_position;
 mod log_gap;
+mod partition_keys;
 mod repeated;
 mod returns;
 mod stock;

@@ -12,14 +12,14 @@ use super::*;
 
 /// Damage to one key.
 #[derive(Debug, Clone, Copy)]
-enum Damage {
+pub(super) enum Damage {
     Deleted,
     Expired,
     WrongType,
     Older,
 }
 
-const DAMAGES: [Damage; 4] = [
+pub(super) const DAMAGES: [Damage; 4] = [
     Damage::Deleted,
     Damage::Expired,
     Damage::WrongType,
@@ -29,7 +29,7 @@ const DAMAGES: [Damage; 4] = [
 impl World {
     /// A world for servers that do not fail, with long timeouts for busy machines. Campaigns may be spread over both
     /// partitions.
-    async fn calm(is_spread: bool) -> Self {
+    pub(super) async fn calm(is_spread: bool) -> Self {
         let mut options = options(String::new());
         options.call_timeout = Duration::from_secs(10);
         options.try_for = Duration::from_secs(20);
@@ -43,7 +43,7 @@ impl World {
         world
     }
 
-    fn key_of(&self, target: Target, rest: &str) -> String {
+    pub(super) fn key_of(&self, target: Target, rest: &str) -> String {
         let prefix = &self.harness.options.prefix;
         let key = |tag: &str| format!("{prefix}:{{{tag}}}:c:{}{rest}", target.id);
         let call = |key: &String| {
@@ -64,7 +64,7 @@ impl World {
         TAGS.into_iter().map(repairs).sum()
     }
 
-    fn call(&self, words: &[&str]) {
+    pub(super) fn call(&self, words: &[&str]) {
         self.server().call(words).unwrap();
     }
 
@@ -178,7 +178,7 @@ impl World {
     }
 
     /// Waits until the tallies of both campaigns are readable.
-    async fn tallied(&self) {
+    pub(super) async fn tallied(&self) {
         let until = Instant::now() + REPAIRED_MAX;
         for target in [self.sale, self.packet] {
             while let Err(error) = self.harness.nodes[0].tally(target.id).await {
