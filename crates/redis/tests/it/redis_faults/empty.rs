@@ -331,6 +331,42 @@ async fn a_partition_is_repaired_without_memory() {
     world.harness.replay(&answers).await;
 }
 
+/// Redis takes no writes while it has too few replicas, and so none of a repair. The repair continues once they return,
+/// and nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_is_repaired_once_replicas_return() {
+    let mut world = World::new(options).await;
+    let target = world.open(open_now(sale(SOME)).hold_ms(3_600_000)).await;
+    let claims = (0..20).map(|n| target.one(&name(n))).collect();
+    let mut answers = world.harness.ask_all(claims).await;
+    world.settle_all().await;
+    let claims = (20..40).map(|n| target.one(&name(n))).collect();
+    answers.extend(world.harness.ask_all(claims).await);
+    world.flush();
+    world.all_halted().await;
+    let need = |world: &World, replicas: &str| {
+        let words = ["CONFIG", "SET", "min-replicas-to-write", replicas];
+        blocking(|| world.redis().call(&words)).unwrap();
+    };
+    need(&world, "1");
+    world.run();
+    let refused = || {
+        let stats = blocking(|| world.redis().call(&["INFO", "errorstats"])).unwrap();
+        let stats = stats.text().unwrap_or_default().to_owned();
+        let count = stats.split("errorstat_NOREPLICAS:count=").nth(1);
+        let count = count.and_then(|rest| rest.split_whitespace().next()?.parse::<u32>().ok());
+        count.is_some_and(|count| count >= 50)
+    };
+    wait_for("refused steps", refused).await;
+    let is_open = |node: &RedisEngine| node.state(PartitionId(0)) == PartitionState::Open;
+    assert!(!world.harness.nodes.iter().any(is_open));
+    need(&world, "0");
+    world.all_open().await;
+    world.settling.take().unwrap().abort();
+    world.check(target, SOME, 0).await;
+    world.harness.replay(&answers).await;
+}
+
 /// Free orders stay paid, also if only nodes know them, and no unit is withheld for them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn free_orders_stay_paid_when_redis_is_emptied() {
