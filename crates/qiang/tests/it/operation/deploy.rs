@@ -52,6 +52,36 @@ fn each_example_of_a_configuration_is_valid() {
     }
 }
 
+/// The number after the last of these words in a text, if they are there.
+fn number_after(text: &str, words: &str) -> Option<u32> {
+    let (_, rest) = text.rsplit_once(words)?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some(digits.parse().unwrap())
+}
+
+/// A failover uses one replica. The rest must suffice for `redis.replicas`, and for Redis to be written.
+#[test]
+fn one_failover_stops_grants_in_no_example() {
+    let mut checked = 0;
+    for example in files("examples", "toml").union(&files("container", "toml")) {
+        let text = fs::read_to_string(example).unwrap();
+        if !text.contains("[redis]") {
+            continue;
+        }
+        let waited_for = number_after(&text, "\nreplicas = ").unwrap_or(0);
+        let written = number_after(&text, "min-replicas-to-write ").unwrap_or(0);
+        let there = number_after(&text, "# Replicas of each primary: ").unwrap_or(0);
+        let left = there.saturating_sub(1);
+        assert!(
+            waited_for <= left && written <= left,
+            "{}: of {there} replicas {left} are left, {waited_for} and {written} are asked for",
+            example.display()
+        );
+        checked += 1;
+    }
+    assert!(checked >= 3);
+}
+
 #[test]
 fn systemd_takes_the_units_and_finds_them_safe() {
     let folder = tempfile::tempdir().unwrap();
