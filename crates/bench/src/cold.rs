@@ -57,8 +57,8 @@ pub(crate) struct ColdArgs {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pairs: u32,
     /// Fail if the median ratio of the p99 with to the p99 without cold sales is above this.
-    #[arg(long, value_name = "RATIO")]
-    at_most: Option<f64>,
+    #[arg(long, value_name = "RATIO", default_value_t = 1.5)]
+    at_most: f64,
     /// Keep the data in this folder instead of a temporary one.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -184,7 +184,7 @@ async fn measure(args: &ColdArgs) -> anyhow::Result<Measured> {
         .iter()
         .map(|pair| pair.with.p99_us as f64 / pair.without.p99_us.max(1) as f64);
     let p99_ratio = median(ratios).unwrap_or_default();
-    let ok = audit_ok && args.at_most.is_none_or(|most| p99_ratio <= most);
+    let ok = audit_ok && p99_ratio <= args.at_most;
     Ok(Measured {
         sales: args.sales,
         orders: args.orders,
