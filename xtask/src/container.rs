@@ -1,9 +1,9 @@
 //! `cargo xtask container`: builds the image of `deploy/container`, and runs its program with `--version`. If no
-//! builder is installed or answers, the check is skipped.
+//! builder is installed or answers, or a base image cannot be pulled, the check is skipped.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::command;
 use crate::steps::Done;
@@ -13,12 +13,16 @@ const FILE: &str = "deploy/container/Containerfile";
 const IMAGE: &str = "qiang-xtask";
 /// Time limit of a builder's probe. Some builders wait for a service that does not answer.
 const ANSWERS_WITHIN: &str = "timeout 20";
+/// Time limit of the pull of one base image.
+const PULLED_WITHIN: &str = "timeout 900";
 
 /// Program that builds images.
 struct Builder {
     name: &'static str,
     /// Command that succeeds only if the builder's service runs, too.
     probe: &'static str,
+    /// Command that succeeds if it has an image, which is appended.
+    has: &'static str,
     build: &'static str,
     /// Commands that print the version of the program in the image, possibly among other lines.
     run: &'static [&'static str],
@@ -28,18 +32,21 @@ const BUILDERS: [Builder; 3] = [
     Builder {
         name: "podman",
         probe: "info",
+        has: "image inspect",
         build: "build",
         run: &["run --rm --read-only qiang-xtask --version"],
     },
     Builder {
         name: "docker",
         probe: "version",
+        has: "image inspect",
         build: "build",
         run: &["run --rm --read-only qiang-xtask --version"],
     },
     Builder {
         name: "buildah",
         probe: "info",
+        has: "inspect --type image",
         build: "bud",
         run: &[
             "from --name qiang-xtask-run qiang-xtask",
@@ -67,7 +74,14 @@ fn run_with(root: &Path, search: &[PathBuf]) -> Result<Done> {
             &format!("{ANSWERS_WITHIN} {program} {}", builder.probe),
             root,
         ) {
-            try_image(root, builder, &program.to_string())?;
+            let program = program.to_string();
+            if let Some(image) = missing_base(root, builder, &program)? {
+                return Ok(Done::Skipped(format!(
+                    "the image was not built: {} cannot pull {image}",
+                    builder.name
+                )));
+            }
+            try_image(root, builder, &program)?;
             return Ok(Done::Passed);
         }
         silent.push(builder.name);
@@ -80,6 +94,20 @@ fn run_with(root: &Path, search: &[PathBuf]) -> Result<Done> {
             silent.join(" and ")
         ),
     }))
+}
+
+/// The first base image that the builder neither has nor can pull: no registry answers, as a rule.
+fn missing_base(root: &Path, builder: &Builder, program: &str) -> Result<Option<String>> {
+    let file = root.join(FILE);
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("cannot read {}", file.display()))?;
+    let images = text.lines().filter_map(|line| line.strip_prefix("FROM "));
+    let mut images = images.filter_map(|rest| rest.split_whitespace().next());
+    let is_missing = |image: &&str| {
+        !command::succeeds(&format!("{program} {} {image}", builder.has), root)
+            && !command::succeeds(&format!("{PULLED_WITHIN} {program} pull {image}"), root)
+    };
+    Ok(images.find(is_missing).map(ToOwned::to_owned))
 }
 
 fn try_image(root: &Path, builder: &Builder, program: &str) -> Result<()> {
@@ -106,7 +134,7 @@ mod tests {
     use crate::command::script;
 
     fn here() -> &'static Path {
-        Path::new(".")
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
     }
 
     #[test]
@@ -142,14 +170,31 @@ mod tests {
         assert_eq!(run_with(here(), &search).unwrap(), Done::Passed);
         let log = fs::read_to_string(bin.path().join("log")).unwrap();
         let calls: Vec<&str> = log.lines().collect();
-        assert_eq!(calls.len(), 3, "{log}");
+        assert_eq!(calls.len(), 5, "{log}");
         assert_eq!(calls[0], "version");
+        assert!(calls[1].starts_with("image inspect docker.io/"), "{log}");
         assert!(
-            calls[1].starts_with("build ") && calls[1].contains(FILE),
+            calls[3].starts_with("build ") && calls[3].contains(FILE),
             "{log}"
         );
-        assert_eq!(calls[2], "run --rm --read-only qiang-xtask --version");
+        assert_eq!(calls[4], "run --rm --read-only qiang-xtask --version");
         assert!(!bin.path().join("ran").exists());
+    }
+
+    #[test]
+    fn without_a_registry_it_says_that_nothing_was_built() {
+        let bin = tempfile::tempdir().unwrap();
+        let search = [bin.path().to_owned()];
+        script(&bin.path().join("podman"), "test $1 = info");
+        let Done::Skipped(why) = run_with(here(), &search).unwrap() else {
+            panic!("nothing can have been built");
+        };
+        let expected = "not built: podman cannot pull docker.io/library/rust:";
+        assert!(why.contains(expected), "{why}");
+        // An image that can be pulled is built on.
+        let body = "case $1 in image) exit 1;; run) echo 'qiang 1.2.3';; esac";
+        script(&bin.path().join("podman"), body);
+        assert_eq!(run_with(here(), &search).unwrap(), Done::Passed);
     }
 
     #[test]
