@@ -26,7 +26,9 @@ pub(crate) const FUZZ: &str = "qiang-fuzz";
 pub(crate) fn run(root: &Path, program: &str, release: bool, args: &str) -> Result<()> {
     let profile = if release { " --release" } else { "" };
     command::run(
-        &format!("cargo build -p qiang -p {program} --all-features{profile}"),
+        &format!(
+            "cargo build -p qiang -p qiang-checks --bin qiang --bin {program} --all-features{profile}"
+        ),
         root,
     )?;
     let folder = if release { "release" } else { "debug" };

@@ -11,8 +11,7 @@ use crate::command;
 use crate::faults::target;
 
 /// Test that replaces nodes, and the variable with the path of the earlier program.
-const TEST: &str =
-    "cargo test -p qiang --all-features --test operation nodes_are_replaced -- --nocapture";
+const TEST: &str = "cargo test -p qiang --all-features --test it nodes_are_replaced -- --nocapture";
 const BEFORE: &str = "QIANG_BEFORE";
 
 /// Builds the program of a commit, unless an earlier run has built it, and tests its replacement by the current one.
