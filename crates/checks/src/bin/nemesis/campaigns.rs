@@ -107,6 +107,8 @@ const SLOTS: usize = 12;
 /// The campaigns in use.
 pub(crate) struct Campaigns {
     nodes: Nodes,
+    /// Whether level `replica` exists. Without it, its campaigns are of level `memory`.
+    has_replicas: bool,
     slots: Vec<Mutex<Option<Used>>>,
     names: AtomicU64,
     /// Set when requests are no longer repeated.
@@ -116,9 +118,10 @@ pub(crate) struct Campaigns {
 }
 
 impl Campaigns {
-    pub(crate) fn new(nodes: Nodes) -> Self {
+    pub(crate) fn new(nodes: Nodes, has_replicas: bool) -> Self {
         Self {
             nodes,
+            has_replicas,
             slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
             names: AtomicU64::new(1),
             gave_up: AtomicBool::new(false),
@@ -193,6 +196,13 @@ impl Campaigns {
     /// # Errors
     /// If it is refused, or not answered in time.
     pub(crate) async fn create(&self, form: Form) -> Result<Campaign> {
+        let form = Form {
+            level: match form.level {
+                Level::Replica if !self.has_replicas => Level::Memory,
+                level => level,
+            },
+            ..form
+        };
         let _creating = self.creation.read().await;
         let name = self.fresh_name("campaign");
         let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });

@@ -51,7 +51,7 @@ struct Args {
     /// Seed of the sequence of faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Topology of Redis; `both` alternates.
+    /// Topology of Redis; `both` alternates Sentinels and a Cluster.
     #[arg(long, value_enum, default_value_t = Which::Both)]
     topology: Which,
     /// Kinds of faults, comma-separated: kill, stop, cut, halfcut, lose, isolate, older, empty, full, restore, memory,
@@ -93,6 +93,7 @@ struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Which {
+    Standalone,
     Sentinel,
     Cluster,
     Both,
@@ -101,6 +102,7 @@ enum Which {
 impl Which {
     fn topologies(self) -> &'static [Topology] {
         match self {
+            Self::Standalone => &[Topology::Standalone],
             Self::Sentinel => &[Topology::Sentinel],
             Self::Cluster => &[Topology::Cluster],
             Self::Both => &[Topology::Sentinel, Topology::Cluster],

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 /// Topology of Redis under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// One server. Lives of campaigns use it.
+    /// One server, without replicas.
     Standalone,
     /// A primary, two replicas, three Sentinels.
     Sentinel,
@@ -283,12 +283,17 @@ impl Iterator for Plan {
 
 fn targets(kind: Kind, scope: Scope) -> Vec<Target> {
     let sentinel = scope.topology == Topology::Sentinel;
-    let shards = if sentinel { 1 } else { PARTITIONS };
+    let cluster = scope.topology == Topology::Cluster;
+    let shards = if cluster { PARTITIONS } else { 1 };
+    let with_replicas = match scope.topology {
+        Topology::Standalone => 0,
+        Topology::Sentinel | Topology::Cluster => shards,
+    };
     let mut processes: Vec<Target> = (0..NODES).map(Target::Node).collect();
     processes.extend([Target::Worker, Target::Ledger]);
     let primaries = (0..shards).map(Target::Primary);
     let mortal = (0..shards * usize::from(!scope.spares_primaries)).map(Target::Primary);
-    let replicas = (0..shards).map(Target::Replica);
+    let replicas = (0..with_replicas).map(Target::Replica);
     if scope.has_rabbit {
         processes.push(Target::Rabbit);
     }
@@ -316,12 +321,14 @@ fn targets(kind: Kind, scope: Scope) -> Vec<Target> {
             processes.retain(|target| *target != Target::Worker);
             processes
         }
-        Kind::Lose | Kind::Older | Kind::Full | Kind::Memory => primaries.collect(),
-        // With Sentinels, the only primary has all data.
-        Kind::Empty if sentinel => vec![Target::Everything],
+        // Only a promoted replica lacks entries.
+        Kind::Lose => (0..with_replicas).map(Target::Primary).collect(),
+        Kind::Older | Kind::Full | Kind::Memory => primaries.collect(),
+        // Outside a Cluster, the only primary has all data.
+        Kind::Empty if !cluster => vec![Target::Everything],
         Kind::Empty => primaries.chain([Target::Everything]).collect(),
         Kind::Isolate if sentinel => primaries.collect(),
-        Kind::Slots if !sentinel => primaries.collect(),
+        Kind::Slots if cluster => primaries.collect(),
         Kind::Isolate | Kind::Slots => Vec::new(),
         Kind::Restore => vec![Target::Ledger],
         Kind::Scripts => vec![Target::Everything],
@@ -351,6 +358,25 @@ mod tests {
         let faults = plan(7, Scope { topology, ..SCOPE });
         assert!(faults.iter().any(|fault| fault.kind == Kind::Slots));
         assert!(faults.iter().all(|fault| fault.kind != Kind::Isolate));
+    }
+
+    #[test]
+    fn one_server_has_no_failovers_and_no_slots() {
+        let topology = Topology::Standalone;
+        let scope = Scope { topology, ..SCOPE };
+        let faults: Vec<Fault> = Plan::new(7, &Kind::ALL, scope).take(400).collect();
+        let of_failovers = [Kind::Lose, Kind::Isolate, Kind::Slots];
+        for kind in Kind::ALL {
+            let comes = faults.iter().any(|fault| fault.kind == kind);
+            assert_eq!(comes, !of_failovers.contains(&kind), "{}", kind.name());
+        }
+        let is_there = |target: Target| match target {
+            Target::Primary(partition) => partition == 0,
+            Target::Replica(_) | Target::Replicas(_) => false,
+            Target::Sentinel(_) | Target::Sentinels | Target::RedisLink(_) => false,
+            _ => true,
+        };
+        assert!(faults.iter().all(|fault| is_there(fault.target)));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{
     history::{History, Level, LossWindow, OperationId},
     installation::{Installation, Setup, blocking},
     load::Load,
-    plan::{Fault, Plan},
+    plan::{Fault, Plan, Topology},
     probe,
     report::Report,
     rows::{EngineRow, Rows},
@@ -62,7 +62,10 @@ pub(crate) async fn run(order: Order, plan: &mut Plan, report: &mut Report) -> R
     let history = Arc::new(History::new());
     let addrs = vec![installation.node(0), installation.node(1)];
     let nodes = Nodes::new(addrs, Arc::clone(&history), "");
-    let campaigns = Arc::new(Campaigns::new(nodes.clone()));
+    let campaigns = Arc::new(Campaigns::new(
+        nodes.clone(),
+        topology != Topology::Standalone,
+    ));
     let scene = Arc::new(Scene {
         installation,
         campaigns: Arc::clone(&campaigns),

@@ -197,7 +197,7 @@ async fn lead(
     starts_ms: i64,
     findings: &mut Findings,
 ) -> Result<usize> {
-    let creator = Arc::new(Campaigns::new(nodes.clone()));
+    let creator = Arc::new(Campaigns::new(nodes.clone(), false));
     let mut creating = JoinSet::new();
     for (place, planned) in life.campaigns.iter().copied().enumerate() {
         let creator = Arc::clone(&creator);
