@@ -425,6 +425,16 @@ impl Engine for RedisEngine {
         ticket
     }
 
+    fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<Ticket<Claimed>> {
+        let submitted = claims.into_iter().map(|claim| {
+            let (answer, ticket) = Ticket::new();
+            ((claim, answer), ticket)
+        });
+        let (claims, tickets) = submitted.unzip();
+        self.node.submit_in_order(claims);
+        tickets
+    }
+
     fn submit(&self, command: Command) -> Ticket<Reply> {
         self.spawn(async move |node| node.run(command).await)
     }

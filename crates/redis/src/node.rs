@@ -170,6 +170,37 @@ impl Node {
         self.push(partition, pending, room);
     }
 
+    /// Queues claims of one campaign as one call of their partition. They need no admission, because a queue has
+    /// admitted them. Those of a spread campaign go to their partitions one by one.
+    pub(crate) fn submit_in_order(&self, claims: Vec<(Claim, Answer<Claimed>)>) {
+        let Some(partition) = claims.first().map(|(claim, _)| self.partition_of(claim)) else {
+            return;
+        };
+        let is_elsewhere = |(claim, _): &(Claim, _)| self.partition_of(claim) != partition;
+        let is_given_up = self.given_up[usize::from(partition.0)].load(Ordering::Relaxed);
+        if is_given_up || claims.iter().any(is_elsewhere) {
+            for (claim, answer) in claims {
+                self.submit(claim, answer);
+            }
+            return;
+        }
+        let since_ms = self.now_ms.load(Ordering::Relaxed);
+        let pending = claims.into_iter().map(|(claim, answer)| PendingClaim {
+            claim,
+            answer,
+            since_ms,
+            admission: Admission::Free,
+            recalls: 0,
+        });
+        let pending: Vec<_> = pending.collect();
+        let count = pending.len();
+        let room = QUEUED_MAX.saturating_sub(self.queued());
+        let room = room.saturating_sub(self.rooms.waiting_for(partition));
+        self.queued.fetch_add(count, Ordering::Relaxed);
+        let queued = self.batchers[usize::from(partition.0)].push_together(pending, room);
+        self.queued.fetch_sub(count - queued, Ordering::Relaxed);
+    }
+
     /// Claims of a batch of one campaign that may be decided now; the others wait.
     pub(crate) fn admit(
         &self,

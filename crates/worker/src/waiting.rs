@@ -292,8 +292,9 @@ impl Line {
 
     /// Submits the first entries to the engine, and collects the outcomes.
     ///
-    /// The engine may decide claims of the same flight in any order. So a flight has only entries whose outcomes do not
-    /// depend on the order. Each entry is either covered by the remaining units, or wants more than all of them.
+    /// The engine decides the claims of a flight in order, even if the process dies. The shards of a spread campaign do
+    /// so independently of each other. So a flight has only entries whose outcomes do not depend on the order: entries
+    /// that the remaining units cover, and entries that want more than all that remains.
     async fn fly(
         &self,
         places: Vec<Place>,
@@ -303,7 +304,8 @@ impl Line {
         let tally = engine.tally(self.campaign).await;
         let tally = tally.map_err(|error| WaitingError::Engine(self.campaign, error))?;
         let remaining = tally.map_or(0, |tally| tally.remaining);
-        let (mut free, mut flight, mut landed) = (remaining, Vec::new(), Landed::All);
+        let (mut free, mut landed) = (remaining, Landed::All);
+        let (mut flying, mut claims) = (Vec::new(), Vec::new());
         // The gate may be slightly out of date, so it is used only if nothing remains or the campaign is over.
         let is_over = |phase| matches!(phase, Phase::Ended | Phase::Closed);
         let hopeless = tally.is_some_and(|it| it.remaining == 0 || is_over(it.phase));
@@ -324,10 +326,12 @@ impl Line {
                 None if u64::from(claim.quantity) > remaining => {}
                 None => break,
             }
-            flight.push((place, engine.claim(claim)));
+            flying.push(place);
+            claims.push(claim);
         }
+        let tickets = engine.claim_in_order(claims);
         let (mut first_error, mut unknown) = (None, Vec::new());
-        for (place, ticket) in flight {
+        for (place, ticket) in flying.into_iter().zip(tickets) {
             match ticket.await {
                 Ok(claimed) => match claimed.outcome {
                     Outcome::Paused | Outcome::NotStarted { .. } => landed = Landed::Held,

@@ -37,6 +37,34 @@ impl LedgerAckEngine {
         monitor.lag() >= *unsettled_max
             && monitor.is_behind(engine.partition_of(claim), *unsettled_max)
     }
+
+    /// Waits until the ledger has a decided claim. The room is kept until then.
+    fn confirm_later<R: Send + 'static>(
+        &self,
+        claim: Claim,
+        room: R,
+        decided: Ticket<Claimed>,
+    ) -> Ticket<Claimed> {
+        let (answer, ticket) = Ticket::new();
+        let distributed = Arc::clone(&self.distributed);
+        self.runtime.spawn(async move {
+            let _room = room;
+            let mut confirmed = pin!(async {
+                let claimed = decided.await?;
+                distributed.confirm(&claim, claimed).await
+            });
+            let claimed = loop {
+                match tokio::time::timeout(GONE_EVERY, &mut confirmed).await {
+                    Ok(claimed) => break claimed,
+                    // Dropping the future also drops a claim that was not sent yet.
+                    Err(_) if answer.is_abandoned() => return,
+                    Err(_) => {}
+                }
+            };
+            answer.send(claimed);
+        });
+        ticket
+    }
 }
 
 impl Engine for LedgerAckEngine {
@@ -56,25 +84,39 @@ impl Engine for LedgerAckEngine {
         if room.is_none() && asks.is_some() {
             return Ticket::ready(Err(EngineError::LedgerShareFull));
         }
-        let (answer, ticket) = Ticket::new();
-        let distributed = Arc::clone(&self.distributed);
-        self.runtime.spawn(async move {
-            let _room = room;
-            let mut confirmed = pin!(async {
-                let claimed = distributed.engine.claim(claim.clone()).await?;
-                distributed.confirm(&claim, claimed).await
-            });
-            let claimed = loop {
-                match tokio::time::timeout(GONE_EVERY, &mut confirmed).await {
-                    Ok(claimed) => break claimed,
-                    // Dropping the future also drops a claim that was not sent yet.
-                    Err(_) if answer.is_abandoned() => return,
-                    Err(_) => {}
-                }
-            };
-            answer.send(claimed);
-        });
-        ticket
+        let decided = engine.claim(claim.clone());
+        self.confirm_later(claim, room, decided)
+    }
+
+    fn claim_in_order(&self, mut claims: Vec<Claim>) -> Vec<Ticket<Claimed>> {
+        let refused = |error: EngineError| Ticket::ready(Err(error));
+        let engine = &self.distributed.engine;
+        let Some(first) = claims.first() else {
+            return Vec::new();
+        };
+        if self.is_behind(first) {
+            let all = claims.iter();
+            return all.map(|_| refused(EngineError::Overloaded)).collect();
+        }
+        let asks = engine.asks_for(first);
+        if asks.is_some_and(|ack| ack != AckLevel::Ledger) {
+            return engine.claim_in_order(claims);
+        }
+        let known = asks.map(|_| first.campaign);
+        let rooms = claims.iter();
+        let rooms = rooms.map(|_| self.distributed.confirmations.enter(known));
+        let rooms: Vec<_> = rooms
+            .take_while(|room| room.is_some() || asks.is_none())
+            .collect();
+        // The first ones have room, so they stay in order.
+        let full = claims.split_off(rooms.len());
+        let decided = engine.claim_in_order(claims.clone());
+        let claims = claims.into_iter().zip(rooms).zip(decided);
+        let tickets = claims.map(|((claim, room), it)| self.confirm_later(claim, room, it));
+        let full = full.iter();
+        tickets
+            .chain(full.map(|_| refused(EngineError::LedgerShareFull)))
+            .collect()
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {

@@ -1,6 +1,8 @@
 //! A thousand users in a queue, and kill -9 of everything that stores or decides their queue entries: nodes, Redis and
 //! the database.
 
+mod order;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
@@ -195,8 +197,10 @@ impl Crowd {
         let first: BTreeSet<u32> = first.copied().collect();
         let granted: BTreeSet<u32> = grants.keys().copied().collect();
         assert_eq!(granted, first, "the first users do not have the units");
-        let numbers: BTreeSet<u64> = grants.values().copied().collect();
-        assert_eq!(numbers.len(), STOCK as usize, "a unit was granted twice");
+        let in_line = self.places.values().take(STOCK as usize);
+        let numbers: Vec<u64> = in_line.map(|user| grants[user]).collect();
+        let is_ascending = numbers.is_sorted_by(|before, after| before < after);
+        assert!(is_ascending, "grants in the order of places: {numbers:?}");
         let state = format!("{}/state", self.campaign);
         let state = call(addr, "GET", &state, None, &[], None).await.json();
         assert_eq!(

@@ -19,7 +19,7 @@ pub(crate) enum Admission {
     /// It was not checked yet, or waits.
     #[default]
     Asked,
-    /// It needs no permit: a retry of a user who holds a grant.
+    /// It needs no permit: a retry of a user who holds a grant, or an entry of a queue.
     Free,
     /// It has a permit, which is free again when the claim is dropped.
     Admitted(#[expect(dead_code, reason = "kept for its drop")] Place),

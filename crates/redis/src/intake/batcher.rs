@@ -78,19 +78,38 @@ impl ClaimBatcher {
             pending.answer.send(Err(error));
             return false;
         }
-        waiting.count += 1;
-        let group = (pending.claim.campaign, pending.claim.kind);
-        let queue = waiting.groups.entry(group).or_default();
-        queue.push(pending);
-        if queue.len() == 1 {
-            waiting.turns.push_back(group);
-        }
+        waiting.add(pending);
         if waiting.idle > 0 {
             waiting.idle -= 1;
             drop(waiting);
             self.wake.notify_one();
         }
         true
+    }
+
+    /// Queues claims of one campaign so that no connection takes some of them before the last one is there: up to
+    /// [`BATCH_MAX`] are one call. Those without room are answered that they were refused. Returns how many were queued.
+    pub(crate) fn push_together(&self, mut pending: Vec<PendingClaim>, room: usize) -> usize {
+        let mut waiting = self.waiting.lock();
+        let (error, free) = match waiting.closed {
+            true => (EngineError::Stopping, 0),
+            false => (EngineError::Overloaded, room.saturating_sub(waiting.count)),
+        };
+        let refused = pending.split_off(free.min(pending.len()));
+        let queued = pending.len();
+        for pending in pending {
+            waiting.add(pending);
+        }
+        let wakes = queued > 0 && waiting.idle > 0;
+        waiting.idle -= usize::from(wakes);
+        drop(waiting);
+        if wakes {
+            self.wake.notify_one();
+        }
+        for pending in refused {
+            pending.answer.send(Err(error.clone()));
+        }
+        queued
     }
 
     /// Next claims to decide: of one sale, or of several red packets, each of them once. `None` after the close.
@@ -141,6 +160,16 @@ impl ClaimBatcher {
 }
 
 impl Waiting {
+    fn add(&mut self, pending: PendingClaim) {
+        self.count += 1;
+        let group = (pending.claim.campaign, pending.claim.kind);
+        let queue = self.groups.entry(group).or_default();
+        queue.push(pending);
+        if queue.len() == 1 {
+            self.turns.push_back(group);
+        }
+    }
+
     /// Claims of the next groups: of one sale, or of as many packets as one call decides.
     fn take_next(&mut self) -> Vec<Batch> {
         let (mut batches, mut count) = (Vec::new(), 0);
@@ -335,6 +364,37 @@ mod tests {
             assert!(connection.as_mut().poll(&mut context).is_ready());
             assert!(matches!(batcher.next(), Next::Closed));
         }
+    }
+
+    /// Two connections have nothing to do. Claims that come together are one call of one of them, in their order.
+    #[test]
+    fn claims_that_come_together_are_one_call() {
+        let batcher = ClaimBatcher::default();
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let mut connections = [idle(&batcher), idle(&batcher)];
+        let all = (0..BATCH_MAX as u64).map(|since_ms| submitted(1, since_ms));
+        let (pending, tickets): (Vec<_>, Vec<_>) = all.unzip();
+        assert_eq!(batcher.push_together(pending, BATCH_MAX), BATCH_MAX);
+        let mut polls = connections.iter_mut();
+        let woken = polls
+            .by_ref()
+            .map(|it| it.as_mut().poll(&mut context).is_ready());
+        assert_eq!(woken.filter(|woken| *woken).count(), 1);
+        let Next::Decide(batches) = batcher.next() else {
+            panic!("there is something to do");
+        };
+        let order = batches[0].1.iter().map(|pending| pending.since_ms);
+        assert!(batches.len() == 1 && order.eq(0..BATCH_MAX as u64));
+        drop((batches, tickets));
+        // The first ones have room.
+        let (pending, tickets): (Vec<_>, Vec<_>) = (0..3).map(|n| submitted(1, n)).unzip();
+        assert_eq!(batcher.push_together(pending, 2), 2);
+        let last = tickets.into_iter().next_back().expect("a ticket");
+        assert_eq!(answer_of(last), Some(EngineError::Overloaded));
+        batcher.close();
+        let (pending, ticket) = submitted(1, 0);
+        assert_eq!(batcher.push_together(vec![pending], 9), 0);
+        assert_eq!(answer_of(ticket), Some(EngineError::Stopping));
     }
 
     /// Late claims are answered, younger ones stay, and no turn remains for a group without claims.

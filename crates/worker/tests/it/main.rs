@@ -7,6 +7,7 @@ mod fake_engine;
 mod fakes;
 mod host;
 mod packets;
+mod queue_order;
 mod repair;
 mod settlement;
 mod settlement_log;
