@@ -181,6 +181,22 @@ async fn enter_shares<D: Dialect>(
     Ok(())
 }
 
+/// Inserts shares of a red packet that have no row: numbers and amounts.
+pub(crate) async fn enter_missing_shares<D: Dialect>(
+    conn: &mut D::Connection,
+    campaign_ref: i64,
+    shares: &[(i64, i64)],
+) -> Result<(), StoreError> {
+    for shares in shares.chunks(SHARES_AT_ONCE_MAX) {
+        let row = |share: &(i64, i64)| -> [Value<'_>; 3] {
+            [campaign_ref.into(), share.0.into(), Some(share.1).into()]
+        };
+        let rows: Vec<_> = shares.iter().map(row).collect();
+        D::execute_rows(conn, &ENTER_SHARES, &rows).await?;
+    }
+    Ok(())
+}
+
 /// One campaign.
 pub(crate) async fn campaign<D: Dialect>(
     conn: &mut D::Connection,

@@ -1,4 +1,4 @@
-//! Rows of orders that were deleted by hand, put back before a repair.
+//! Rows of orders and shares that were deleted by hand, put back before a repair.
 
 use qiang_core::{
     ports::RepairAttempt,
@@ -6,24 +6,27 @@ use qiang_core::{
     rows::{AccountKey, Value},
     settlement::{
         Plan, RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
-        RemainingReturnColumns, RemainingRows,
+        RemainingReturnColumns, RemainingRows, RemainingShareColumns,
     },
 };
 
 use crate::{
+    campaigns as campaign_rows,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::StoreError,
     repairs, settle,
 };
 
 const REMAINING_ORDERS: Statement = sql!(both include_str!("sql/remaining_orders.sql"));
+const REMAINING_SHARES: Statement = sql!(both r#"SELECT number, "user" FROM shares
+WHERE campaign = $1 AND number BETWEEN $2 AND $3"#);
 const REMAINING_PAYMENTS: Statement = sql!(both include_str!("sql/remaining_payments.sql"));
 const REMAINING_RETURNS: Statement = sql!(both include_str!("sql/remaining_returns.sql"));
 const REMAINING_POSTINGS: Statement = sql!(both include_str!("sql/remaining_postings.sql"));
 const POSTED_BALANCE: Statement = sql!("posted_balance");
 const DIRECT_POSTINGS: Statement = sql!(both include_str!("sql/direct_postings.sql"));
 
-/// Puts back what the ledger lacks of orders. Doing it again changes nothing.
+/// Puts back what the ledger lacks of orders or shares. Doing it again changes nothing.
 pub(crate) async fn restore<D: Dialect>(
     conn: &mut D::Connection,
     deleted: &DeletedOrders,
@@ -44,10 +47,17 @@ pub(crate) async fn restore<D: Dialect>(
     let range = [known.campaign_ref, first.into(), last.into()].map(Value::from);
     let left = RemainingRows {
         orders: fetch::<D, RemainingOrderColumns>(conn, &REMAINING_ORDERS, &range).await?,
+        shares: fetch::<D, RemainingShareColumns>(conn, &REMAINING_SHARES, &range).await?,
         payments: fetch::<D, RemainingPaymentColumns>(conn, &REMAINING_PAYMENTS, &range).await?,
         returns: fetch::<D, RemainingReturnColumns>(conn, &REMAINING_RETURNS, &range).await?,
         postings: fetch::<D, RemainingPostingColumns>(conn, &REMAINING_POSTINGS, &range).await?,
     };
+    campaign_rows::enter_missing_shares::<D>(
+        conn,
+        known.campaign_ref,
+        &left.missing_shares(known, deleted),
+    )
+    .await?;
     let mut plan = Plan::restore_orders(known, deleted, &left)?;
     if !are_balanced::<D>(conn, &plan).await? {
         for (_, amount) in &mut plan.accounts {

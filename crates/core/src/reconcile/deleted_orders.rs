@@ -1,7 +1,7 @@
-//! Settled orders of a sale whose ledger rows were deleted by hand.
+//! Settled orders of a sale, and shares of a red packet, whose ledger rows were deleted by hand.
 //!
 //! Their rows are restored, and not settled again: if the ledger still has the payment, an entry would pay the order a
-//! second time. It would also repeat webhook events.
+//! second time, or the user of a share. It would also repeat webhook events.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// An order whose ledger rows are missing, in full or in part.
+/// An order or a share whose ledger rows are missing, in full or in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedOrder {
     /// Number.
@@ -34,14 +34,14 @@ pub struct DeletedOrder {
     pub entries: Vec<Entry>,
 }
 
-/// Deleted orders of a partition's part of a sale.
+/// Deleted orders or shares of a partition's part of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedOrders {
     /// The partition.
     pub partition: PartitionId,
-    /// The sale.
+    /// The campaign.
     pub campaign: CampaignId,
-    /// The orders, by number.
+    /// The orders or shares, by number.
     pub orders: Vec<DeletedOrder>,
     /// First position in the partition's log for missing postings. No entry has these positions, and none will.
     pub place: Seq,
@@ -104,10 +104,10 @@ impl DeletedOrder {
     }
 }
 
-/// Orders of the engine's part that the ledger has settled, but lacks as an order row or a payment. Empty unless the
-/// ledger has settled all that the engine has (`is_settled`), because a missing row may belong to an unsettled entry.
-/// Orders on which both sides contradict each other are left out. So are orders that exceed the supply or a limit
-/// together with the ledger's orders.
+/// Orders of the engine's part that the ledger has settled, but lacks as an order row or a payment, and shares that it
+/// has settled and lacks. Empty unless the ledger has settled all that the engine has (`is_settled`), because a missing
+/// row may belong to an unsettled entry. Orders on which both sides contradict each other are left out. So are orders
+/// and shares that exceed the supply, the packet's money or a limit together with the ledger's rows.
 #[must_use]
 pub fn deleted_orders(
     facts: &PartFacts,
@@ -115,10 +115,13 @@ pub fn deleted_orders(
     ledger: &PartRows,
     is_settled: bool,
 ) -> Vec<DeletedOrder> {
-    if facts.kind != CampaignKind::Sale || !is_settled {
+    if !is_settled {
         return Vec::new();
     }
     let mut room = Room::of(facts, engine, ledger);
+    if facts.kind == CampaignKind::RedPacket {
+        return deleted_shares(engine, ledger, room);
+    }
     let mut deleted = Vec::new();
     for (number, row) in &engine.rows.grants {
         if engine.rows.returned_in_parts(*number) > 0 {
@@ -191,6 +194,21 @@ fn deleted_returns(number: u32, engine: &PartRows, ledger: &PartRows) -> Option<
     })
 }
 
+/// Granted shares of a packet that the ledger lacks and has room for.
+fn deleted_shares(engine: &EnginePart, ledger: &PartRows, mut room: Room) -> Vec<DeletedOrder> {
+    let rows = engine.rows.grants.iter();
+    let lacking = rows.filter(|(number, _)| !ledger.grants.contains_key(number));
+    let restorable = lacking.filter(|(_, row)| room.take(row));
+    let share = |(number, row): (&u32, &GrantRow)| DeletedOrder {
+        number: *number,
+        row: row.clone(),
+        payments: BTreeMap::new(),
+        returns: BTreeMap::new(),
+        entries: Vec::new(),
+    };
+    restorable.map(share).collect()
+}
+
 fn payments_of(rows: &PartRows, number: u32) -> BTreeMap<PaymentRef, PaymentState> {
     let payments = rows.payments_of(number);
     payments
@@ -211,9 +229,11 @@ pub fn unrestorable_orders(engine: &EnginePart, ledger: &PartRows, is_settled: b
     numbers.filter(is_lacking).collect()
 }
 
-/// Supply and limits that the ledger's orders leave for others.
+/// Supply, money and limits that the ledger's rows leave for others.
 struct Room {
     units: u64,
+    /// Minor units of a packet.
+    money: Option<i64>,
     limit: u64,
     held: HashMap<UserId, u64>,
 }
@@ -231,8 +251,14 @@ impl Room {
             Phase::Closed => engine.rows.granted(),
             _ => engine.supply,
         };
+        let money = match (facts.kind, engine.rows.phase) {
+            (CampaignKind::Sale, _) => None,
+            (CampaignKind::RedPacket, Phase::Closed) => Some(engine.rows.amount_minor()),
+            (CampaignKind::RedPacket, _) => Some(engine.funded_minor),
+        };
         Self {
             units: units.saturating_sub(ledger.granted()),
+            money: money.map(|money| money - ledger.amount_minor()),
             limit: facts.limit.map_or(u64::MAX, u64::from),
             held,
         }
@@ -244,11 +270,14 @@ impl Room {
         }
         let units = u64::from(row.units());
         let own = self.held.entry(row.user.clone()).or_default();
-        if units > self.units || *own + units > self.limit {
+        let money = self.money.map(|money| money - row.amount_minor);
+        let lacks_money = money.is_some_and(|left| left < 0);
+        if units > self.units || lacks_money || *own + units > self.limit {
             return false;
         }
         *own += units;
         self.units -= units;
+        self.money = money;
         true
     }
 }

@@ -30,7 +30,7 @@ pub use self::{
     life::SpreadCampaign,
     order_restoration::{
         RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
-        RemainingReturnColumns, RemainingRows,
+        RemainingReturnColumns, RemainingRows, RemainingShareColumns,
     },
     orders::wanted_orders,
     plan::{Close, Plan},

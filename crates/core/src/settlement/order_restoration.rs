@@ -1,11 +1,12 @@
-//! Plan that restores deleted orders: rows that the ledger lacks, and postings that its journal lacks. Counts do not
-//! change.
+//! Plan that restores deleted orders and shares: rows that the ledger lacks, and postings that its journal lacks. Counts
+//! do not change.
 
 use super::{
     plan::{Plan, Planner},
-    rows::{KnownCampaign, NewOrder, PaymentRow, ReturnRow},
+    rows::{KnownCampaign, NewOrder, PaymentRow, ReturnRow, ShareGrant},
 };
 use crate::{
+    campaign::CampaignKind,
     id::{IdempotencyKey, PaymentRef},
     money::Money,
     order::{OrderState, owed_for_returned},
@@ -16,6 +17,8 @@ use crate::{
 
 /// Columns of an order that is still there: number and `updated_at`.
 pub type RemainingOrderColumns = (i64, i64);
+/// Columns of a share's row that is still there: number and user.
+pub type RemainingShareColumns = (i64, Option<String>);
 /// Columns of a payment that is still there: number, payment and `at`.
 pub type RemainingPaymentColumns = (i64, String, i64);
 /// Columns of a posting of an order that is still there: number, kind, amount, currency of the account that gets it,
@@ -25,17 +28,38 @@ pub type RemainingPostingColumns = (i64, String, i64, Option<String>, i64);
 /// Columns of a return of a part that is still there: number, quantity, amount and `at`.
 pub type RemainingReturnColumns = (i64, i64, i64, i64);
 
-/// Rows about deleted orders that the ledger still has.
+/// Rows about deleted orders and shares that the ledger still has.
 #[derive(Debug, Clone, Default)]
 pub struct RemainingRows {
     /// Orders.
     pub orders: Vec<RemainingOrderColumns>,
+    /// Shares of a packet.
+    pub shares: Vec<RemainingShareColumns>,
     /// Payments.
     pub payments: Vec<RemainingPaymentColumns>,
     /// Returns of parts.
     pub returns: Vec<RemainingReturnColumns>,
-    /// Postings of the kinds `payment`, `refund_due` and `return`.
+    /// Postings of the kinds `grant`, `payment`, `refund_due` and `return`.
     pub postings: Vec<RemainingPostingColumns>,
+}
+
+impl RemainingRows {
+    /// Numbers and amounts of the packet's deleted shares that have no row. The ledger enters them without a user before
+    /// it writes the plan.
+    #[must_use]
+    pub fn missing_shares(
+        &self,
+        known: &KnownCampaign,
+        deleted: &DeletedOrders,
+    ) -> Vec<(i64, i64)> {
+        if known.kind != CampaignKind::RedPacket {
+            return Vec::new();
+        }
+        let has_row = |number: i64| self.shares.iter().any(|it| it.0 == number);
+        let shares = deleted.orders.iter();
+        let shares = shares.map(|it| (i64::from(it.number), it.row.amount_minor));
+        shares.filter(|(number, _)| !has_row(*number)).collect()
+    }
 }
 
 /// Postings of one order that are not matched with a payment or return yet.
@@ -85,7 +109,8 @@ struct Journal {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans the restoration of orders. Rows in `left` still exist, and stay as they are.
+    /// Plans the restoration of orders or shares. Rows in `left` still exist. Those of orders, and those of shares with a
+    /// user, stay as they are.
     ///
     /// # Errors
     /// If the postings exceed the range of money.
@@ -100,13 +125,50 @@ impl<'a> Plan<'a> {
             place: deleted.place as i64,
         };
         for order in &deleted.orders {
-            planner.put_back(known, order, deleted, left, &mut journal)?;
+            match known.kind {
+                CampaignKind::RedPacket => {
+                    planner.restore_share(known, order, left, &mut journal)?;
+                }
+                CampaignKind::Sale => {
+                    planner.put_back(known, order, deleted, left, &mut journal)?
+                }
+            }
         }
         Ok(planner.into_plan())
     }
 }
 
 impl<'a> Planner<'a> {
+    /// Restores the user of a share. The money moves only if the journal lacks the posting of the grant.
+    fn restore_share(
+        &mut self,
+        known: &'a KnownCampaign,
+        share: &'a DeletedOrder,
+        left: &RemainingRows,
+        journal: &mut Journal,
+    ) -> Result<(), Contradiction> {
+        let (row, number) = (&share.row, i64::from(share.number));
+        let at = row.granted_at.as_millis();
+        let mut shares = left.shares.iter();
+        if !shares.any(|it| it.0 == number && it.1.is_some()) {
+            self.plan.shares.push(ShareGrant {
+                campaign: known.campaign_ref,
+                number,
+                user: row.user.as_str(),
+                amount: row.amount_minor,
+                at,
+            });
+        }
+        let mut postings = left.postings.iter();
+        if postings.any(|it| (it.0, it.1.as_str()) == (number, "grant")) {
+            return Ok(());
+        }
+        let escrow = self.account(known, &known.name, Purpose::Escrow);
+        let user = self.account(known, row.user.as_str(), Purpose::User);
+        let posting = ("grant", number, at);
+        journal.post(self, known, posting, (escrow, user), row.amount_minor)
+    }
+
     fn put_back(
         &mut self,
         known: &'a KnownCampaign,
@@ -294,6 +356,13 @@ mod tests {
     const SALE: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f81";
     const PRICE: i64 = 50;
 
+    fn packet() -> KnownCampaign {
+        KnownCampaign {
+            kind: CampaignKind::RedPacket,
+            ..known()
+        }
+    }
+
     fn known() -> KnownCampaign {
         KnownCampaign {
             campaign_ref: 3,
@@ -349,11 +418,17 @@ mod tests {
 
     /// Text of the plan: orders, payments and postings with their times, and the changes of accounts.
     fn plan(deleted: &DeletedOrders, left: &RemainingRows) -> String {
-        let known = known();
-        let plan = Plan::restore_orders(&known, deleted, left).expect("a plan");
+        plan_of(&known(), deleted, left)
+    }
+
+    fn plan_of(known: &KnownCampaign, deleted: &DeletedOrders, left: &RemainingRows) -> String {
+        let plan = Plan::restore_orders(known, deleted, left).expect("a plan");
         assert!(plan.campaigns.is_empty() && plan.told.is_empty());
+        let shares = plan.shares.iter();
+        let shares = shares.map(|it| format!("{} {} {}", it.user, it.amount, it.at));
         let orders = plan.new_orders.iter();
         let orders = orders.map(|it| format!("{} {}", it.state, it.updated_at));
+        let orders = shares.chain(orders);
         let payments = plan.payments.iter();
         let payments = payments.map(|it| format!("{} {} {}", it.payment, it.outcome, it.at));
         let postings = plan.postings.iter();
@@ -402,6 +477,33 @@ mod tests {
         // Postings of another order do not count.
         left.postings[0].0 = 2;
         assert_eq!(plan(&paid, &left), again);
+    }
+
+    #[test]
+    fn a_share_is_restored_and_its_money_moves_once() {
+        let (packet, share) = (packet(), deleted(OrderState::Held, &[]));
+        let granted = "ann 50 100";
+        let mut left = RemainingRows {
+            postings: vec![posted("grant", 100)],
+            ..RemainingRows::default()
+        };
+        assert_eq!(left.missing_shares(&packet, &share), [(1, 50)]);
+        assert_eq!(plan_of(&packet, &share, &left), granted);
+        left.shares = vec![(1, None)];
+        assert_eq!(left.missing_shares(&packet, &share), []);
+        assert_eq!(plan_of(&packet, &share, &left), granted);
+        left.postings.clear();
+        let all = format!("ann 50 100, 2/7 grant 100, ann 50, {SALE} -50");
+        assert_eq!(plan_of(&packet, &share, &left), all);
+        // The posting of another share does not count.
+        left.postings = vec![posted("grant", 100)];
+        left.postings[0].0 = 2;
+        assert_eq!(plan_of(&packet, &share, &left), all);
+        // A second attempt changes nothing.
+        left.shares = vec![(1, Some("ann".to_owned()))];
+        left.postings[0].0 = 1;
+        assert_eq!(plan_of(&packet, &share, &left), "");
+        assert_eq!(left.missing_shares(&known(), &share), []);
     }
 
     #[test]

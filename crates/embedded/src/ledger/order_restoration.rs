@@ -1,4 +1,4 @@
-//! Rows of orders that were deleted by hand, put back before a repair.
+//! Rows of orders and shares that were deleted by hand, put back before a repair.
 
 use qiang_core::{
     ports::RepairAttempt,
@@ -6,7 +6,7 @@ use qiang_core::{
     rows::AccountKey,
     settlement::{
         Plan, RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
-        RemainingReturnColumns, RemainingRows,
+        RemainingReturnColumns, RemainingRows, RemainingShareColumns,
     },
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{repairs, settle};
 use crate::error::StoreError;
 
-/// Puts back what the ledger lacks of orders. Doing it again changes nothing.
+/// Puts back what the ledger lacks of orders or shares. Doing it again changes nothing.
 pub(crate) fn restore(
     conn: &Connection,
     deleted: &DeletedOrders,
@@ -30,6 +30,11 @@ pub(crate) fn restore(
         return Ok(());
     };
     let left = remaining_rows(conn, (known.campaign_ref, first, last))?;
+    let mut enter =
+        conn.prepare_cached("INSERT INTO shares (campaign, number, amount) VALUES (?1, ?2, ?3)")?;
+    for (number, amount) in left.missing_shares(known, deleted) {
+        enter.execute((known.campaign_ref, number, amount))?;
+    }
     let mut plan = Plan::restore_orders(known, deleted, &left)?;
     if !are_balanced(conn, &plan)? {
         for (_, amount) in &mut plan.accounts {
@@ -44,6 +49,10 @@ fn remaining_rows(conn: &Connection, range: (i64, u32, u32)) -> Result<Remaining
         "SELECT number, updated_at FROM orders WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3",
     )?;
     let orders = orders.query_map(range, |row| RemainingOrderColumns::try_from(row))?;
+    let mut shares = conn.prepare_cached(
+        "SELECT number, user FROM shares WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3",
+    )?;
+    let shares = shares.query_map(range, |row| RemainingShareColumns::try_from(row))?;
     let mut payments = conn.prepare_cached(
         "SELECT number, payment, at FROM payments WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3",
     )?;
@@ -55,11 +64,12 @@ fn remaining_rows(conn: &Connection, range: (i64, u32, u32)) -> Result<Remaining
     let mut postings = conn.prepare_cached(
         "SELECT p.number, p.kind, p.amount, a.currency, p.at \
          FROM postings p LEFT JOIN accounts a ON a.id = p.credit \
-         WHERE p.campaign = ?1 AND p.number BETWEEN ?2 AND ?3 AND p.kind IN ('payment', 'refund_due', 'return')",
+         WHERE p.campaign = ?1 AND p.number BETWEEN ?2 AND ?3 AND p.kind IN ('grant', 'payment', 'refund_due', 'return')",
     )?;
     let postings = postings.query_map(range, |row| RemainingPostingColumns::try_from(row))?;
     Ok(RemainingRows {
         orders: orders.collect::<Result<_, _>>()?,
+        shares: shares.collect::<Result<_, _>>()?,
         payments: payments.collect::<Result<_, _>>()?,
         returns: returns.collect::<Result<_, _>>()?,
         postings: postings.collect::<Result<_, _>>()?,

@@ -1,9 +1,10 @@
-//! Restoration of orders whose rows were deleted from the ledger. It runs before a repair unites a campaign, so that
-//! these orders do not become new entries.
+//! Restoration of orders and shares whose rows were deleted from the ledger. It runs before a repair unites a campaign,
+//! so that these orders and shares do not become new entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use qiang_core::{
+    campaign::CampaignKind,
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger, LedgerError},
@@ -49,8 +50,9 @@ impl OrderRestoration {
     }
 }
 
-/// Restores the rows of settled orders that the ledger lacks, and adds them to the ledger's rows of each shard. Rows
-/// that cannot be restored do not stop the repair. Their orders are entered again, as if they had not been settled.
+/// Restores the rows of settled orders and shares that the ledger lacks, and adds them to the ledger's rows of each shard.
+/// Rows that cannot be restored do not stop the repair. Orders are entered again, as if they had not been settled.
+/// Shares are not, because their users would be paid again: the log names them.
 pub(super) async fn restore(
     held: &[Held<'_>],
     ledger: &dyn Ledger,
@@ -58,7 +60,7 @@ pub(super) async fn restore(
     members: &mut [(usize, BothSides)],
     rows: &[&OrderRestoration],
 ) -> Result<(), EngineError> {
-    for (place, part) in members {
+    for (place, part) in members.iter_mut() {
         let (rebuild, attempt) = (&held[*place].rebuild, &held[*place].attempt);
         let rows = rows[*place];
         let facts = &part.facts;
@@ -88,9 +90,14 @@ pub(super) async fn restore(
         let waiting = in_quarantine(ledger, partition, campaign).await?;
         orders.retain(|order| !waiting.contains(&order.number));
         find_entries(partitions, partition, campaign, &mut orders).await?;
+        let is_packet = facts.kind == CampaignKind::RedPacket;
         for orders in orders.chunks(ORDERS_AT_ONCE) {
             let postings = orders.iter().map(DeletedOrder::postings_max).sum();
             let Some(first) = rows.take(postings).await else {
+                if is_packet {
+                    leave(part, orders, "too many shares were deleted");
+                    continue;
+                }
                 tracing::warn!(%campaign, "too many orders were deleted from the ledger: they are entered again");
                 break;
             };
@@ -103,6 +110,10 @@ pub(super) async fn restore(
             };
             rebuild.check().await?;
             match ledger.restore_orders(&deleted, attempt).await {
+                Err(error @ (LedgerError::Damaged { .. } | LedgerError::Overflow)) if is_packet => {
+                    leave(part, orders, &error.to_string());
+                    continue;
+                }
                 Err(error @ (LedgerError::Damaged { .. } | LedgerError::Overflow)) => {
                     tracing::warn!(%campaign, %error, "cannot restore orders that were deleted from the ledger");
                     continue;
@@ -113,21 +124,46 @@ pub(super) async fn restore(
                 partition = partition.0,
                 %campaign,
                 orders = orders.len(),
-                "orders that were deleted from the ledger are restored"
+                "orders or shares that were deleted from the ledger are restored"
             );
-            for order in orders {
-                let payments = order.payments.iter();
-                let payments = payments.map(|(it, state)| ((order.number, it.clone()), *state));
-                part.ledger.payments.extend(payments);
-                let returns = order.returns.iter();
-                let returns = returns.map(|(key, units)| ((order.number, key.clone()), *units));
-                part.ledger.returns.extend(returns);
-                let known = part.ledger.grants.entry(order.number);
-                known.or_insert_with(|| order.row.clone());
-            }
+            note(part, orders);
         }
     }
+    // A share whose user was deleted is not free.
+    let granted = members.iter();
+    let granted: BTreeSet<u32> = granted
+        .flat_map(|(_, part)| part.ledger.grants.keys().copied())
+        .collect();
+    for (_, part) in members {
+        part.free.retain(|(number, _)| !granted.contains(number));
+    }
     Ok(())
+}
+
+/// Adds orders to the ledger's rows of a shard.
+fn note(part: &mut BothSides, orders: &[DeletedOrder]) {
+    for order in orders {
+        let payments = order.payments.iter();
+        let payments = payments.map(|(it, state)| ((order.number, it.clone()), *state));
+        part.ledger.payments.extend(payments);
+        let returns = order.returns.iter();
+        let returns = returns.map(|(key, units)| ((order.number, key.clone()), *units));
+        part.ledger.returns.extend(returns);
+        let known = part.ledger.grants.entry(order.number);
+        known.or_insert_with(|| order.row.clone());
+    }
+}
+
+/// Leaves shares that cannot be restored as they are on both sides.
+fn leave(part: &mut BothSides, shares: &[DeletedOrder], reason: &str) {
+    let numbers: Vec<u32> = shares.iter().map(|share| share.number).collect();
+    tracing::error!(
+        campaign = %part.facts.campaign,
+        ?numbers,
+        reason,
+        "shares were deleted from the ledger; restore their rows from a backup"
+    );
+    note(part, shares);
 }
 
 /// Numbers of the orders with entries in quarantine: their rows come from there.

@@ -2,9 +2,11 @@
 //! hand, and an entry is written into a log by hand. All other entries are settled. The program counts and lists
 //! refused entries. It settles them after the rows are corrected, or discards them. Then the audit finds no fault.
 
+mod after_money_repair;
 mod after_repair;
 mod by_hand;
 mod deleted_orders;
+mod deleted_shares;
 mod discard;
 mod engine_file;
 mod node;

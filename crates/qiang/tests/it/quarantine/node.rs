@@ -403,6 +403,14 @@ impl Node {
         }
     }
 
+    /// Removes a user's grant from a packet in Redis by hand.
+    pub(crate) fn remove_user(&self, campaign: &str, user: &str) {
+        let partition = self.partition(campaign);
+        let key = self.key(partition, &format!("c:{campaign}:users"));
+        let removed = redis().primary().call(&["HDEL", &key, user]).unwrap();
+        assert_eq!(removed.integer(), Some(1));
+    }
+
     /// Changes fields of an order in Redis by hand. Fields are given by their index between tabs.
     pub(crate) fn change_order(&self, campaign: &str, number: u64, fields: &[(usize, &str)]) {
         let partition = self.partition(campaign);
