@@ -41,7 +41,7 @@ pub(crate) struct Refs {
     /// Row numbers of campaigns in the book.
     by_id: HashMap<CampaignId, i64>,
     /// Ids of campaigns whose entries were read lately.
-    by_ref: TwoGenerations<i64, CampaignId>,
+    by_ref: Cache<i64, CampaignId>,
     /// The last lookup: at peak load most entries belong to one campaign.
     last: Option<(CampaignId, i64)>,
 }

@@ -20,10 +20,10 @@ use crate::{
     campaigns::damaged_keys::quarantined_entries,
     connection::unavailable,
     engine::RedisEngine,
-    offer::Loss,
     partitions::Partitions,
-    rebuild::{Noted, Rebuild},
-    snapshot::settled_rows,
+    repair::rebuild::{Noted, Rebuild},
+    repair_offer::Loss,
+    shards::snapshot::settled_rows,
 };
 
 /// Prefix of a partition's fields that name campaigns out of service.

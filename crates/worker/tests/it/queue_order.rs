@@ -156,9 +156,10 @@ impl TwoConnections {
 
     /// The process dies. Each of its calls has reached the server or not.
     async fn die(&self) {
-        let mut calls = self.calls.lock().unwrap();
-        let left: Vec<Call> = calls.iter_mut().filter_map(Option::take).collect();
-        drop(calls);
+        let left: Vec<Call> = {
+            let mut calls = self.calls.lock().unwrap();
+            calls.iter_mut().filter_map(Option::take).collect()
+        };
         for call in left {
             if chance(&self.random, 50) {
                 self.carry_out(call).await;

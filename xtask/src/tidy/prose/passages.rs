@@ -15,8 +15,10 @@ pub(super) struct Passage {
 impl Passage {
     #[cfg(test)]
     pub(super) fn of(line: usize, text: &str) -> Self {
-        let mut passage = Self::default();
-        passage.has_sentences = true;
+        let mut passage = Self {
+            has_sentences: true,
+            ..Self::default()
+        };
         passage.push(line, text);
         passage
     }
