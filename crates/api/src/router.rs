@@ -30,9 +30,9 @@ use crate::{
     resources::{
         accounts, actions, audits, campaigns, events, figures,
         health::{self, Operation},
-        histories, lists, orders, partitions, payments, payouts, problem_pages, profile, promises,
-        quarantine, reconciliation, red_packet_batch, red_packets, sale_changes, sale_orders,
-        sales, sessions, webhooks,
+        histories, lists, orders, partition_commands, partitions, payments, payouts, problem_pages,
+        profile, promises, quarantine, reconciliation, red_packet_batch, red_packets, sale_changes,
+        sale_orders, sales, sessions, webhooks,
     },
 };
 
@@ -126,10 +126,10 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(webhooks::rotate))
         .routes(routes!(partitions::list))
         .routes(routes!(partitions::get))
-        .routes(routes!(partitions::repair))
+        .routes(routes!(partition_commands::repair))
         .routes(routes!(reconciliation::reconcile))
-        .routes(routes!(partitions::resume))
-        .routes(routes!(partitions::release))
+        .routes(routes!(partition_commands::resume))
+        .routes(routes!(partition_commands::release))
         .routes(routes!(quarantine::list))
         .routes(routes!(quarantine::get))
         .routes(routes!(quarantine::redrive))

@@ -7,7 +7,7 @@ use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     book::{Command, Reply},
     id::{CampaignId, OrderId, UserId},
-    ports::{Action, ActionKind, EngineError},
+    ports::{Action, ActionKind, EngineError, Ledger},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -60,9 +60,8 @@ impl App {
         if answered
             .as_ref()
             .is_err_and(|error| !matches!(error, EngineError::Uncertain { .. }))
-            && let Err(error) = self.ports.ledger.strike(action.id).await
         {
-            tracing::warn!(%error, "cannot remove the record of a refused action; the list still has it");
+            strike(&*self.ports.ledger, action.id).await;
         }
         Ok(answered?)
     }
@@ -87,6 +86,13 @@ impl<T: Display> Call<T> {
         let action = self.action(kind, detail);
         self.app.ports.ledger.record(&action).await?;
         Ok(action)
+    }
+}
+
+/// Removes the record of an action that changed nothing.
+pub(crate) async fn strike(ledger: &dyn Ledger, action: Uuid) {
+    if let Err(error) = ledger.strike(action).await {
+        tracing::warn!(%error, "cannot remove the record of a refused action; the list still has it");
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod new_money;
 pub(crate) mod once;
 pub(crate) mod order_body;
 pub(crate) mod orders;
+pub(crate) mod partition_commands;
 pub(crate) mod partitions;
 pub(crate) mod payment_reports;
 pub(crate) mod payments;

@@ -2,8 +2,8 @@
 //!
 //! The key is bound before the engine is called, and the answer is stored with it afterwards. Both happen apart from
 //! the request, so a client that disconnects interrupts nothing. If the node dies in between, or the answer is
-//! uncertain, the key is pending. A retry then acts again, if a second run has no further effect;
-//! [`crate::resources::changes`] has the other commands.
+//! uncertain, the key is pending. A retry then acts again, if a second run has no further effect. It is refused if a
+//! second run could change a later state. [`crate::resources::changes`] has the commands that a later change may undo.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::{
     app::App,
     http::{
-        problem::{PROBLEM_JSON, Problem},
+        problem::{PROBLEM_JSON, Problem, ProblemKind},
         request_id::RequestId,
     },
 };
@@ -31,6 +31,13 @@ use crate::{
 struct Kept {
     status: u16,
     body: Value,
+}
+
+/// Treatment of a retry whose key was bound before and has no answer.
+#[derive(Debug, Clone, Copy)]
+enum Unanswered {
+    ActsAgain,
+    IsRefused,
 }
 
 impl App {
@@ -44,13 +51,38 @@ impl App {
         let Some(used) = used else {
             return act.await.map(answer);
         };
+        self.under_key(used, Unanswered::ActsAgain, act).await
+    }
+
+    /// Like [`once`](Self::once), for a command whose second run could change a later state, such as a later halt of a
+    /// partition. A key without an answer is refused.
+    pub(crate) async fn once_only<B: Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        used: Option<KeyUse>,
+        act: impl Future<Output = Result<B, Problem>> + Send + 'static,
+    ) -> Result<Response, Problem> {
+        let Some(used) = used else {
+            return act.await.map(answer);
+        };
+        self.under_key(used, Unanswered::IsRefused, act).await
+    }
+
+    async fn under_key<B: Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        used: KeyUse,
+        unanswered: Unanswered,
+        act: impl Future<Output = Result<B, Problem>> + Send + 'static,
+    ) -> Result<Response, Problem> {
         let app = Arc::clone(self);
         let run = move |used: KeyUse| async move {
             let id = app.fresh_id();
-            match app.ports.ledger.begin_key(&used, id).await? {
-                KeyState::Fresh => {}
-                KeyState::Answered(kept) => return replay(&kept),
-                KeyState::Pending(_) => RequestId::mark_replay(),
+            match (app.ports.ledger.begin_key(&used, id).await?, unanswered) {
+                (KeyState::Fresh, _) => {}
+                (KeyState::Answered(kept), _) => return replay(&kept),
+                (KeyState::Pending(_), Unanswered::ActsAgain) => RequestId::mark_replay(),
+                (KeyState::Pending(_), Unanswered::IsRefused) => {
+                    return Err(ProblemKind::KeyPending.into());
+                }
             }
             app.keep(&used, id, act.await).await
         };
@@ -68,15 +100,19 @@ impl App {
         let Some(so) = so else {
             return self.once(used, act).await;
         };
-        let bound = match &used {
-            Some(used) => self.ports.ledger.bound_key(used).await?,
-            None => None,
-        };
         // A decision at a lower acknowledgement level than the campaign's is made again.
-        if bound.is_none() && self.settled().await? {
+        if !self.is_bound(used.as_ref()).await? && self.settled().await? {
             return Ok(answer(so));
         }
         self.once(used, act).await
+    }
+
+    /// Whether the request has a key that is bound.
+    pub(crate) async fn is_bound(&self, used: Option<&KeyUse>) -> Result<bool, Problem> {
+        Ok(match used {
+            Some(used) => self.ports.ledger.bound_key(used).await?.is_some(),
+            None => false,
+        })
     }
 
     /// Stores the answer to a command with its key, and releases the key of a command that changed nothing.

@@ -1,4 +1,4 @@
-//! Partitions as operators see them, and operators' commands for a partition that has halted.
+//! Partitions as operators see them.
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
@@ -7,13 +7,12 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,
     ports::{
-        ActionKind, EngineError, Ledger, NodeSighting, OperatorEngine, PartitionView,
-        QuarantineCount, RepairRecord, RepairReport, RepairState, THE_SERVICE, WithheldRecord,
+        EngineError, NodeSighting, PartitionView, QuarantineCount, RepairRecord, RepairReport,
+        RepairState, WithheldRecord,
     },
     reconcile::PartitionFindings,
 };
 use serde::Serialize;
-use serde_json::json;
 use utoipa::ToSchema;
 
 use crate::{
@@ -25,18 +24,14 @@ use crate::{
         wire::{Text, When},
     },
     observe::readiness::{PartitionReadiness, PartitionState},
-    resources::actions,
 };
 
 /// Number of repairs shown, newest first.
 const REPAIRS_SHOWN: u32 = 20;
-/// Detail for an engine without repairs.
-const NOTHING_TO_REPAIR: &str =
-    "the embedded engine loses nothing that could be repaired: it refuses to start instead";
 
 /// A partition's number.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PartitionNumber(PartitionId);
+pub(crate) struct PartitionNumber(pub(super) PartitionId);
 
 impl FromStr for PartitionNumber {
     type Err = &'static str;
@@ -214,7 +209,7 @@ pub(crate) struct RepairBody {
 #[schema(as = Resumed)]
 pub(crate) struct ResumeBody {
     /// Whether a halt was ended; false if the partition was not halted.
-    resumed: bool,
+    pub(super) resumed: bool,
 }
 
 /// Result of releasing withheld units.
@@ -222,7 +217,7 @@ pub(crate) struct ResumeBody {
 #[schema(as = Released)]
 pub(crate) struct ReleaseBody {
     /// Units that are available again.
-    units: u64,
+    pub(super) units: u64,
 }
 
 impl PartitionBody {
@@ -296,7 +291,7 @@ impl From<WithheldRecord> for WithheldBody {
 }
 
 impl RepairBody {
-    fn new(state: RepairState) -> Self {
+    pub(super) fn new(state: RepairState) -> Self {
         let (result, report) = match state {
             RepairState::Whole => (RESULTS[0], RepairReport::default()),
             RepairState::Waiting => (RESULTS[1], RepairReport::default()),
@@ -338,45 +333,22 @@ async fn readiness(app: &App) -> Vec<PartitionReadiness> {
 
 impl Call<PartitionNumber> {
     /// Readiness of the partition; a problem if it does not exist.
-    async fn found(&self) -> Result<PartitionReadiness, Problem> {
+    pub(super) async fn found(&self) -> Result<PartitionReadiness, Problem> {
         self.caller.require(Scope::Admin)?;
         let mut all = readiness(&self.app).await.into_iter();
         all.find(|it| it.partition == self.id.0)
             .ok_or_else(|| Problem::new(ProblemKind::NotFound, "there is no such partition"))
     }
-
-    /// Records the action and runs an operator's command to its end, even if the client disconnects.
-    pub(crate) async fn operate<T: Send + 'static, F>(
-        &self,
-        kind: ActionKind,
-        act: impl FnOnce(Arc<dyn OperatorEngine>, Arc<dyn Ledger>, PartitionId) -> F,
-    ) -> Result<T, Problem>
-    where
-        F: Future<Output = Result<T, EngineError>> + Send + 'static,
-    {
-        self.found().await?;
-        let operator = self.app.ports.operator.clone();
-        let not_here = || Problem::new(ProblemKind::NotForEngine, NOTHING_TO_REPAIR);
-        let operator = operator.ok_or_else(not_here)?;
-        let detail = json!({ "partition": self.id.0.0 });
-        let action = self
-            .app
-            .action(&self.caller.user, kind, THE_SERVICE, &detail);
-        let ledger = Arc::clone(&self.app.ports.ledger);
-        ledger.record(&action).await?;
-        let done = tokio::spawn(act(operator, ledger, self.id.0)).await;
-        let done = done.map_err(|_| Problem::internal("an operator's task has panicked"))?;
-        let done = done.map_err(told)?;
-        actions::log(&action);
-        Ok(done)
-    }
 }
 
 /// Problem for an engine's error, with its reason: an operator who repairs needs it.
-fn told(error: EngineError) -> Problem {
+pub(super) fn told(error: EngineError) -> Problem {
     match &error {
         EngineError::Unavailable { reason } => {
             Problem::new(ProblemKind::Unavailable, reason.clone()).caused_by(error.to_string())
+        }
+        EngineError::Uncertain { reason } => {
+            Problem::new(ProblemKind::Uncertain, reason.clone()).caused_by(error.to_string())
         }
         _ => error.into(),
     }
@@ -430,56 +402,4 @@ pub(crate) async fn get(call: Call<PartitionNumber>) -> Result<Json<DetailBody>,
         repairs: repairs.map(RepairRecordBody::from).collect(),
         withheld: withheld.map(WithheldBody::from).collect(),
     }))
-}
-
-/// Repairs a partition after data loss, without waiting for missing node reports.
-///
-/// If nothing was lost, nothing is done. Nodes repair automatically, unless they are configured not to.
-#[utoipa::path(post, path = "/v1/partitions/{partition}/repair", tag = "operation",
-    operation_id = "repairPartition", security(("bearer" = ["admin"])),
-    params(("partition" = u16, Path, description = "The partition's number")),
-    responses((status = 200, body = RepairBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`", body = ProblemBody),
-        NoAnswer))]
-pub(crate) async fn repair(call: Call<PartitionNumber>) -> Result<Json<RepairBody>, Problem> {
-    let repair = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
-        engine.repair(partition, &*ledger, true).await
-    };
-    let state = call.operate(ActionKind::Repair, repair).await?;
-    Ok(Json(RepairBody::new(state)))
-}
-
-/// Ends the halt of a partition without a repair.
-///
-/// This accepts the loss: a user whose answer was lost does not get it back. Repair the partition instead if the
-/// ledger is available.
-#[utoipa::path(post, path = "/v1/partitions/{partition}/resume", tag = "operation",
-    operation_id = "resumePartition", security(("bearer" = ["admin"])),
-    params(("partition" = u16, Path, description = "The partition's number")),
-    responses((status = 200, body = ResumeBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`", body = ProblemBody),
-        NoAnswer))]
-pub(crate) async fn resume(call: Call<PartitionNumber>) -> Result<Json<ResumeBody>, Problem> {
-    let resume = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
-        engine.resume(partition, &*ledger).await
-    };
-    let resumed = call.operate(ActionKind::Resume, resume).await?;
-    Ok(Json(ResumeBody { resumed }))
-}
-
-/// Releases the units that repairs have withheld in a partition.
-///
-/// Use it only if the users who had received them shall not get them.
-#[utoipa::path(post, path = "/v1/partitions/{partition}/release", tag = "operation",
-    operation_id = "releaseWithheld", security(("bearer" = ["admin"])),
-    params(("partition" = u16, Path, description = "The partition's number")),
-    responses((status = 200, body = ReleaseBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`", body = ProblemBody),
-        NoAnswer))]
-pub(crate) async fn release(call: Call<PartitionNumber>) -> Result<Json<ReleaseBody>, Problem> {
-    let release = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
-        engine.give_back(partition, &*ledger).await
-    };
-    let units = call.operate(ActionKind::Release, release).await?;
-    Ok(Json(ReleaseBody { units }))
 }

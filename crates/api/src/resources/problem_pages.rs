@@ -99,9 +99,10 @@ fn advice(kind: ProblemKind) -> &'static str {
              repeat the same one."
         }
         Kind::KeyPending => {
-            "An earlier request with this idempotency key broke off before its answer was stored, and the value was \
-             changed by another request at about that time. The request is not repeated, because it could undo that \
-             change. Read the campaign. If your change is missing, send it with a fresh key."
+            "An earlier request with this idempotency key broke off before its answer was stored. The value was \
+             changed by another request at about that time, or it is a command of an operator. The request is not \
+             repeated, because it could undo that change, or end a later halt. Read the object. If your change is \
+             missing, send it with a fresh key."
         }
         Kind::UserMismatch => {
             "The report names a user, but the order is another user's. The order id may come from a service that was \

@@ -202,9 +202,21 @@ pub(crate) async fn get(call: Call<EntryPlace>) -> Result<Json<EntryBody>, Probl
     params(("entry" = String, Path, description = "Partition and position of the entry, such as 0-17")),
     responses((status = 200, body = RedrivenBody), (status = 403, body = ProblemBody),
         (status = 404, description = "`not-quarantined`", body = ProblemBody),
-        (status = 409, description = "`still-refused`", body = ProblemBody), NoAnswer))]
-pub(crate) async fn redrive(call: Call<EntryPlace>) -> Result<Json<RedrivenBody>, Problem> {
-    call.found().await?;
+        (status = 409, description = "`still-refused`, or `key-pending`: an earlier request with this key broke off",
+            body = ProblemBody), NoAnswer))]
+pub(crate) async fn redrive(call: Call<EntryPlace>) -> Result<Response, Problem> {
+    call.caller.require(Scope::Admin)?;
+    let app = Arc::clone(&call.app);
+    let used = call.key_use("POST /v1/quarantine/{entry}/redrive", &());
+    // An entry that this key has settled is not in quarantine.
+    if !app.is_bound(used.as_ref()).await? {
+        call.found().await?;
+    }
+    app.once_only(used, async move { redrive_once(&call).await })
+        .await
+}
+
+async fn redrive_once(call: &Call<EntryPlace>) -> Result<RedrivenBody, Problem> {
     let EntryPlace(partition, seq) = call.id;
     let detail = json!({ "entry": call.id.to_string() });
     let action = (call.app).action(&call.caller.user, ActionKind::Redrive, THE_SERVICE, &detail);
@@ -212,7 +224,7 @@ pub(crate) async fn redrive(call: Call<EntryPlace>) -> Result<Json<RedrivenBody>
     ledger.record(&action).await?;
     let redriven = ledger.redrive(partition, seq).await;
     if let Ok(false) | Err(LedgerError::Damaged { .. } | LedgerError::Overflow) = redriven {
-        ledger.strike(action.id).await?;
+        actions::strike(&**ledger, action.id).await;
     }
     match redriven {
         Ok(true) => {}
@@ -226,10 +238,10 @@ pub(crate) async fn redrive(call: Call<EntryPlace>) -> Result<Json<RedrivenBody>
         Err(error) => return Err(error.into()),
     }
     actions::log(&action);
-    Ok(Json(RedrivenBody {
+    Ok(RedrivenBody {
         entry: Text(call.id),
         settled: true,
-    }))
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Json, extract::State, http::StatusCode, response::Response};
 use qiang_core::{
     id::{CampaignId, UserId},
     ports::{Action, ActionKind},
@@ -118,7 +118,7 @@ pub(crate) struct TestBody {
 }
 
 /// Events to deliver again.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = WebhookRedrive)]
 pub(crate) struct RedriveRequest {
@@ -381,19 +381,28 @@ pub(crate) async fn test(call: Call<Id>) -> Result<Json<TestBody>, Problem> {
     operation_id = "redriveWebhook", security(("bearer" = ["admin"])), request_body = Option<RedriveRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody)))]
+        (status = 404, body = ProblemBody),
+        (status = 409, description = "`key-pending`: an earlier request with this key broke off", body = ProblemBody)))]
 pub(crate) async fn redrive(
     call: Call<Id>,
     OptionalJson(request): OptionalJson<RedriveRequest>,
-) -> Result<Json<WebhookBody>, Problem> {
+) -> Result<Response, Problem> {
     call.caller.require(Scope::Admin)?;
-    let action = call.action(ActionKind::Redrive, &json!({ "since": request.since }));
-    let since: Option<Timestamp> = request.since.map(|since| since.0);
-    let ledger = &call.app.ports.ledger;
-    let redriven = ledger.redrive_webhook(call.id.0, since, Some(&action));
-    changed(redriven.await?, &action)?;
-    let record = found(&call.app, call.id.0).await?;
-    Ok(Json(WebhookBody::new(record, false)))
+    let (app, id) = (Arc::clone(&call.app), call.id.0);
+    let used = call.key_use("POST /v1/webhooks/{id}/redrive", &request);
+    if !app.is_bound(used.as_ref()).await? {
+        found(&app, id).await?;
+    }
+    let redrive = async move {
+        let action = call.action(ActionKind::Redrive, &json!({ "since": request.since }));
+        let since: Option<Timestamp> = request.since.map(|since| since.0);
+        let ledger = &call.app.ports.ledger;
+        let redriven = ledger.redrive_webhook(id, since, Some(&action));
+        changed(redriven.await?, &action)?;
+        let record = found(&call.app, id).await?;
+        Ok(WebhookBody::new(record, false))
+    };
+    app.once_only(used, redrive).await
 }
 
 /// Gives a webhook a fresh secret. For a while, events are also signed with the previous one.

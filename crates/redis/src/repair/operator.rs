@@ -118,7 +118,7 @@ impl RedisEngine {
     /// rest of the log is settled or quarantined. False if the partition is not halted.
     ///
     /// # Errors
-    /// If Redis does not answer.
+    /// When Redis or the ledger does not answer; [`EngineError::Uncertain`] if the halt may have ended.
     pub async fn resume_as_it_is(
         &self,
         partition: PartitionId,
@@ -146,21 +146,28 @@ impl RedisEngine {
         self.settle_after_gap(ledger, &attempt, None).await?;
         let end = skip_to(ledger, &attempt, head.max(lost_to), None).await?;
         let epoch = state.get("epoch").map(String::as_str);
-        partitions.resume(partition, epoch, end).await
+        let resumed = partitions.resume(partition, epoch, end).await;
+        // A lost answer does not say whether the halt has ended.
+        resumed.map_err(to_uncertain)
     }
 
     /// Releases what repairs have withheld of a partition's campaigns, and returns the number of units. The ledger
     /// records the release first.
     ///
     /// # Errors
-    /// If Redis or the ledger does not answer, or the partition is not open.
+    /// [`EngineError::Uncertain`] when Redis or the ledger does not answer, or the partition is not open.
     pub async fn release_withheld(
         &self,
         partition: PartitionId,
         ledger: &dyn Ledger,
     ) -> Result<u64, EngineError> {
+        // From here on an error may leave some of the units released.
         let released = ledger.release_withheld(partition).await;
-        released.map_err(of_ledger)?;
+        released.map_err(|error| to_uncertain(of_ledger(error)))?;
+        self.release_noted(partition).await.map_err(to_uncertain)
+    }
+
+    async fn release_noted(&self, partition: PartitionId) -> Result<u64, EngineError> {
         let mut units = 0;
         for campaign in self.node.partitions.agenda(partition).await? {
             let asked = (campaign, AckLevel::Memory);
@@ -213,6 +220,13 @@ impl OperatorEngine for RedisEngine {
         ledger: &dyn Ledger,
     ) -> Result<u64, EngineError> {
         self.release_withheld(partition, ledger).await
+    }
+}
+
+fn to_uncertain(error: EngineError) -> EngineError {
+    match error {
+        EngineError::Unavailable { reason } => EngineError::Uncertain { reason },
+        error => error,
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::node::http::common::{Reply, Service};
+use crate::node::http::common::{Reply, Service, call};
 use qiang_core::ports::{AuditReport, Auditor};
 use serde_json::{Value, json};
 
@@ -156,15 +156,27 @@ async fn what_is_in_quarantine_is_listed_and_settled_once_its_cause_is_gone() {
         let path = format!("{path}/redrive");
         service.act(&path, &service.operator()).await
     };
+    let keyed = async |key: &str| -> Reply {
+        let (path, token) = (format!("{path}/redrive"), service.operator());
+        let headers = [("Idempotency-Key", key)];
+        call(service.addr, "POST", &path, Some(&token), &headers, None).await
+    };
     redrive().await.assert_problem(409, "still-refused");
+    keyed("k").await.assert_problem(409, "still-refused");
     assert_eq!(list("").await, json!([one]));
     change(&service, MEND, 1);
-    let redriven = redrive().await;
+    // A retry of a refused request settles nothing later.
+    keyed("k").await.assert_problem(409, "still-refused");
+    assert_eq!(list("").await, json!([one]));
+    let redriven = keyed("l").await;
     assert_eq!(
         (redriven.status, redriven.json()),
         (200, json!({ "entry": entry, "settled": true }))
     );
+    let again = keyed("l").await;
+    assert_eq!((again.status, again.json()), (200, redriven.json()));
     redrive().await.assert_problem(404, "not-quarantined");
+    keyed("m").await.assert_problem(404, "not-quarantined");
     assert_eq!(list("").await, json!([]));
     assert!(service.balance("u1").await > 0);
     // The successful attempt is recorded with its actor.

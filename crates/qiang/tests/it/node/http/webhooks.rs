@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::node::http::common::{Reply, Service, paid};
+use crate::node::http::common::{Reply, Service, call, paid};
 use qiang::{Backend, config::Config};
 use serde_json::{Value, json};
 
@@ -227,13 +227,35 @@ async fn an_endpoint_that_fails_is_disabled_and_redriven() {
     .await;
     order(&service, &sale, "u2").await;
     until("the new event is delivered", async || receiver.count() == 3).await;
+    // A late retry of a keyed redrive delivers nothing again.
+    let since = json!({"since": "2026-01-01T00:00:00Z"});
+    let keyed = async || {
+        let (token, headers) = (service.operator(), [("Idempotency-Key", "again")]);
+        let body = Some(since.clone());
+        let made = call(service.addr, "POST", &redrive, Some(&token), &headers, body).await;
+        assert_eq!(made.status, 200, "{made:?}");
+        made
+    };
+    keyed().await;
+    until("all events are redelivered", async || {
+        receiver.received().duplicates == 5
+    })
+    .await;
+    let again = keyed().await;
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    order(&service, &sale, "u3").await;
+    until("the event after it is delivered", async || {
+        receiver.count() == 4
+    })
+    .await;
     let told = receiver.received();
+    assert_eq!(told.duplicates, 5);
     let users: Vec<_> = told
         .events
         .iter()
         .map(|(_, it)| it["data"]["user"].clone())
         .collect();
-    assert_eq!(users, ["u0", "u1", "u2"]);
+    assert_eq!(users, ["u0", "u1", "u2", "u3"]);
     service.stop().await;
 }
 
