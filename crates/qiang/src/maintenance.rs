@@ -12,14 +12,15 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,
     ports::{
-        ActionKind, Clock, Engine as _, EventLog as _, Ledger, LedgerError, OperatorEngine as _,
-        PartitionView, RepairEngine as _, RepairRecord, RepairState, RetireEngine as _,
-        THE_SERVICE, WithheldRecord,
+        ActionKind, Clock, Engine as _, EngineError, EventLog as _, Ledger, LedgerError,
+        OperatorEngine as _, PartitionView, RepairEngine as _, RepairRecord, RepairState,
+        RetireEngine as _, THE_SERVICE, WithheldRecord,
     },
     reconcile::{Difference, DifferenceKind},
 };
 use qiang_redis::{Inspection, Options, PartitionState, RedisEngine};
 use serde_json::json;
+use uuid::Uuid;
 
 pub use self::campaigns::{CampaignFindings, CampaignRepair, DifferingCampaign, RepairOutcome};
 use crate::{
@@ -122,9 +123,17 @@ impl Maintenance {
         let ledger = backend.ledger();
         let options = config.redis_options();
         let detail = json!({ "adopt": options.prefix });
-        by.record(&*ledger, ActionKind::Repair, THE_SERVICE, &detail)
-            .await?;
+        let action = by.record(&*ledger, ActionKind::Repair, THE_SERVICE, &detail);
+        let action = action.await?;
         let adopted = binding::adopt(&*ledger, &options).await;
+        let has_changed_nothing = match &adopted {
+            Ok(moved) => moved.is_none(),
+            // Only a call of the ledger may have moved it.
+            Err(error) => error.downcast_ref::<LedgerError>().is_none(),
+        };
+        if has_changed_nothing {
+            by.strike(&*ledger, action).await;
+        }
         backend.close().await?;
         adopted
     }
@@ -185,7 +194,7 @@ impl Maintenance {
         by: &Operator,
         kind: ActionKind,
         partition: PartitionId,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Uuid> {
         let detail = json!({ "partition": partition.0 });
         by.record(&*self.ledger, kind, THE_SERVICE, &detail).await
     }
@@ -199,8 +208,13 @@ impl Maintenance {
         partition: PartitionId,
         by: &Operator,
     ) -> anyhow::Result<RepairState> {
-        self.record(by, ActionKind::Repair, partition).await?;
-        Ok(self.engine.repair(partition, &*self.ledger, true).await?)
+        let action = self.record(by, ActionKind::Repair, partition).await?;
+        let repaired = self.engine.repair(partition, &*self.ledger, true).await;
+        // A repair that fails may have made some of its steps.
+        if matches!(repaired, Ok(RepairState::Whole | RepairState::Waiting)) {
+            by.strike(&*self.ledger, action).await;
+        }
+        Ok(repaired?)
     }
 
     /// Ends a partition's halt without a repair. Returns false if the partition is not halted.
@@ -208,9 +222,13 @@ impl Maintenance {
     /// # Errors
     /// If Redis or the ledger does not answer.
     pub async fn resume(&self, partition: PartitionId, by: &Operator) -> anyhow::Result<bool> {
-        self.record(by, ActionKind::Resume, partition).await?;
+        let action = self.record(by, ActionKind::Resume, partition).await?;
         let resumed = self.engine.resume_as_it_is(partition, &*self.ledger);
-        Ok(resumed.await?)
+        let resumed = resumed.await;
+        if has_changed_nothing(&resumed, |resumed| !resumed) {
+            by.strike(&*self.ledger, action).await;
+        }
+        Ok(resumed?)
     }
 
     /// Restocks the units that repairs withhold in a partition. Returns the number of units.
@@ -222,9 +240,13 @@ impl Maintenance {
         partition: PartitionId,
         by: &Operator,
     ) -> anyhow::Result<u64> {
-        self.record(by, ActionKind::Release, partition).await?;
+        let action = self.record(by, ActionKind::Release, partition).await?;
         let released = self.engine.release_withheld(partition, &*self.ledger);
-        Ok(released.await?)
+        let released = released.await;
+        if has_changed_nothing(&released, |units| *units == 0) {
+            by.strike(&*self.ledger, action).await;
+        }
+        Ok(released?)
     }
 
     /// Closes every open campaign of a partition, on all partitions that have a shard of it. Calls `on_closed` with
@@ -243,15 +265,20 @@ impl Maintenance {
                 // The campaign may be closed already, and the ledger may not have that entry yet.
                 let before = self.engine.tally(campaign).await?;
                 let is_open = before.is_none_or(|tally| tally.phase != Phase::Closed);
+                let mut recorded = None;
                 if is_open {
                     let detail = json!({ "partition": partition.0 });
-                    by.record(&*self.ledger, ActionKind::Close, campaign, &detail)
-                        .await?;
+                    let record = by.record(&*self.ledger, ActionKind::Close, campaign, &detail);
+                    recorded = Some(record.await?);
                 }
                 let action = CampaignAction::Close;
-                self.engine
-                    .submit(Command::Act { campaign, action })
-                    .await?;
+                let closed = self.engine.submit(Command::Act { campaign, action }).await;
+                if let Some(action) = recorded
+                    && has_changed_nothing(&closed, |_| false)
+                {
+                    by.strike(&*self.ledger, action).await;
+                }
+                closed?;
                 if is_open {
                     on_closed(campaign)?;
                 }
@@ -365,6 +392,14 @@ impl Maintenance {
     pub async fn close(&self) -> anyhow::Result<()> {
         self.engine.close().await;
         self.backend.close().await
+    }
+}
+
+/// Whether a command has certainly changed nothing: it was refused, or its result says so.
+fn has_changed_nothing<T>(done: &Result<T, EngineError>, is_nothing: impl Fn(&T) -> bool) -> bool {
+    match done {
+        Ok(done) => is_nothing(done),
+        Err(error) => !matches!(error, EngineError::Uncertain { .. }),
     }
 }
 

@@ -10,6 +10,7 @@ use qiang_core::{
 };
 use qiang_embedded::SystemClock;
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::{config::Config, logging::Logging};
 
@@ -32,7 +33,8 @@ impl Operator {
         })
     }
 
-    /// Records a change of a subject before it happens. `detail` is an object with the request's parameters.
+    /// Records a change of a subject before it happens, and returns the record's id. `detail` is an object with the
+    /// request's parameters.
     ///
     /// # Errors
     /// If the ledger does not record it. The caller must not make the change then.
@@ -42,11 +44,18 @@ impl Operator {
         kind: ActionKind,
         subject: impl Display,
         detail: &Value,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Uuid> {
         let action = self.action(kind, subject, detail);
         ledger.record(&action).await?;
         self.log(&action);
-        Ok(())
+        Ok(action.id)
+    }
+
+    /// Removes the record of a change that was not made. If that fails, the list still has it.
+    pub async fn strike(&self, ledger: &dyn Ledger, action: Uuid) {
+        if let Err(error) = ledger.strike(action).await {
+            tracing::warn!(%error, %action, "cannot remove the record of a change that was not made");
+        }
     }
 
     /// The record of a change that is about to happen.

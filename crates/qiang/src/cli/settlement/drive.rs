@@ -49,16 +49,16 @@ async fn is_aside(ledger: &dyn Ledger, place: Place) -> Result<bool, LedgerError
 }
 
 impl Driven {
-    /// Settles one entry. An outage is an error.
+    /// Drives one entry, and returns whether it is settled; an outage is an error.
     async fn drive(
         &mut self,
         ledger: &dyn Ledger,
         (partition, seq): Place,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<bool, LedgerError> {
         let why = match ledger.redrive(partition, seq).await {
             Ok(true) => {
                 self.settled.push((partition.0, seq));
-                return Ok(());
+                return Ok(true);
             }
             Ok(false) => NOT_ASIDE.to_owned(),
             Err(LedgerError::Damaged { reason }) => reason,
@@ -71,7 +71,7 @@ impl Driven {
             seq,
             why,
         });
-        Ok(())
+        Ok(false)
     }
 
     async fn drive_each(
@@ -81,27 +81,35 @@ impl Driven {
         by: &Operator,
     ) -> anyhow::Result<()> {
         for place in places {
+            let mut recorded = None;
             if is_aside(ledger, place).await? {
-                by.record(ledger, ActionKind::Redrive, THE_SERVICE, &detail(place))
-                    .await?;
+                let detail = detail(place);
+                let record = by.record(ledger, ActionKind::Redrive, THE_SERVICE, &detail);
+                recorded = Some(record.await?);
             }
-            self.drive(ledger, place).await?;
+            let is_settled = self.drive(ledger, place).await?;
+            if let Some(action) = recorded.filter(|_| !is_settled) {
+                by.strike(ledger, action).await;
+            }
         }
         Ok(())
     }
 
     async fn drive_all(&mut self, ledger: &dyn Ledger, by: &Operator) -> anyhow::Result<()> {
-        let mut after = None;
+        let (mut after, mut recorded) = (None, None);
         loop {
             let page = ledger.list_quarantined(after, PAGE_MAX).await?;
             let places: Vec<_> = page.iter().map(place_of).collect();
             let Some(last) = places.last() else {
+                if let Some(action) = recorded.filter(|_| self.settled.is_empty()) {
+                    by.strike(ledger, action).await;
+                }
                 return Ok(());
             };
-            if after.is_none() {
+            if recorded.is_none() {
                 let all = json!({ "all": true });
-                by.record(ledger, ActionKind::Redrive, THE_SERVICE, &all)
-                    .await?;
+                let record = by.record(ledger, ActionKind::Redrive, THE_SERVICE, &all);
+                recorded = Some(record.await?);
             }
             after = Some(*last);
             for place in places {
@@ -220,9 +228,11 @@ pub(super) async fn discard(
 ) -> anyhow::Result<ExitCode> {
     let mut done = Asked::default();
     for place @ (partition, seq) in places {
+        let mut recorded = None;
         if is_aside(ledger, place).await? {
-            by.record(ledger, ActionKind::Discard, THE_SERVICE, &detail(place))
-                .await?;
+            let detail = detail(place);
+            let record = by.record(ledger, ActionKind::Discard, THE_SERVICE, &detail);
+            recorded = Some(record.await?);
         }
         let why = match ledger.ask_discard(partition, seq).await {
             Ok(true) => {
@@ -233,6 +243,9 @@ pub(super) async fn discard(
             Err(LedgerError::Damaged { reason }) => reason,
             Err(error) => return Err(error.into()),
         };
+        if let Some(action) = recorded {
+            by.strike(ledger, action).await;
+        }
         let partition = partition.0;
         done.left.push(Left {
             partition,

@@ -268,10 +268,11 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     let entry = |partition: &str, seq: &str| json!({ "entry": format!("{partition}-{seq}") });
     let one = places.map(|[partition, seq]| entry(&partition, &seq));
     let all = json!({ "all": true });
-    let details = [&all, &one[0], &one[1], &all];
-    let expected = details.map(|it| ("cli:unknown".to_owned(), "redrive", it.clone()));
-    let actions = ledger.actions().await;
-    assert!(actions.ends_with(&expected), "{actions:?}");
+    // Redrives that settled nothing are not listed.
+    let expected = [&one[1], &all].map(|it| ("cli:unknown".to_owned(), "redrive", it.clone()));
+    let mut actions = ledger.actions().await;
+    actions.retain(|(_, kind, _)| *kind == "redrive");
+    assert_eq!(actions, expected);
     assert_eq!(
         driven["settled"].as_array().unwrap().len(),
         quarantined.len() - 1
