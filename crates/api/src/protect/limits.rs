@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use governor::Quota;
 use ipnet::IpNet;
 use qiang_core::{
-    id::{CampaignId, UserId},
+    id::{CampaignId, OrderId, UserId},
     split::SHARES_MAX,
 };
 
@@ -183,6 +183,11 @@ impl Limits {
     /// Refuses a change of a campaign above its limit: each change stores an entry, an action and a key.
     pub(crate) fn check_change(&self, campaign: CampaignId) -> Result<(), Problem> {
         self.changes_of_campaign.check(&campaign)
+    }
+
+    /// Refuses a keyed change of an order above the limit of a campaign: a refused one stores a key, too.
+    pub(crate) fn check_order_change(&self, order: OrderId) -> Result<(), Problem> {
+        self.changes_of_campaign.check(&order)
     }
 
     /// Refuses a request of a user above the limit. Reads of services are not limited, because they act for many

@@ -8,11 +8,11 @@ use axum::{
     response::Response,
 };
 use qiang_core::{
-    book::{Command, OrderView, Reply},
+    book::{Command, OrderView, Refusal, Reply},
     id::{OrderId, PaymentRef, UserId},
     money::{Currency, Money},
-    order::{OrderState, ReturnPart, owed_for_units_max},
-    ports::{Action, ActionKind, KeyUse},
+    order::{OrderState, OrderStep, OrderStepError, ReturnPart},
+    ports::{Action, ActionKind, EngineError, KeyUse},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -168,6 +168,37 @@ async fn submit(
     }
 }
 
+impl App {
+    /// Answers a change that the order's state refuses for good, so that repetitions under new keys write nothing. A
+    /// key that is bound already has the answer. `comes_back` says whether a payment may lead out of the state.
+    async fn check_final(
+        &self,
+        used: Option<&KeyUse>,
+        order: OrderId,
+        refused: Option<OrderStepError>,
+        comes_back: bool,
+    ) -> Result<(), Problem> {
+        if (used.is_none() && comes_back) || self.is_bound(used).await? {
+            return Ok(());
+        }
+        match refused {
+            // An unsettled state may be lost with Redis.
+            Some(refused) if !comes_back && self.settled().await? => {
+                Err(EngineError::from(Refusal::from(refused)).into())
+            }
+            // The engine decides. A refusal is kept with its key, because a later payment must not change it.
+            _ if used.is_some() => self.limits.check_order_change(order),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Refusal of a step by the state of an order.
+fn refusal(view: &OrderView, step: OrderStep) -> Option<OrderStepError> {
+    let order = view.grant.order?;
+    order.state.after(step).err()
+}
+
 /// The order, if it is in this state already.
 fn so(view: &OrderView, state: OrderState, currency: Currency) -> Option<OrderBody> {
     let is_so = view.grant.order.is_some_and(|order| order.state == state);
@@ -263,6 +294,14 @@ pub(crate) async fn cancel(
     };
     let so = so(&view, cancelled, meta.currency);
     let cancel = async move {
+    if so.is_none() {
+        let step = match view.is_paid_for_nothing() {
+            true => OrderStep::Return,
+            false => OrderStep::Cancel,
+        };
+        app.check_final(used.as_ref(), order, refusal(&view, step), false)
+            .await?;
+    }
         let action = recorded(&call, &view, (ActionKind::Cancel, json!({}))).await?;
         match submit(&call, &view, &action, Command::Cancel { order }).await? {
             Reply::Cancelled(view) => {
@@ -341,7 +380,20 @@ pub(crate) async fn return_order(
     let is_paid = self::so(&view, OrderState::Paid, meta.currency).is_some();
     // A repetition changes nothing. For a part, its key decides whether it was returned before.
     let so = so(&view, OrderState::Returned, meta.currency).filter(|_| part.is_none());
-    let paid_minor = match so {
+    let minor = match so {
+    if so.is_none() && !app.has_returned(order, part.as_ref()).await? {
+        let comes_back = view
+            .grant
+            .order
+            .is_some_and(|it| matches!(it.state, OrderState::Held | OrderState::Expired));
+        app.check_final(
+            used.as_ref(),
+            order,
+            refusal(&view, OrderStep::Return),
+            comes_back,
+        )
+        .await?;
+    }
         Some(_) => 0,
         // The engine refuses it, unless it is paid at this moment.
         None if !is_paid => view.grant.amount_minor,

@@ -71,6 +71,64 @@ async fn one_campaign_takes_so_many_changes_a_minute() {
 }
 
 #[tokio::test]
+async fn what_is_refused_for_good_binds_no_key() {
+    const CHANGES: u32 = 1;
+    let service = Service::start_with(|config, _| {
+        config.limits.changes_per_campaign_per_minute = CHANGES;
+    })
+    .await;
+    let operator = service.operator();
+    let sale = service.sale(5, |_| ()).await;
+    let orders = format!("/v1/sales/{sale}/orders");
+    let mut order = Vec::new();
+    for user in ["ann", "bob", "cid"] {
+        let made = service.act(&orders, &service.token(user, "claim")).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        order.push(format!("/v1/orders/{}", made.text("order")));
+    }
+    let [paid_order, cancelled, held] = &order[..] else {
+        unreachable!("there are three");
+    };
+    let payment = format!("{paid_order}/payment");
+    let made = service.post(&payment, &operator, paid("p", 500)).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let path = format!("{cancelled}/cancellation");
+    let made = service.act(&path, &service.token("bob", "claim")).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let rows = || (service.count("actions"), service.count("idempotency_keys"));
+    let before = rows();
+    for (path, user) in [
+        (format!("{paid_order}/cancellation"), "ann"),
+        (format!("{cancelled}/return"), "bob"),
+    ] {
+        for token in [service.token(user, "claim"), operator.clone()] {
+            for n in 0..5 {
+                let key = format!("{user}-{n}");
+                let refused = service.keyed_act(&path, &token, &key).await;
+                refused.assert_problem(409, "order-conflict");
+            }
+            assert_eq!(rows(), before, "{path}");
+        }
+    }
+    // A payment may change the state of a held order, so each refusal is kept under its key, and their number is
+    // limited.
+    let (path, token) = (format!("{held}/return"), service.token("cid", "claim"));
+    for n in 0..CHANGES {
+        let refused = service.keyed_act(&path, &token, &format!("held-{n}")).await;
+        refused.assert_problem(409, "order-conflict");
+    }
+    for n in 0..5 {
+        let refused = service.keyed_act(&path, &token, &format!("more-{n}")).await;
+        refused.assert_problem(429, "throttled");
+    }
+    assert_eq!(rows(), (before.0, before.1 + i64::from(CHANGES)));
+    let again = service.keyed_act(&path, &token, "held-0").await;
+    again.assert_problem(409, "order-conflict");
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn what_is_done_for_good_binds_no_further_key() {
     let service = Service::start().await;
     let (ann, bob) = (service.token("ann", "claim"), service.token("bob", "claim"));
