@@ -111,6 +111,7 @@ pub(crate) struct Metrics {
     campaigns_in_memory: Gauge,
     settlement_lag: Gauge,
     stopped: Gauge,
+    refused_reports: Vec<Counter>,
     stuck: Gauge,
     process: ProcessMetrics,
     pub(crate) connections: Gauge,
@@ -162,6 +163,10 @@ impl Metrics {
                 &recorder,
                 "qiang_http_responses_total",
                 "Responses by class of status",
+            refused_reports: match takes_claims {
+                true => payments::refusals(&recorder),
+                false => Vec::new(),
+            },
                 "class",
                 &CLASSES,
             ),

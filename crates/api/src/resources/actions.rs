@@ -137,7 +137,7 @@ pub(crate) struct ActionsBody {
 }
 
 /// A change that was made. It is also listed if its outcome is unknown, because the node died or the engine did not
-/// answer.
+/// answer. A payment report that was refused has `outcome` `refused` in its detail.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Action)]
 struct ActionBody {

@@ -227,10 +227,11 @@ pub(crate) async fn get(
 /// currency is answered `refund_due`: it is refunded, and the order does not change. An order that costs nothing is
 /// paid when it is granted and needs no report; a report of 0 is answered `paid` and changes nothing.
 ///
-/// The service records nothing of a refused report, and logs it. It refuses an unknown order, and an order of another
-/// user than `user`. It refuses a reference that was reported for another order. It refuses an amount below 1 or
-/// above 2^53-1 minor units, an invalid currency, and a `paid_at` in the future or before the order. It refuses money
-/// that it would refund if the order has reached its limit of payments with a refund due.
+/// The money of a refused report is not recorded. The service logs and counts the report, and lists it among the
+/// order's actions. It refuses an unknown order, and an order of another user than `user`. It refuses a reference that
+/// was reported for another order. It refuses an amount below 1 or above 2^53-1 minor units, an invalid currency, and a
+/// `paid_at` in the future or before the order. It refuses money that it would refund if the order has reached its
+/// limit of payments with a refund due.
 #[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,
     operation_id = "payOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id"),
@@ -247,7 +248,7 @@ pub(crate) async fn get(
 pub(crate) async fn pay(call: Call<OrderId>, request: Request) -> Result<Response, Problem> {
     call.caller.require(Scope::Pay)?;
     let body = extract::json_body(request, &call.app).await?;
-    let request: PaymentRequest = payment_reports::parse(&body, Some(call.id))?;
+    let request: PaymentRequest = payment_reports::parse(&call.app, &body, Some(call.id))?;
     let used = call.key_use("POST /v1/orders/{id}/payment", &request);
     let paid = Paid {
         reference: request.reference.0,
@@ -293,7 +294,6 @@ pub(crate) async fn cancel(
         false => OrderState::Cancelled,
     };
     let so = so(&view, cancelled, meta.currency);
-    let cancel = async move {
     if so.is_none() {
         let step = match view.is_paid_for_nothing() {
             true => OrderStep::Return,
@@ -302,6 +302,7 @@ pub(crate) async fn cancel(
         app.check_final(used.as_ref(), order, refusal(&view, step), false)
             .await?;
     }
+    let cancel = async move {
         let action = recorded(&call, &view, (ActionKind::Cancel, json!({}))).await?;
         match submit(&call, &view, &action, Command::Cancel { order }).await? {
             Reply::Cancelled(view) => {
@@ -380,7 +381,6 @@ pub(crate) async fn return_order(
     let is_paid = self::so(&view, OrderState::Paid, meta.currency).is_some();
     // A repetition changes nothing. For a part, its key decides whether it was returned before.
     let so = so(&view, OrderState::Returned, meta.currency).filter(|_| part.is_none());
-    let minor = match so {
     if so.is_none() && !app.has_returned(order, part.as_ref()).await? {
         let comes_back = view
             .grant
@@ -394,6 +394,7 @@ pub(crate) async fn return_order(
         )
         .await?;
     }
+    let minor = match so {
         Some(_) => 0,
         // The engine refuses it, unless it is paid at this moment.
         None if !is_paid => view.grant.amount_minor,

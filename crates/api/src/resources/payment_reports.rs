@@ -34,6 +34,9 @@ const CLOCKS_DIFFER_MS_MAX: i64 = 60_000;
 /// Characters of one field of an unreadable report in a log line.
 const SHOWN_CHARS_MAX: usize = 160;
 
+/// Outcome of a refused report, in the detail of its action.
+const REFUSED: &str = "refused";
+
 /// Actions on an order that are read for earlier reports of a payment, at a time and how often.
 const REPORTS_PAGE: u32 = 100;
 const REPORT_PAGES_MAX: usize = 10;
@@ -69,25 +72,34 @@ impl Named {
         ReportedAmount::Differs
     }
 
-    /// Logs that a report was refused. A failure of the service is logged elsewhere, and the report is repeated.
+    /// Logs that a report was refused.
     fn log_refusal(&self, problem: &Problem) {
-        if problem.kind_status().is_client_error() {
-            tracing::warn!(
-                order = %self.order,
-                payment = %self.payment,
-                amount = self.money.minor,
-                currency = self.money.currency.code(),
-                problem = problem.slug(),
-                "a payment report was refused, nothing of it is kept"
-            );
-        }
+        tracing::warn!(
+            order = %self.order,
+            payment = %self.payment,
+            amount = self.money.minor,
+            currency = self.money.currency.code(),
+            problem = problem.slug(),
+            "a payment report was refused, its money is not recorded"
+        );
+    }
+
+    /// Detail of the operation that records a refused report.
+    fn refusal(&self, problem: &Problem) -> Value {
+        json!({
+            "reference": self.payment.as_str(),
+            "amount": self.money.minor,
+            "currency": self.money.currency.code(),
+            "outcome": REFUSED,
+            "problem": problem.slug(),
+        })
     }
 }
 
 /// Money of a recorded report, if it is one of this payment.
 fn money_of_report(detail: &str, payment: &PaymentRef) -> Option<Money> {
     let detail: Value = serde_json::from_str(detail).ok()?;
-    let is_same = detail["reference"] == payment.as_str();
+    let is_same = detail["reference"] == payment.as_str() && detail["outcome"] != REFUSED;
     let minor = detail["amount"].as_i64().filter(|_| is_same)?;
     Some(Money::new(
         minor,
@@ -95,8 +107,9 @@ fn money_of_report(detail: &str, payment: &PaymentRef) -> Option<Money> {
     ))
 }
 
-/// Parses the body of a report. Logs an invalid one with its fields as written.
+/// Parses the body of a report. Counts an invalid one, and logs it with its fields as written.
 pub(crate) fn parse<T: DeserializeOwned>(
+    app: &App,
     body: &[u8],
     order: Option<OrderId>,
 ) -> Result<T, Problem> {
@@ -107,18 +120,20 @@ pub(crate) fn parse<T: DeserializeOwned>(
             text.chars().take(SHOWN_CHARS_MAX).collect()
         };
         let order = order.map_or_else(|| shown("order"), |order| order.to_string());
+        app.metrics.report_refused(problem.slug());
         tracing::warn!(
             order,
             payment = shown("reference"),
             amount = shown("amount"),
             problem = problem.slug(),
-            "a payment report was refused, nothing of it is kept"
+            "a payment report was refused, its money is not recorded"
         );
     })
 }
 
 impl App {
-    /// Handles a report: checks it, and records the payment once under its key. Logs a report that is refused.
+    /// Handles a report: checks it, and records the payment once under its key. A refused report is counted, logged and
+    /// recorded as an action of the order.
     pub(crate) async fn take_payment(
         self: &Arc<Self>,
         actor: UserId,
@@ -130,21 +145,88 @@ impl App {
             payment: paid.reference.clone(),
             money: paid.amount.money(),
         };
-        let checked = self.check_payment(order, &paid).await;
-        let checked = checked.inspect_err(|problem| named.log_refusal(problem));
-        let (parties, received) = checked?;
-        let (app, own) = (Arc::clone(self), named.clone());
+        let (parties, received) = match self.check_payment(order, &paid).await {
+            Ok(checked) => checked,
+            Err(problem) => return Err(self.refuse_report(&actor, &named, problem).await),
+        };
+        let (app, own, reporter) = (Arc::clone(self), named.clone(), actor.clone());
         let pay = async move {
             let paid = (paid, received);
-            let recorded = app.record_payment(&actor, order, paid, &parties).await;
-            recorded.inspect_err(|problem| own.log_refusal(problem))
-        };
-        let answered = self.once(used, pay).await;
-        answered.inspect_err(|problem| {
-            if problem.is(ProblemKind::KeyReused) {
-                named.log_refusal(problem);
+            match app.record_payment(&actor, order, paid, &parties).await {
+                Err(problem) => Err(app.refuse_report(&actor, &own, problem).await),
+                recorded => recorded,
             }
-        })
+        };
+        match self.once(used, pay).await {
+            Err(problem) if problem.is(ProblemKind::KeyReused) => {
+                Err(self.refuse_report(&reporter, &named, problem).await)
+            }
+            answered => answered,
+        }
+    }
+
+    /// Counts, logs and records a refused report. A failure of the service is logged elsewhere, and the report is
+    /// repeated.
+    async fn refuse_report(&self, actor: &UserId, named: &Named, problem: Problem) -> Problem {
+        if !problem.kind_status().is_client_error() {
+            return problem;
+        }
+        self.metrics.report_refused(problem.slug());
+        named.log_refusal(&problem);
+        if let Err(error) = self.record_refusal(actor, named, &problem).await {
+            let error = error.slug();
+            tracing::warn!(error, order = %named.order, "cannot record a refused payment report");
+        }
+        problem
+    }
+
+    /// Records a refused report as an action of its order. A repeated report is recorded once, and an order with very
+    /// many reports gets no more.
+    async fn record_refusal(
+        &self,
+        actor: &UserId,
+        named: &Named,
+        problem: &Problem,
+    ) -> Result<(), Problem> {
+        let detail = named.refusal(problem);
+        let (mut is_known, mut count) = (false, 0);
+        let is_counted = |it: &Action| {
+            count += 1;
+            let known = serde_json::from_str::<Value>(&it.detail);
+            is_known |= known.is_ok_and(|known| known == detail);
+            is_known
+        };
+        self.find_report(named.order, is_counted).await?;
+        if !is_known && count < REPORTS_PAGE as usize * REPORT_PAGES_MAX {
+            let action = self.action(actor, ActionKind::Pay, named.order, &detail);
+            self.ports.ledger.record(&action).await?;
+        }
+        Ok(())
+    }
+
+    /// The first action on an order that fits, oldest first, of a limited number.
+    async fn find_report(
+        &self,
+        order: OrderId,
+        mut is_it: impl FnMut(&Action) -> bool + Send,
+    ) -> Result<Option<Action>, Problem> {
+        let (subject, mut after) = (order.to_string(), None);
+        for _ in 0..REPORT_PAGES_MAX {
+            let ledger = &self.ports.ledger;
+            let page = ledger.actions(&subject, after, REPORTS_PAGE).await?;
+            let (is_last, last) = (
+                page.len() < REPORTS_PAGE as usize,
+                page.last().map(|it| it.id),
+            );
+            if let Some(found) = page.into_iter().find(|it| is_it(it)) {
+                return Ok(Some(found));
+            }
+            if is_last {
+                break;
+            }
+            after = last;
+        }
+        Ok(None)
     }
 
     /// Refuses a payment that cannot be one of this order: by another user, of no money, or made at another time.
@@ -325,26 +407,13 @@ impl App {
         named: &Named,
         action: &Action,
     ) -> Result<Option<Money>, Problem> {
-        let (subject, mut after) = (named.order.to_string(), None);
-        for _ in 0..REPORT_PAGES_MAX {
-            let page = self
-                .ports
-                .ledger
-                .actions(&subject, after, REPORTS_PAGE)
-                .await?;
-            let others = page
-                .iter()
-                .filter(|it| it.kind == ActionKind::Pay && it.id != action.id);
-            let mut money = others.filter_map(|it| money_of_report(&it.detail, &named.payment));
-            if let Some(other) = money.find(|money| *money != named.money) {
-                return Ok(Some(other));
-            }
-            match page.last() {
-                Some(last) if page.len() == REPORTS_PAGE as usize => after = Some(last.id),
-                _ => break,
-            }
-        }
-        Ok(None)
+        let other_money = |it: &Action| {
+            let is_report = it.kind == ActionKind::Pay && it.id != action.id;
+            let money = money_of_report(&it.detail, &named.payment).filter(|_| is_report);
+            money.filter(|money| *money != named.money)
+        };
+        let found = self.find_report(named.order, |it| other_money(it).is_some());
+        Ok(found.await?.as_ref().and_then(other_money))
     }
 
     /// Money of a recorded payment; `None` if the ledger does not have the payment yet. Under the policy `owed`, a

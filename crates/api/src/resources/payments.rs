@@ -62,10 +62,11 @@ pub(crate) struct PaymentReport {
 /// The order's price, and an amount that the sale's `payment_policy` accepts, pay the order. Another amount or
 /// currency is answered `refund_due`: it is refunded, and the order does not change.
 ///
-/// The service records nothing of a refused report, and logs it. It refuses an unknown order, and an order of another
-/// user than `user`. It refuses a reference that was reported for another order. It refuses an amount below 1 or
-/// above 2^53-1 minor units, an invalid currency, and a `paid_at` in the future or before the order. It refuses money
-/// that it would refund if the order has reached its limit of payments with a refund due.
+/// The money of a refused report is not recorded. The service logs and counts the report, and lists it among the
+/// order's actions. It refuses an unknown order, and an order of another user than `user`. It refuses a reference that
+/// was reported for another order. It refuses an amount below 1 or above 2^53-1 minor units, an invalid currency, and a
+/// `paid_at` in the future or before the order. It refuses money that it would refund if the order has reached its
+/// limit of payments with a refund due.
 ///
 /// The signature covers `webhook-id`, `webhook-timestamp` (seconds) and the body, joined by dots. It is HMAC-SHA256
 /// with a secret that the installation and the payment service share. A signature that is too old is refused.
@@ -101,7 +102,7 @@ pub(crate) async fn report(
         let checked = app.callbacks.check(&headers, &body, now);
         checked.map_err(|fault| Problem::unauthenticated(AuthFailure::Signature, fault))?;
     }
-    let report: PaymentReport = payment_reports::parse(&body, None)?;
+    let report: PaymentReport = payment_reports::parse(&app, &body, None)?;
     let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
     let paid = Paid {
         reference: report.reference.0,

@@ -7,7 +7,7 @@ use qiang_core::{
     payment::{PaymentState, Received},
 };
 
-use super::{METADATA, Metrics};
+use super::{METADATA, Metrics, counters as counters_by};
 
 /// Money of a report, as a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,34 @@ pub(super) fn counters(recorder: &PrometheusRecorder) -> Vec<Counter> {
     LABELS.iter().map(counter).collect()
 }
 
+/// Problems of refused reports, as labels. Other problems are counted as the last one.
+const REFUSALS: [&str; 8] = [
+    "not-found",
+    "user-mismatch",
+    "payment-used",
+    "order-conflict",
+    "key-reused",
+    "invalid",
+    "bad-request",
+    "other",
+];
+
+pub(super) fn refusals(recorder: &PrometheusRecorder) -> Vec<Counter> {
+    let name = "qiang_payment_reports_refused_total";
+    let text = "Payment reports that this node refused, by problem; their money stays with the payment service";
+    counters_by(recorder, name, text, "problem", &REFUSALS)
+}
+
 impl Metrics {
+    /// Counts a refused payment report.
+    pub(crate) fn report_refused(&self, problem: &str) {
+        let known = REFUSALS.iter().position(|refusal| *refusal == problem);
+        let at = known.unwrap_or(REFUSALS.len() - 1);
+        if let Some(counter) = self.refused_reports.get(at) {
+            counter.increment(1);
+        }
+    }
+
     /// Counts a reported payment.
     pub(crate) fn payment_reported(&self, outcome: PaymentOutcome, amount: ReportedAmount) {
         let labels = [outcome.name(), amount.name()];

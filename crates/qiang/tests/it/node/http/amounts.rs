@@ -119,6 +119,88 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
     service.stop().await;
 }
 
+/// A refused report is counted by its problem, and found among the actions of its order.
+#[tokio::test]
+async fn a_refused_report_is_counted_and_listed() {
+    let service = Service::start().await;
+    let (operator, ann) = (service.operator(), service.token("ann", "claim"));
+    let sale = service.sale(2, |_| ()).await;
+    let mut orders = Vec::new();
+    for user in ["ann", "bob"] {
+        let token = service.token(user, "claim");
+        let made = service
+            .act(&format!("/v1/sales/{sale}/orders"), &token)
+            .await;
+        orders.push(made.text("order"));
+    }
+    let unknown = format!("{sale}-9");
+    let path = |order: &str| format!("/v1/orders/{order}/payment");
+    let first = service
+        .post(&path(&orders[0]), &operator, paid("p", 500))
+        .await;
+    assert_eq!(first.text("outcome"), "paid", "{first:?}");
+    let mut stranger = paid("s", 500);
+    stranger["user"] = json!("ann");
+    let cases = [
+        (&orders[1], paid("p", 500), (409, "payment-used")),
+        (&orders[1], stranger, (409, "user-mismatch")),
+        (&orders[1], other("x", 1, "XXX"), (422, "invalid")),
+        (&unknown, paid("u", 500), (404, "not-found")),
+    ];
+    for (order, body, (status, problem)) in &cases {
+        // The payment service repeats a refused report.
+        for _ in 0..2 {
+            let reply = service.post(&path(order), &operator, body.clone()).await;
+            reply.assert_problem(*status, problem);
+        }
+    }
+    let broken = json!({ "reference": "b", "amount": "500" });
+    let reply = service.post(&path(&orders[1]), &operator, broken).await;
+    reply.assert_problem(422, "invalid");
+
+    let listed = async |order: &str| -> Vec<Value> {
+        let path = format!("/v1/actions?subject={order}");
+        let body = service.get(&path, &operator).await.json();
+        let actions = body["actions"].as_array().unwrap().iter();
+        actions
+            .map(|it| json!([it["actor"], it["action"], it["detail"]]))
+            .collect()
+    };
+    let refused = |(_, body, (_, problem)): &(&String, Value, (u16, &str))| {
+        let (amount, currency) = (&body["amount"]["amount"], &body["amount"]["currency"]);
+        json!(["olga", "pay", { "reference": body["reference"], "amount": amount,
+            "currency": currency, "outcome": "refused", "problem": problem }])
+    };
+    let [of_bob @ .., of_unknown] = &cases;
+    assert_eq!(listed(&orders[1]).await, of_bob.each_ref().map(refused));
+    assert_eq!(listed(&unknown).await, [refused(of_unknown)]);
+    assert_eq!(listed(&orders[0]).await.len(), 1);
+
+    let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    for (problem, count) in [
+        ("payment-used", 2),
+        ("user-mismatch", 2),
+        ("invalid", 3),
+        ("not-found", 2),
+        ("key-reused", 0),
+    ] {
+        let series = "qiang_payment_reports_refused_total";
+        let line = format!("{series}{{problem=\"{problem}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}");
+    }
+    // A refused report is no earlier report of its reference.
+    let token = service
+        .get(&format!("/v1/orders/{}", orders[0]), &ann)
+        .await;
+    assert_eq!(token.json()["state"], json!("paid"));
+    let reply = service
+        .post(&path(&orders[1]), &operator, other("x", 500, "CNY"))
+        .await;
+    assert_eq!(reply.text("outcome"), "paid", "{reply:?}");
+    service.stop().await;
+}
+
 /// A sale's policy accepts other amounts. The seller gets an accepted amount, and a return makes all of it due.
 #[tokio::test]
 async fn an_accepted_amount_pays_an_order() {
