@@ -1,13 +1,16 @@
 //! Downtimes of the engine, estimated from the newest log entry and the time in row `probe`. Holds pause during a
 //! downtime.
 
-use qiang_core::{book::Downtime, time::Timestamp};
+use qiang_core::{
+    book::{DOWNTIMES_MAX, Downtime},
+    time::Timestamp,
+};
 use rusqlite::{Connection, params};
 
 use crate::error::StoreError;
 
 /// Maximum downtimes stored; the newest stay.
-const REMEMBERED_MAX: u32 = 64;
+const REMEMBERED_MAX: u32 = DOWNTIMES_MAX as u32;
 
 /// The last instant at which the engine is known to have been up. `None` in a new file.
 pub(crate) fn up(conn: &Connection) -> Result<Option<Timestamp>, StoreError> {
@@ -20,11 +23,18 @@ pub(crate) fn up(conn: &Connection) -> Result<Option<Timestamp>, StoreError> {
 /// Records the downtime that ends now. A transaction must be open. From this call on, the engine counts as up since
 /// `now`.
 pub(crate) fn end(tx: &Connection, now: Timestamp) -> Result<(), StoreError> {
+    let up = up(tx)?;
+    put(tx, up.unwrap_or(now), now)
+}
+
+/// Records a downtime from `up` to `now`. A transaction must be open. From this call on, the engine counts as up since
+/// `now`.
+pub(crate) fn put(tx: &Connection, up: Timestamp, now: Timestamp) -> Result<(), StoreError> {
     let now_ms = now.as_millis();
-    if let Some(up) = up(tx)?.map(Timestamp::as_millis).filter(|up| *up < now_ms) {
+    if up < now {
         tx.execute(
             "INSERT OR IGNORE INTO downtimes (ended, began) VALUES (?1, ?2)",
-            params![now_ms, up],
+            params![now_ms, up.as_millis()],
         )?;
         tx.execute(
             "DELETE FROM downtimes WHERE ended NOT IN \

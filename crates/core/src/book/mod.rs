@@ -57,6 +57,9 @@ impl Grace {
     }
 }
 
+/// Maximum downtimes of a book.
+pub const DOWNTIMES_MAX: usize = 64;
+
 /// A time in which users could not pay: the engine was down, or had stopped. It extends holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Downtime {
@@ -105,13 +108,18 @@ impl Book {
         self.agenda.grace
     }
 
-    /// Adds a time in which users could not pay, after the earlier ones. The book must have no campaigns yet.
+    /// Adds a time in which users could not pay, after the earlier ones. Of more than [`DOWNTIMES_MAX`], the oldest two
+    /// are merged. The cost grows with the number of campaigns in the book.
     pub fn was_down(&mut self, downtime: Downtime) {
-        debug_assert!(
-            self.campaigns.is_empty(),
-            "downtimes must be added before campaigns"
-        );
-        self.agenda.downtimes.push(downtime);
+        let downtimes = &mut self.agenda.downtimes;
+        downtimes.push(downtime);
+        if downtimes.len() > DOWNTIMES_MAX {
+            let oldest = downtimes.remove(0);
+            downtimes[0].began = oldest.began;
+        }
+        for state in self.campaigns.values_mut() {
+            self.agenda.reschedule(state);
+        }
     }
 
     /// Time at which an unpaid order expires that was granted at an instant.

@@ -136,6 +136,11 @@ impl Writer {
 
     fn decide_and_answer(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         let now = self.clock.now();
+        self.notice_pause();
+        if self.repair_at.is_some() {
+            self.refuse_all(inbox);
+            return;
+        }
         let ticks = |task: &Task| matches!(task, Task::Command(Command::Tick { .. }, _));
         let is_due = self.may_tick() && self.is_due(now);
         if (is_due || inbox.iter().any(ticks))
@@ -428,7 +433,8 @@ impl Writer {
     /// Does what the time has made due while no batch did: ends of windows, expired holds.
     pub(super) fn tick(&mut self) {
         let now = self.clock.now();
-        if !self.is_due(now) {
+        self.notice_pause();
+        if self.repair_at.is_some() || !self.is_due(now) {
             return;
         }
         let mut inbox = Vec::new();

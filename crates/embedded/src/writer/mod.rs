@@ -11,6 +11,7 @@ mod absent;
 mod batch;
 mod left_over;
 mod parked;
+mod pause;
 mod preparing;
 mod repair;
 mod settling;
@@ -29,6 +30,7 @@ use qiang_core::{
     event::{Entry, Seq},
     id::CampaignId,
     ports::{Clock, EngineError},
+    time::Timestamp,
 };
 use rusqlite::Connection;
 
@@ -91,6 +93,8 @@ pub(crate) struct Writer {
     settle_again_at: Option<Instant>,
     /// Time of the last look for commits, and the last entry then.
     up_at: (Instant, Seq),
+    /// The last moment at which this thread worked, by the steady clock and by the engine's.
+    alive: (Instant, Timestamp),
     /// Time of the next count of the quarantine; `None` while it is empty.
     count_quarantine_at: Option<Instant>,
     unlisted: Unlisted,
@@ -129,6 +133,7 @@ impl Writer {
             repair_at: None,
             settle_again_at: None,
             up_at: (Instant::now(), head),
+            alive: (Instant::now(), clock.now()),
             count_quarantine_at: Some(Instant::now()),
             unlisted: Unlisted::default(),
         };
@@ -157,6 +162,7 @@ impl Writer {
     fn turn(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) -> bool {
         let (expected, wait_max) = (self.pace.expected(), self.wait_max());
         let taken = self.shared.queue.take(inbox, expected, wait_max);
+        self.notice_pause();
         if !self.left_over.is_empty() && self.shared.queue.is_aborted() {
             self.left_over.refuse_all(&EngineError::Stopping);
         }

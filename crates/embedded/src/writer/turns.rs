@@ -1,7 +1,7 @@
 //! Engine whose turns a test takes one by one.
 
 use qiang_core::{
-    book::Setup,
+    book::{Grace, Setup},
     campaign::Details,
     id::IdempotencyKey,
     money::Money,
@@ -55,9 +55,14 @@ impl Engine {
 
     /// An engine whose reload requests wait until the test serves them.
     pub(super) fn open_without_readers(folder: TempDir) -> Self {
+        Self::open_with_grace(folder, Grace::default())
+    }
+
+    pub(super) fn open_with_grace(folder: TempDir, grace: Grace) -> Self {
         let path = folder.path().join("qiang.db");
         let conn = file::open_writer(&path, FileKind::Engine, OPENS).unwrap();
-        let (options, mut refs) = (EmbeddedOptions::default(), Refs::default());
+        let (mut options, mut refs) = (EmbeddedOptions::default(), Refs::default());
+        options.grace = grace;
         let rebuilt = rebuild::rebuild(&conn, &mut refs, options.grace).unwrap();
         let shared = Arc::new(Shared::new(rebuilt.book));
         let clock = ManualClock::new(OPENS);

@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 
 use crate::common::{SECRET, call, in_an_hour, sale, sign_with};
-use crate::operation::program::{Program, redis, until};
+use crate::operation::program::{Program, redis, token, until};
 
 /// Drain delay that is longer than any test.
 const HOUR: (&str, &str) = ("server.drain_delay_ms", "3600000");
@@ -188,4 +188,38 @@ async fn sigusr1_has_reconcilers_run() {
     assert_eq!(worker.get("/healthz").await.status, 200);
     worker.signal("-TERM");
     assert_eq!(worker.ended().await, Some(0));
+}
+
+/// A process that is frozen for a while, as by `docker pause`, ends no hold for that time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_process_ends_no_hold() {
+    const FROZEN: Duration = Duration::from_secs(8);
+    const HOLD_S: u64 = 6;
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Program::serve(folder.path(), &[("payments.grace_ms", "0")]);
+    node.ready(200).await;
+    let mut terms = sale(10);
+    terms["hold_seconds"] = json!(HOLD_S);
+    let id = node.post("/v1/sales", Some(terms)).await.text("id");
+    let before = Instant::now();
+    let path = format!("/v1/sales/{id}/orders");
+    let order = node.post(&path, None).await.text("order");
+    node.signal("-STOP");
+    // The hold would end in this time.
+    tokio::time::sleep(FROZEN).await;
+    node.signal("-CONT");
+    let (addr, path) = (node.addr().await, format!("/v1/orders/{order}"));
+    let state = async || {
+        let read = call(addr, "GET", &path, Some(&token("olga")), &[], None).await;
+        read.text("state")
+    };
+    assert_eq!(state().await, "held");
+    let said = "the process was paused; holds continue from here";
+    assert_eq!(node.line(said).await["level"], "WARN");
+    let is_expired = async || (state().await == "expired").then_some(());
+    until("the hold ends", is_expired).await;
+    let hold = before.elapsed().saturating_sub(FROZEN);
+    assert!(hold >= Duration::from_secs(HOLD_S - 1), "{hold:?}");
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
 }
