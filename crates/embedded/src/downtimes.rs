@@ -1,6 +1,8 @@
 //! Downtimes of the engine, estimated from the newest log entry and the time in row `probe`. Holds pause during a
 //! downtime.
 
+use std::time::Duration;
+
 use qiang_core::{
     book::{DOWNTIMES_MAX, Downtime},
     time::Timestamp,
@@ -47,6 +49,13 @@ pub(crate) fn put(tx: &Connection, up: Timestamp, now: Timestamp) -> Result<(), 
         [now_ms],
     )?;
     Ok(())
+}
+
+/// Length of the downtime that ended at this time; 0 if none did.
+pub(crate) fn ended_at(conn: &Connection, now: Timestamp) -> Result<Duration, StoreError> {
+    let length = "SELECT coalesce(max(ended - began), 0) FROM downtimes WHERE ended = ?1";
+    let millis: i64 = conn.query_row(length, [now.as_millis()], |row| row.get(0))?;
+    Ok(Duration::from_millis(millis.unsigned_abs()))
 }
 
 /// All stored downtimes in order of time.

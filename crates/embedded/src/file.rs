@@ -22,8 +22,9 @@ const CHECKPOINT_PAGES: u32 = 16_384;
 /// Page cache, in KiB. The system caches the file too, and a larger one costs more than it saves: after a slice of
 /// settlement that split pages of an index, SQLite walks through all of it.
 const CACHE_KIB: u32 = 16_384;
-/// A start is logged whose clock is this far ahead of the newest entry: a day.
-const AHEAD_MS_LOGGED: i64 = 86_400_000;
+/// A start is logged whose clock is this far ahead of the newest entry: an hour. The alarm `QiangStartGap` has the same
+/// limit.
+const AHEAD_MS_LOGGED: i64 = 3_600_000;
 const STATEMENTS_MAX: usize = 64;
 /// How long a reader waits for a lock; the single writer never has to.
 pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);
@@ -117,9 +118,9 @@ fn check_clock(
         });
     }
     if ahead_ms > AHEAD_MS_LOGGED {
-        let hours = ahead_ms / 3_600_000;
+        let minutes = ahead_ms / 60_000;
         tracing::warn!(
-            hours,
+            minutes,
             "the service was down for long, or its clock is ahead of the newest entry of the log"
         );
     }

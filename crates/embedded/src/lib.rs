@@ -214,6 +214,7 @@ pub struct Embedded {
     readers: Arc<Readers>,
     writer: Arc<WriterThread>,
     commit_hangs_after: Duration,
+    start_gap: Duration,
 }
 
 impl Embedded {
@@ -237,8 +238,10 @@ impl Embedded {
     ) -> Result<Self, StoreError> {
         let path = &data_file::real_path(path)?;
         let lock = data_file::lock(path)?;
-        let conn = file::open_engine(path, clock.now(), options.clock_behind_max)?;
+        let now = clock.now();
+        let conn = file::open_engine(path, now, options.clock_behind_max)?;
         file::say_opened(path, lock.is_new());
+        let start_gap = downtimes::ended_at(&conn, now)?;
         let mut refs = Refs::default();
         let Rebuilt { book, places } = rebuild::rebuild(&conn, &mut refs, options.grace)?;
         let shared = Arc::new(Shared::new(book));
@@ -265,6 +268,7 @@ impl Embedded {
             readers,
             writer: Arc::new(writer),
             commit_hangs_after: options.commit_hangs_after,
+            start_gap,
         })
     }
 
@@ -275,6 +279,12 @@ impl Embedded {
     pub fn is_engine(path: &Path) -> Result<bool, StoreError> {
         let path = data_file::real_path(path)?;
         Ok(file::kind_of(&path)? == Some(FileKind::Engine))
+    }
+
+    /// Time between the last sign of life in the file and this start, by the clock of the start. It is long after a
+    /// downtime, and if the clock is ahead.
+    pub fn start_gap(&self) -> Duration {
+        self.start_gap
     }
 
     /// Path of the file, without symlinks.

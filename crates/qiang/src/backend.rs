@@ -74,6 +74,10 @@ impl Gauges for EmbeddedGauges {
         Some(self.wall_clock.offset_seconds())
     }
 
+    fn start_gap_seconds(&self) -> Option<f64> {
+        Some(self.engine.start_gap().as_secs_f64())
+    }
+
     fn disk(&self) -> Option<Disk> {
         disk_of(self.engine.path())
     }

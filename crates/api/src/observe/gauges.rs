@@ -65,6 +65,11 @@ pub trait Gauges: Send + Sync + 'static {
         None
     }
 
+    /// Seconds between the newest entry of the engine's file and the start of this process; `None` without such a file.
+    fn start_gap_seconds(&self) -> Option<f64> {
+        None
+    }
+
     /// Disk of the file that this process writes; `None` if it writes none.
     fn disk(&self) -> Option<Disk> {
         None

@@ -54,6 +54,10 @@ const CLOCK_OFFSET: Labelled = (
     "qiang_clock_offset_seconds",
     "Seconds by which the deciding clock is ahead: Redis' of this machine's, or the system's of elapsed time",
 );
+const START_GAP: Labelled = (
+    "qiang_start_gap_seconds",
+    "Seconds between the newest entry of the engine's file and the start: a downtime, or a clock that is ahead",
+);
 const DISK_AVAILABLE: Labelled = (
     "qiang_disk_available_bytes",
     "Free bytes on the disk of the data file",
@@ -107,11 +111,11 @@ pub(crate) struct Metrics {
     responses: Vec<Counter>,
     auth_failures: Vec<Counter>,
     payments: Vec<Counter>,
+    refused_reports: Vec<Counter>,
     queue_length: Gauge,
     campaigns_in_memory: Gauge,
     settlement_lag: Gauge,
     stopped: Gauge,
-    refused_reports: Vec<Counter>,
     stuck: Gauge,
     process: ProcessMetrics,
     pub(crate) connections: Gauge,
@@ -159,14 +163,14 @@ impl Metrics {
                 true => payments::counters(&recorder),
                 false => Vec::new(),
             },
-            responses: counters(
-                &recorder,
-                "qiang_http_responses_total",
-                "Responses by class of status",
             refused_reports: match takes_claims {
                 true => payments::refusals(&recorder),
                 false => Vec::new(),
             },
+            responses: counters(
+                &recorder,
+                "qiang_http_responses_total",
+                "Responses by class of status",
                 "class",
                 &CLASSES,
             ),
@@ -290,6 +294,9 @@ impl Metrics {
         self.stuck.set(f64::from(gauges.stuck().is_some()));
         if let Some(offset) = gauges.clock_offset_seconds() {
             self.set(CLOCK_OFFSET, Vec::new(), offset);
+        }
+        if let Some(gap) = gauges.start_gap_seconds() {
+            self.set(START_GAP, Vec::new(), gap);
         }
         if let Some(disk) = gauges.disk() {
             self.set(DISK_AVAILABLE, Vec::new(), disk.available as f64);
