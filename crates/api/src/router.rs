@@ -43,6 +43,7 @@ use crate::{
     path of a page that explains it. Every POST may carry an `Idempotency-Key`, except those for tickets, \
     invitations, sessions and money that leaves. With another body, the same key is refused with 422. Deposits, red \
     packets, sales and orders take effect once per key; payments, refunds and withdrawals once per reference. \
+    A refused campaign, deposit or payout spends no key: a retry acts if it is possible by then. \
     Repeating a cancellation, pause, resumption or close changes nothing. Every response has an `X-Request-Id`: the \
     id of the request (up to 128 letters, digits and `-_.:/+=@`), or a fresh one. Every response has \
     `X-Content-Type-Options: nosniff` and `Referrer-Policy: no-referrer`. A response to a request with a token has \
