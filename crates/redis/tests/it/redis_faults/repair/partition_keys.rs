@@ -105,7 +105,7 @@ async fn holds_expire_without_the_agenda() {
 
 impl World {
     /// Keeps the value of a key for [`Damage::Older`], before it changes; then damages the key.
-    fn damage_partition_key(&self, key: &str, damage: Damage, is_before: bool) {
+    pub(super) fn damage_partition_key(&self, key: &str, damage: Damage, is_before: bool) {
         let older = format!("older:{key}");
         let exists = |key: &str| self.server().call(&["EXISTS", key]).unwrap().integer() == Some(1);
         match damage {
