@@ -2,10 +2,11 @@
 -- fields. `put` changes a field. `finish` writes changed fields and appends events to the log.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
--- Replies: {"unknown", "campaign"} if Redis does not have the campaign
--- luacheck: read globals seq now int append held_until damaged broken_of schedule
+-- Replies: {"unknown", "campaign"} where it is not here
+-- luacheck: read globals seq now int append held_until damaged broken_of schedule is_older
 -- luacheck: ignore 211
-local broken = broken_of(KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13])
+local broken = broken_of(KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13],
+  is_older)
 if broken then
   return damaged(broken)
 end
@@ -83,7 +84,9 @@ local function is_paid_for_nothing(order)
 end
 
 local function put_order(order)
-  redis.call('HSET', KEYS[9], int(order.number), text_of(order))
+  local number, text = int(order.number), text_of(order)
+  redis.call('HSET', KEYS[9], number, text)
+  put('newest_order', number .. '\n' .. text)
 end
 
 -- Buyer row: units held, orders whose units were restocked, the newest order, and the keys with their orders. See
@@ -94,8 +97,9 @@ local function buyer_of(text)
 end
 
 local function put_buyer(user, buyer)
-  redis.call('HSET', KEYS[8], user, int(buyer.held) .. '\t' .. buyer.returned .. '\t' .. int(buyer.newest)
-    .. buyer.keys)
+  local row = int(buyer.held) .. '\t' .. buyer.returned .. '\t' .. int(buyer.newest) .. buyer.keys
+  redis.call('HSET', KEYS[8], user, row)
+  put('newest_buyer', user .. '\n' .. row)
 end
 
 -- Moves units of an order: sign 1 takes them from the stock, sign -1 restocks them. `part` limits this to some units of

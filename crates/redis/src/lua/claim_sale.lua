@@ -8,13 +8,13 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] values per claim, ARGV[8..] the claims, as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
--- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields damaged length schedule
+-- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields damaged length schedule is_older
 local step = tonumber(ARGV[7])
 local n = (#ARGV - 7) / step
 local users, first = users_of(7, n, step)
 local c = redis.pcall('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
   'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'opens', 'buyers', 'keyed',
-  'paid', 'admit')
+  'paid', 'admit', 'newest_buyer', 'newest_order')
 if c.err then
   return damaged('campaign')
 elseif c[1] ~= 'sale' then
@@ -22,9 +22,9 @@ elseif c[1] ~= 'sale' then
 end
 -- The campaign's keys must agree: see whole.lua.
 local known = length('HLEN', KEYS[8])
-if known < 0 or c[17] and known < tonumber(c[17]) then
+if known < 0 or c[17] and known < tonumber(c[17]) or c[21] and is_older(KEYS[8], c[21]) then
   return damaged('users')
-elseif length('HLEN', KEYS[9]) ~= tonumber(c[9]) then
+elseif length('HLEN', KEYS[9]) ~= tonumber(c[9]) or c[22] and is_older(KEYS[9], c[22]) then
   return damaged('orders')
 elseif c[18] and length('HLEN', KEYS[13]) < tonumber(c[18]) then
   return damaged('keys')
@@ -169,12 +169,14 @@ if count > 0 then
     size = size + 2
   end
   set_fields(KEYS[8], set, size)
+  local newest_buyer = set[size - 1] .. '\n' .. set[size]
   set, size = {}, 0
   for number, order in pairs(made) do
     set[size + 1], set[size + 2] = number, order
     size = size + 2
   end
   set_fields(KEYS[9], set, size)
+  local newest_order = set[size - 1] .. '\n' .. set[size]
   if next(further) then
     set, size = {}, 0
     for field, number in pairs(further) do
@@ -202,8 +204,8 @@ if count > 0 then
     append(count, at, 'o', table.concat(rows, '\n'))
   end
   redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),
-    'last', int(at), 'buyers', known)
-  -- Also at the first grant. Gates that know of no grant would otherwise answer its user by a clock that was set back.
+    'last', int(at), 'buyers', known, 'newest_buyer', newest_buyer, 'newest_order', newest_order)
+  -- The first grant as well: gates that know of none would answer its user by a clock that was set back.
   if left == 0 or before == 0 then
     version = invalidate()
   end

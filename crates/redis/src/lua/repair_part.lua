@@ -19,6 +19,7 @@ if ARGV[4] == '1' then
     end
   end
 end
+redis.call('HDEL', KEYS[3], 'newest_buyer', 'newest_order')
 redis.call('HSET', KEYS[3], unpack(ARGV, 6))
 redis.call('HDEL', KEYS[1], 'damaged:' .. ARGV[2], 'unreadable:' .. ARGV[2])
 if KEYS[12] then

@@ -7,6 +7,7 @@ mod late;
 mod late_campaigns;
 mod ledger_position;
 mod log_gap;
+mod older_rows;
 mod partition_keys;
 mod repeated;
 mod returns;
