@@ -4,6 +4,7 @@ mod ack_engine;
 pub(crate) mod binding;
 mod confirmations;
 mod engine_clock;
+pub(crate) mod old_log;
 
 use std::{
     collections::BTreeSet,

@@ -23,6 +23,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 pub use self::campaigns::{CampaignFindings, CampaignRepair, DifferingCampaign, RepairOutcome};
+pub use crate::distributed::old_log::OldLog;
 use crate::{
     config::{Config, EngineKind},
     distributed::{
@@ -113,27 +114,21 @@ impl Maintenance {
     /// the locations before and after the move; `None` if the ledger belongs to this location already.
     ///
     /// # Errors
-    /// If processes still use the Redis that the ledger belongs to, or the ledger cannot be used.
+    /// If processes still use the Redis that the ledger belongs to, if the ledger lacks entries of it, or if the ledger
+    /// or that Redis cannot be used.
     pub async fn adopt(
         config: &Config,
         clock: Arc<dyn Clock>,
         by: &Operator,
+        old: &OldLog,
     ) -> anyhow::Result<Option<(String, String)>> {
         let backend = Self::ledger_of(config, clock).await?;
         let ledger = backend.ledger();
         let options = config.redis_options();
         let detail = json!({ "adopt": options.prefix });
-        let action = by.record(&*ledger, ActionKind::Repair, THE_SERVICE, &detail);
-        let action = action.await?;
-        let adopted = binding::adopt(&*ledger, &options).await;
-        let has_changed_nothing = match &adopted {
-            Ok(moved) => moved.is_none(),
-            // Only a call of the ledger may have moved it.
-            Err(error) => error.downcast_ref::<LedgerError>().is_none(),
-        };
-        if has_changed_nothing {
-            by.strike(&*ledger, action).await;
-        }
+        by.record(&*ledger, ActionKind::Repair, THE_SERVICE, &detail)
+            .await?;
+        let adopted = binding::adopt(&*ledger, &options, old).await;
         backend.close().await?;
         adopted
     }

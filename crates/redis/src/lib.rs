@@ -42,7 +42,7 @@ mod waiting_room;
 
 pub use self::connection::{
     ConnectError, Identity, Options, PARTITIONS_MAX, PartitionState, Topology, WaitFor, foreign,
-    new_epoch,
+    log_ends, new_epoch,
 };
 
 pub use self::{

@@ -8,7 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use qiang::{Config, Operator, SystemClock, UsageError, maintenance::Maintenance};
+use qiang::{
+    Config, Operator, SystemClock, UsageError,
+    maintenance::{Maintenance, OldLog},
+};
 use qiang_core::{event::PartitionId, ports::RepairState};
 use serde_json::json;
 
@@ -50,6 +53,13 @@ pub(crate) enum Partition {
 pub(crate) struct AdoptArgs {
     #[command(flatten)]
     backend: BackendArgs,
+    /// URL of the old Redis, if it is not at the address that the ledger recorded, or has another login. Repeatable.
+    #[arg(long, value_name = "URL", conflicts_with = "leave")]
+    old_url: Vec<String>,
+    /// Leave entries behind that the ledger lacks. Without this the command reads the old Redis, and refuses if there
+    /// are any. Their orders are lost.
+    #[arg(long)]
+    leave: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -134,7 +144,11 @@ pub(crate) fn run(command: &Partition) -> anyhow::Result<ExitCode> {
 fn adopt(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
     let config = args.backend.load(&args.backend.overrides())?;
     let by = args.operator.operator(&config)?;
-    let adopting = Maintenance::adopt(&config, Arc::new(SystemClock), &by);
+    let old = OldLog {
+        urls: args.old_url.clone(),
+        leave: args.leave,
+    };
+    let adopting = Maintenance::adopt(&config, Arc::new(SystemClock), &by, &old);
     let adopted = block_on(adopting)?;
     match (args.json, adopted) {
         (true, adopted) => {

@@ -17,6 +17,8 @@ use qiang_core::ports::{EngineBinding, Ledger, LedgerError};
 use qiang_redis::{Identity, Options, Topology, new_epoch};
 use qiang_worker::host::{Next, Reconciler, Schedule, Stuck};
 
+use super::old_log::{self, OldLog};
+
 /// Interval at which a node reads the binding and records a sign of life of its engine.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 /// Maximum age of a sighting of the engine that counts as a sign of life. Presence calls run twice a second.
@@ -286,10 +288,12 @@ impl Binder {
 /// Moves the ledger to the Redis of these options. Returns the locations before and after; `None` if they are the same.
 ///
 /// # Errors
-/// If processes still see the engine that the ledger belongs to, or the ledger does not answer.
+/// If processes still see the engine that the ledger belongs to, if the ledger lacks entries of it, or if the ledger or
+/// that engine does not answer.
 pub(crate) async fn adopt(
     ledger: &dyn Ledger,
     options: &Options,
+    old: &OldLog,
 ) -> anyhow::Result<Option<(String, String)>> {
     let location = location_of(options);
     let Some(before) = ledger.binding().await? else {
@@ -307,6 +311,7 @@ pub(crate) async fn adopt(
     }
     let now = ledger.binding().await?;
     ensure!(now.as_ref() == Some(&before), in_use.clone());
+    old_log::check(ledger, &before, options, old).await?;
     let to = EngineBinding {
         engine: new_epoch(),
         location: location.clone(),

@@ -17,6 +17,7 @@ mod identity;
 mod info;
 mod keys;
 mod lanes;
+mod log_ends;
 mod options;
 mod partition;
 mod presence;
@@ -29,6 +30,7 @@ pub use self::{
     error::ConnectError,
     identity::{Identity, foreign},
     keys::PARTITIONS_MAX,
+    log_ends::log_ends,
     options::{Options, Topology, WaitFor},
     partition::PartitionState,
     presence::new_epoch,

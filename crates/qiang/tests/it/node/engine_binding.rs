@@ -6,7 +6,7 @@ use std::time::Duration;
 use qiang::{
     Backend, SystemClock,
     config::{Config, EngineKind},
-    maintenance::Maintenance,
+    maintenance::{Maintenance, OldLog},
 };
 use qiang_api::config::Secret;
 use qiang_core::{
@@ -253,9 +253,10 @@ async fn ledger_moves_to_another_redis_by_command() {
         on_database(&redis, "new", &url),
     );
     let by = crate::node::corrections::operator();
-    let adopt = async |config: &Config| {
-        Maintenance::adopt(config, std::sync::Arc::new(SystemClock), by).await
+    let adopt_with = async |config: &Config, old: OldLog| {
+        Maintenance::adopt(config, std::sync::Arc::new(SystemClock), by, &old).await
     };
+    let adopt = async |config: &Config| adopt_with(config, OldLog::default()).await;
     let node = Backend::open(&old).await.unwrap();
     let target = open_sale(&node, STOCK).await;
     let before = buy(&node, target, 0..40).await;
@@ -283,5 +284,23 @@ async fn ledger_moves_to_another_redis_by_command() {
         more.iter().all(|number| !before.contains(number)),
         "{more:?}"
     );
+    node.settle(Duration::from_secs(10)).await.unwrap();
     node.close().await.unwrap();
+
+    // The log has entries that the ledger lacks.
+    let words = ["HINCRBY", "new:{p00}:partition", "seq", "5"];
+    blocking(|| redis.primary().call(&words)).unwrap();
+    let line = adopt(&old).await.unwrap_err().to_string();
+    assert!(line.contains("lacks 5 entries"), "{line}");
+    let elsewhere = OldLog {
+        urls: vec!["redis://127.0.0.1:1".to_owned()],
+        leave: false,
+    };
+    let line = adopt_with(&old, elsewhere).await.unwrap_err().to_string();
+    assert!(line.contains("cannot be read"), "{line}");
+    let leave = OldLog {
+        leave: true,
+        ..OldLog::default()
+    };
+    assert!(adopt_with(&old, leave).await.unwrap().is_some());
 }
