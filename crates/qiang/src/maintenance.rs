@@ -126,9 +126,17 @@ impl Maintenance {
         let ledger = backend.ledger();
         let options = config.redis_options();
         let detail = json!({ "adopt": options.prefix });
-        by.record(&*ledger, ActionKind::Repair, THE_SERVICE, &detail)
-            .await?;
+        let action = by.record(&*ledger, ActionKind::Repair, THE_SERVICE, &detail);
+        let action = action.await?;
         let adopted = binding::adopt(&*ledger, &options, old).await;
+        let has_changed_nothing = match &adopted {
+            Ok(moved) => moved.is_none(),
+            // Only a call of the ledger may have moved it.
+            Err(error) => error.downcast_ref::<LedgerError>().is_none(),
+        };
+        if has_changed_nothing {
+            by.strike(&*ledger, action).await;
+        }
         backend.close().await?;
         adopted
     }

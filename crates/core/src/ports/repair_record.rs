@@ -152,10 +152,10 @@ pub trait RepairStore: Send + Sync + 'static {
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError>;
 
-    /// Restores rows of settled orders and shares that were deleted by hand: the order, its payments, the share with its
-    /// user, and missing postings. Existing rows stay, and so do the counts: [`recount`](Self::recount) follows. If the accounts' balances equal
-    /// the sums of their postings, the restored postings change them. Otherwise the balances still include the money,
-    /// and stay.
+    /// Restores rows of settled orders and shares that were deleted by hand: the order, its payments, the share with
+    /// its user, and missing postings. Existing rows stay, and so do the counts: [`recount`](Self::recount) follows.
+    /// If the accounts' balances equal the sums of their postings, the restored postings change them. Otherwise the
+    /// balances still include the money, and stay.
     ///
     /// # Errors
     /// [`LedgerError::StaleRepairAttempt`] if another attempt was claimed since.

@@ -197,7 +197,7 @@ fn deleted_returns(number: u32, engine: &PartRows, ledger: &PartRows) -> Option<
 /// Granted shares of a packet that the ledger lacks and has room for.
 fn deleted_shares(engine: &EnginePart, ledger: &PartRows, mut room: Room) -> Vec<DeletedOrder> {
     let rows = engine.rows.grants.iter();
-    let lacking = rows.filter(|(number, _)| !ledger.grants.contains_key(number));
+    let lacking = rows.filter(|(number, _)| !ledger.grants.contains_key(*number));
     let restorable = lacking.filter(|(_, row)| room.take(row));
     let share = |(number, row): (&u32, &GrantRow)| DeletedOrder {
         number: *number,

@@ -1,5 +1,5 @@
-//! Plan that restores deleted orders and shares: rows that the ledger lacks, and postings that its journal lacks. Counts
-//! do not change.
+//! Plan that restores deleted orders and shares: rows that the ledger lacks, and postings that its journal lacks.
+//! Counts do not change.
 
 use super::{
     plan::{Plan, Planner},
@@ -44,8 +44,8 @@ pub struct RemainingRows {
 }
 
 impl RemainingRows {
-    /// Numbers and amounts of the packet's deleted shares that have no row. The ledger enters them without a user before
-    /// it writes the plan.
+    /// Numbers and amounts of the packet's deleted shares that have no row. The ledger enters them without a user
+    /// before it writes the plan.
     #[must_use]
     pub fn missing_shares(
         &self,
@@ -109,8 +109,8 @@ struct Journal {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans the restoration of orders or shares. Rows in `left` still exist. Those of orders, and those of shares with a
-    /// user, stay as they are.
+    /// Plans the restoration of orders or shares. Rows in `left` still exist. Those of orders, and those of shares with
+    /// a user, stay as they are.
     ///
     /// # Errors
     /// If the postings exceed the range of money.
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(left.missing_shares(&packet, &share), [(1, 50)]);
         assert_eq!(plan_of(&packet, &share, &left), granted);
         left.shares = vec![(1, None)];
-        assert_eq!(left.missing_shares(&packet, &share), []);
+        assert!(left.missing_shares(&packet, &share).is_empty());
         assert_eq!(plan_of(&packet, &share, &left), granted);
         left.postings.clear();
         let all = format!("ann 50 100, 2/7 grant 100, ann 50, {SALE} -50");
@@ -503,7 +503,7 @@ mod tests {
         left.shares = vec![(1, Some("ann".to_owned()))];
         left.postings[0].0 = 1;
         assert_eq!(plan_of(&packet, &share, &left), "");
-        assert_eq!(left.missing_shares(&known(), &share), []);
+        assert!(left.missing_shares(&known(), &share).is_empty());
     }
 
     #[test]

@@ -64,7 +64,8 @@ fn remaining_rows(conn: &Connection, range: (i64, u32, u32)) -> Result<Remaining
     let mut postings = conn.prepare_cached(
         "SELECT p.number, p.kind, p.amount, a.currency, p.at \
          FROM postings p LEFT JOIN accounts a ON a.id = p.credit \
-         WHERE p.campaign = ?1 AND p.number BETWEEN ?2 AND ?3 AND p.kind IN ('grant', 'payment', 'refund_due', 'return')",
+         WHERE p.campaign = ?1 AND p.number BETWEEN ?2 AND ?3 \
+         AND p.kind IN ('grant', 'payment', 'refund_due', 'return')",
     )?;
     let postings = postings.query_map(range, |row| RemainingPostingColumns::try_from(row))?;
     Ok(RemainingRows {

@@ -88,7 +88,8 @@ impl ClaimBatcher {
     }
 
     /// Queues claims of one campaign so that no connection takes some of them before the last one is there: up to
-    /// [`BATCH_MAX`] are one call. Those without room are answered that they were refused. Returns how many were queued.
+    /// [`BATCH_MAX`] are one call. Those without room are answered that they were refused. Returns the number of the
+    /// others.
     pub(crate) fn push_together(&self, mut pending: Vec<PendingClaim>, room: usize) -> usize {
         let mut waiting = self.waiting.lock();
         let (error, free) = match waiting.closed {
@@ -375,11 +376,11 @@ mod tests {
         let all = (0..BATCH_MAX as u64).map(|since_ms| submitted(1, since_ms));
         let (pending, tickets): (Vec<_>, Vec<_>) = all.unzip();
         assert_eq!(batcher.push_together(pending, BATCH_MAX), BATCH_MAX);
-        let mut polls = connections.iter_mut();
-        let woken = polls
-            .by_ref()
-            .map(|it| it.as_mut().poll(&mut context).is_ready());
-        assert_eq!(woken.filter(|woken| *woken).count(), 1);
+        let mut woken = 0;
+        for connection in &mut connections {
+            woken += usize::from(connection.as_mut().poll(&mut context).is_ready());
+        }
+        assert_eq!(woken, 1);
         let Next::Decide(batches) = batcher.next() else {
             panic!("there is something to do");
         };

@@ -2,7 +2,7 @@
 -- fields. `put` changes a field. `finish` writes changed fields and appends events to the log.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
--- Replies: {"unknown", "campaign"} where it is not here
+-- Replies: {"unknown", "campaign"} if Redis does not have the campaign
 -- luacheck: read globals seq now int append held_until damaged broken_of schedule is_older
 -- luacheck: ignore 211
 local broken = broken_of(KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13],

@@ -8,7 +8,8 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] values per claim, ARGV[8..] the claims, as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
--- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields damaged length schedule is_older
+-- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields damaged length schedule
+-- luacheck: read globals is_older
 local step = tonumber(ARGV[7])
 local n = (#ARGV - 7) / step
 local users, first = users_of(7, n, step)
@@ -205,7 +206,7 @@ if count > 0 then
   end
   redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),
     'last', int(at), 'buyers', known, 'newest_buyer', newest_buyer, 'newest_order', newest_order)
-  -- The first grant as well: gates that know of none would answer its user by a clock that was set back.
+  -- Also at the first grant. Gates that know of no grant would otherwise answer its user by a clock that was set back.
   if left == 0 or before == 0 then
     version = invalidate()
   end

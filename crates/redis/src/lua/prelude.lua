@@ -88,8 +88,8 @@ local function is_older(key, newest)
   return redis.call('HGET', key, field) ~= row
 end
 
--- Invalidates what the gates of all nodes know of the call's campaign, or of another one. They poll as well, so a Redis
--- user without the right to publish must not make a script fail half-way.
+-- Invalidates a campaign in the gates of all nodes. They also poll, so a Redis user without the right to publish must
+-- not make a script fail half-way.
 local function invalidate(campaign, key)
   redis.pcall('PUBLISH', KEYS[4] .. ':news', campaign or ARGV[6])
   return redis.call('HINCRBY', key or KEYS[5], 'version', 1)

@@ -1,15 +1,14 @@
--- Checks that the keys of a campaign belong together: each is of its type and has as many rows as the campaign's hash
--- says. A repair that has stopped may have put buyers, payments and keys and not their numbers: there may be more of
--- these. No number is written before the first one. Rows of buyers and orders change in place: an older value with as
--- many rows lacks the row that was written last.
--- KEYS none of its own
--- ARGV none of its own
--- Replies: none of its own
+-- Checks that the keys of a campaign match: each is of its type and has as many rows as the campaign's hash says.
+-- Buyers, payments and keys may have more rows, because a repair may have stopped before it wrote their counts. A count
+-- is absent until it is first written. Rows of buyers and orders change in place: an older value with as many rows lacks
+-- the row that was written last.
+-- KEYS nothing of its own
+-- ARGV nothing of its own
+-- Replies: nothing of its own
 -- luacheck: ignore 211
 
--- The name of a key that is gone, is of another type or does not belong to the others; nil if there is none, or no
--- campaign.
--- `is_older` is that of prelude.lua, nil where a stopped repair may have put rows.
+-- Name of a key that is gone, is of another type or does not match the others; nil if there is none, or no campaign.
+-- `is_older` is that of prelude.lua, or nil if a stopped repair may have written rows.
 local function broken_of(campaign, shares, sums, users, orders, payments, transfers, keys, is_older)
   local c = redis.pcall('HMGET', campaign, 'kind', 'phase', 'rule', 'remaining', 'granted', 'grants', 'buyers',
     'paid', 'moving', 'keyed', 'newest_buyer', 'newest_order')
