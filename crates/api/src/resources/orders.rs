@@ -11,7 +11,7 @@ use qiang_core::{
     book::{Command, OrderView, Refusal, Reply},
     id::{OrderId, PaymentRef, UserId},
     money::{Currency, Money},
-    order::{OrderState, OrderStep, OrderStepError, ReturnPart},
+    order::{OrderState, OrderStep, OrderStepError, ReturnPart, owed_for_units_max},
     ports::{Action, ActionKind, EngineError, KeyUse},
 };
 use serde::{Deserialize, Serialize};
@@ -394,7 +394,7 @@ pub(crate) async fn return_order(
         )
         .await?;
     }
-    let minor = match so {
+    let paid_minor = match so {
         Some(_) => 0,
         // The engine refuses it, unless it is paid at this moment.
         None if !is_paid => view.grant.amount_minor,
