@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn documents_reach_the_packages_whose_tests_read_them() {
         let reached = reached(&workspace(), &["docs/integrate/api.md"]);
-        assert!(reached.contains("qiang-bench"), "{reached:?}");
+        assert!(reached.contains("qiang-redis"), "{reached:?}");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) struct AudienceRequest {
     pub(crate) passphrase: Option<String>,
 }
 
-/// Serialises only that there is a passphrase. The serialised request enters the stored fingerprint of an idempotency
+/// Serialises only the presence of a passphrase. The serialised request enters the stored fingerprint of an idempotency
 /// key, from which an attacker could find the passphrase by trial.
 fn only_that_it_is_there<S: Serializer>(_: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_bool(true)

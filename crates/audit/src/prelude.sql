@@ -54,9 +54,8 @@ WHERE s.kind IN ('paid', 'reinstated', 'refund_due') AND s.discard >= 2
 GROUP BY s.partition, s.seq
 HAVING count(*) = 1 AND coalesce(s.other_amount, g.amount) > 0;
 
--- Orders of which units were returned: what paid each, and the part of it that is owed for the units that returns of
--- parts have returned, rounded down. Divided first, and multiplied by 16 bits at a
--- time, so that no product leaves 64 bits.
+-- Orders with returned units: the amount that paid each, and the refund due for partial returns, rounded down. The
+-- division comes first, and factors have 16 bits, so no product overflows 64 bits.
 CREATE TEMP TABLE returned AS
 SELECT campaign, number, user, currency, state, updated_at, paid,
        paid / quantity * returned_in_parts
@@ -230,8 +229,8 @@ SET amount = coalesce((SELECT p.amount FROM temp.steps p
                        ORDER BY p.seq DESC LIMIT 1), s.amount)
 WHERE s.kind = 'returned';
 
--- What all returns so far owe, after a return (sign 1) and before it (sign -1): their part of what paid the order,
--- rounded down, as in `returned`.
+-- Refund due for all returns so far, after a return (sign 1) and before it (sign -1): the returned units' part of the
+-- payment, rounded down, as in `returned`.
 CREATE TEMP TABLE owed_so_far AS
 SELECT seq, sign * (paid / whole * units
                     + paid % whole * (units / 65536) / whole * 65536
@@ -245,7 +244,7 @@ FROM (
     WHERE r.whole > 0
 );
 
--- A return owes what its units add to that.
+-- A return adds the increase that its units cause.
 UPDATE temp.steps AS s
 SET units = r.units, left = r.whole - r.before - r.units, amount = o.owed
 FROM temp.given r

@@ -12,8 +12,8 @@ use crate::{id::IdempotencyKey, words::words};
 /// the highest price fits 64 bits.
 pub const REFUNDS_DUE_MAX: u32 = 1_000;
 
-/// Returns of parts of one order. Each has a row in the ledger and a place in the engine's memory. What is left can be
-/// returned whole after that.
+/// Maximum number of partial returns of one order. Each has a row in the ledger and takes memory of the engine. The
+/// rest can still be returned whole.
 pub const RETURNS_MAX: u32 = 1_000;
 
 /// A return of some units of an order. Its key names it for good: the same one again changes nothing.
@@ -38,7 +38,7 @@ pub fn owed_for_returned(paid_minor: i64, returned: u32, quantity: u32) -> i64 {
     owed as i64
 }
 
-/// The most minor units that a return of `units` of an order of `quantity` units owes, whatever was returned before.
+/// Maximum refund, in minor units, for a return of `units` of an order of `quantity` units after any earlier returns.
 #[must_use]
 pub fn owed_for_units_max(paid_minor: i64, units: u32, quantity: u32) -> i64 {
     let quantity = i128::from(quantity.max(1));
@@ -47,7 +47,7 @@ pub fn owed_for_units_max(paid_minor: i64, units: u32, quantity: u32) -> i64 {
     ((owed + quantity - 1) / quantity) as i64
 }
 
-/// Where an order stands.
+/// State of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum OrderState {

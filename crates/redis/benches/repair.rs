@@ -1,7 +1,7 @@
 //! How long a partition grants nothing when a failover has lost entries, by how much it has granted before.
 //!
 //! `cargo bench -p qiang-redis --features servers --bench repair -- [GRANTS …]`; 10,000 and 1,000,000 unless given. One
-//! partition with one sale, two nodes that repair by themselves, a primary with a replica, and a ledger in a file. The
+//! partition with one sale, two nodes that repair automatically, a primary with a replica, and a ledger in a file. The
 //! replica is cut off, [`LOST`] more users are answered, the primary is killed and the replica takes its place. The
 //! time runs from then until a new user is answered with a grant. No Sentinel takes part: the time that one needs to
 //! notice comes on top.
@@ -112,7 +112,7 @@ async fn round(grants: u32) -> Duration {
     let began = Instant::now();
     claim(&nodes, target, grants + LOST, grants + LOST + 1).await;
     let took = began.elapsed();
-    // Whoever was answered before keeps his grant: all are in the ledger in the end.
+    // Every answered user keeps the grant: the ledger has all of them at the end.
     settle(&nodes[1], &ledger).await;
     let record = ledger.campaign(target.id).await.unwrap().unwrap();
     assert_eq!(record.granted, u64::from(grants + LOST + 1));

@@ -15,7 +15,7 @@
 //! | `intake` | claims before a decision: gate, admission, batches; answers that the ledger does not have yet |
 //! | `campaigns` | operations: opening, claims, orders, changes |
 //! | `repair` | rebuilds partitions and campaigns after a loss |
-//! | `eviction` | closed campaigns leave Redis and come back on request |
+//! | `eviction` | closed campaigns leave Redis and are reloaded on request |
 //! | `transport` | streams and lists that carry entries to the ledger |
 //!
 //! `lua` has the scripts; each documents its keys, arguments and replies. `node.rs` is the state that tasks and handles

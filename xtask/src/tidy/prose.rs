@@ -98,8 +98,8 @@ impl Word {
     }
 }
 
-/// Words of a text. Identifiers with `_`, hyphenated words and paths are one word each. A backtick, which takes the place
-/// of code, is also a word.
+/// Words of a text. Identifiers with `_`, hyphenated words and paths are one word each. A backtick, which takes the
+/// place of code, is also a word.
 fn words(text: &str) -> Vec<Word> {
     let is_outer = |c: char| c.is_alphanumeric() || "_`".contains(c);
     let is_inner = |c: char| c.is_alphanumeric() || "_-'/".contains(c);

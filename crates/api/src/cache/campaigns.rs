@@ -98,7 +98,7 @@ impl CampaignMeta {
 /// Result of a read of the ledger.
 type Loaded = Result<Option<Arc<CampaignMeta>>, LedgerError>;
 
-/// Weighs a campaign by itself and the users that it names.
+/// Weighs a campaign by the users that it names, plus a constant.
 #[derive(Clone)]
 struct CampaignWeight;
 

@@ -1,4 +1,4 @@
-//! What a node remembers of campaigns: their settings, unknown ids, and the campaigns that users watch.
+//! A node's cache of campaigns: settings, unknown ids, and the campaigns that users watch.
 
 pub(crate) mod campaigns;
 pub(crate) mod unknown_campaigns;

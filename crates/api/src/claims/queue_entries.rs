@@ -62,7 +62,7 @@ pub(crate) const STATES: [&str; 8] = [
 #[schema(as = Place)]
 pub(crate) struct PlaceBody {
     /// waiting or granted. In a stream also the other results: sold_out, limit_reached, ended, unknown_campaign and
-    /// key_reused; or none if the caller has left the queue and should claim again.
+    /// key_reused; or `none` if the caller has left the queue and should claim again.
     state: &'static str,
     /// Number of the entry, by order of entry.
     place: u64,

@@ -1,4 +1,4 @@
-//! What requests and answers consist of: wire types, problems, addresses, headers, pages of lists.
+//! Parts of requests and answers: wire types, problems, addresses, headers, pages of lists.
 
 pub(crate) mod auth_failure;
 pub(crate) mod client_address;

@@ -86,8 +86,8 @@ pub trait Gauges: Send + Sync + 'static {
         BTreeSet::new()
     }
 
-    /// What was found where engine and ledger were held against each other, in the partitions that this process
-    /// reconciles; none where it reconciles nothing.
+    /// Findings of comparisons of engine and ledger, in the partitions that this process reconciles. `None` if it
+    /// reconciles nothing.
     fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
         None
     }

@@ -1,4 +1,4 @@
-//! What operators see: metrics, traces, readiness, gauges.
+//! Data for operators: metrics, traces, readiness, gauges.
 
 pub(crate) mod audit_runs;
 pub(crate) mod gauges;

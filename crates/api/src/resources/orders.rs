@@ -415,7 +415,7 @@ pub(crate) async fn return_order(
     let return_units = async move {
         let app = &call.app;
         let room = match app.room_for_return(&parties, minor).await {
-            // What was returned before needs no room again.
+            // Earlier returns need no room again.
             Err(refused) => match app.has_returned(order, part.as_ref()).await? {
                 true => None,
                 false => return Err(refused),

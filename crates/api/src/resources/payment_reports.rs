@@ -180,8 +180,8 @@ impl App {
         problem
     }
 
-    /// Records a refused report as an action of its order. A repeated report is recorded once, and an order with very
-    /// many reports gets no more.
+    /// Records a refused report as an action of its order. A repeated report is recorded once. The number of
+    /// records per order is bounded.
     async fn record_refusal(
         &self,
         actor: &UserId,

@@ -199,11 +199,12 @@ pub enum Refusal {
         /// Units that are not returned yet.
         left: u32,
     },
-    /// The order has the largest number of returns of parts. This one would be another.
+    /// The order already has the maximum number of partial returns.
     #[error("{RETURNS_MAX} parts of this order were returned: what is left can be returned whole")]
     TooManyReturns,
-    /// The order has the largest number of payments that are owed back or were. This one would be another.
-    #[error("{REFUNDS_DUE_MAX} payments of this order are owed back or were, and no more can be")]
+    /// The order already has the maximum number of payments with a refund due, including refunded ones. This payment
+    /// would be one more.
+    #[error("{REFUNDS_DUE_MAX} payments of this order needed a refund, which is the maximum")]
     TooManyPayments,
     /// The new stock is too small: users have more units, or a repair withholds units.
     #[error(

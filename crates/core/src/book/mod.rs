@@ -108,8 +108,8 @@ impl Book {
         self.agenda.grace
     }
 
-    /// Adds a time in which users could not pay, after the earlier ones. Of more than [`DOWNTIMES_MAX`], the oldest two
-    /// are merged. The cost grows with the number of campaigns in the book.
+    /// Adds a time in which users could not pay, after the earlier ones. Above [`DOWNTIMES_MAX`], the oldest two are
+    /// merged. The cost grows with the number of campaigns in the book.
     pub fn was_down(&mut self, downtime: Downtime) {
         let downtimes = &mut self.agenda.downtimes;
         downtimes.push(downtime);

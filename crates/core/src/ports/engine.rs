@@ -156,8 +156,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Submits a claim. Claims have no other path, so that every outcome comes with the level it reached.
     fn claim(&self, claim: Claim) -> Ticket<Claimed>;
 
-    /// Submits claims of one campaign that are decided in this order. If the process dies, those that are decided are
-    /// the first ones. The shards of a spread campaign decide independently, each in this order.
+    /// Submits claims of one campaign that are decided in this order. If the process dies, the decided ones are a
+    /// prefix. The shards of a spread campaign decide independently, each in this order.
     fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<Ticket<Claimed>> {
         claims.into_iter().map(|claim| self.claim(claim)).collect()
     }

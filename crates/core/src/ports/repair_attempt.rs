@@ -13,6 +13,6 @@ pub struct RepairAttempt {
     /// Number of the attempt, from 1: one more than that of the last attempt before the process took the repair in the
     /// engine.
     pub number: u64,
-    /// Random name of the process's attempt. Of two processes that claim one number, one gets it.
+    /// Random name of the process's attempt. If two processes claim one number, one gets it.
     pub repairer: String,
 }

@@ -92,7 +92,7 @@ pub trait WebhookStore: Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct SendFailure {
-    /// Cause, for operators. Of the endpoint's response it contains only the status.
+    /// Cause, for operators. It contains only the status of the endpoint's response.
     pub reason: String,
     /// Whether the endpoint answered 410, which ends its subscription.
     pub is_gone: bool,

@@ -108,7 +108,7 @@ struct NewPacket {
     /// The largest share, in the currency of the total. Required for `normal`, refused for other rules.
     #[arg(long, value_name = "AMOUNT")]
     max: Option<String>,
-    /// Visibility of the shares: everybody, grabbers or sender. Default: everybody.
+    /// Visibility of the shares: `everybody`, `grabbers` or `sender`. Default: `everybody`.
     #[arg(long, value_name = "WHO")]
     draws: Option<Draws>,
     #[command(flatten)]

@@ -56,7 +56,7 @@ pub(crate) struct AdoptArgs {
     /// URL of the old Redis, if it is not at the address that the ledger recorded, or has another login. Repeatable.
     #[arg(long, value_name = "URL", conflicts_with = "leave")]
     old_url: Vec<String>,
-    /// Leave entries behind that the ledger lacks. Without this the command reads the old Redis, and refuses if there
+    /// Abandon entries that the ledger lacks. Without this the command reads the old Redis, and refuses if there
     /// are any. Their orders are lost.
     #[arg(long)]
     leave: bool,

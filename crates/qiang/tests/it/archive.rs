@@ -137,7 +137,10 @@ fn a_node_archives_what_is_over_for_long_enough() {
     let flags = [
         ("engine.data", data.display().to_string()),
         ("engine.archive_dir", archives.display().to_string()),
-        ("auth.hs256_secret", "a secret without any token".to_owned()),
+        (
+            "auth.hs256_secret",
+            "a secret that no token is signed with".to_owned(),
+        ),
     ];
     let config = Config::defaults_with(&flags).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();

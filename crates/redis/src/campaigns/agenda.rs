@@ -44,8 +44,8 @@ impl Node {
         Ok((is_whole, due.collect()))
     }
 
-    /// Schedules each campaign of a partition again. Those that cannot be scheduled are due at once, so that ticks try
-    /// them again. `since` is as in [`tick`](Self::tick).
+    /// Schedules each campaign of a partition again. Campaigns that cannot be scheduled are due at once, so that ticks
+    /// try them again. `since` is as in [`tick`](Self::tick).
     pub(crate) async fn rebuild_agenda(
         &self,
         partition: PartitionId,
@@ -67,8 +67,8 @@ impl Node {
         Ok(())
     }
 
-    /// Campaigns that may have something due: those that the ledger has as not over, closed ones in Redis, and those
-    /// whose keys are gone until they are reloaded.
+    /// Campaigns that may be due: open ones of the ledger, closed ones in Redis, and campaigns whose removed keys are
+    /// not reloaded yet.
     async fn scheduled(&self, partition: PartitionId) -> Result<BTreeSet<CampaignId>, EngineError> {
         let (partitions, keys) = (&self.partitions, self.partitions.keys());
         let mut closed = redis::cmd("ZRANGE");

@@ -16,7 +16,8 @@
 //!   hand. `past` is the epochs that this one continues, each with its last entry. No entry after `left` concerns an
 //!   evicted campaign, and no evicted campaign was created after `left_created`, in milliseconds. The end of a halt
 //!   raises them to the log's end, and to ten minutes from then. `up` is when a node last reported that it serves the
-//!   partition, in milliseconds; the ledger has the same `installation` and `engine`. `downs` has the 64 newest times without such
+//!   partition, in milliseconds; the ledger has the same `installation` and `engine`. `downs` has the 64 newest
+//!   times without such
 //!   a report, from and to, oldest first. During a repair, `repairer` is the process that repairs until `repair_until`;
 //!   `repair_since` is the loss and when it was found, and `repair_unnamed` the result of the first attempt, from
 //!   before it moves the log or the ledger. `call:NODE:CONNECTION` is the number and time of the connection's last call
@@ -49,7 +50,8 @@
 //!   hash: user → the queue entry as text. `P:{pNN}:c:ID:entered`, string: the number of the last queue entry, for the
 //!   life of the campaign. `P:{pNN}:c:ID:place:USER`, string: the number and the result of the user's last queue entry,
 //!   until it expires.
-//! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds of their next tick. The score of `+` counts changes, as
+//! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds of their next tick. The score of `+` counts
+//!   changes, as
 //!   the field `agenda` of the partition does: see `agenda.lua`.
 //! - `P:{pNN}:closed`, sorted set: closed campaigns, by the milliseconds from which their retention counts.
 //! - `P:{pNN}:retirer`, string: the process that evicts closed campaigns; it expires unless that process renews it.

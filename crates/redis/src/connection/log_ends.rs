@@ -1,4 +1,4 @@
-//! Ends of the logs of an engine that no process uses any more.
+//! Ends of the logs of an engine that no process uses.
 
 use qiang_core::{
     event::{PartitionId, Seq},
@@ -11,7 +11,7 @@ use crate::connection::{
     options::Options,
 };
 
-/// Last entry of each partition's log. The number of partitions is that of the engine, whatever the options say. `None`
+/// Last entry of each partition's log. The number of partitions is the engine's, not that of the options. `None`
 /// for a partition without a state. Reads only.
 ///
 /// # Errors

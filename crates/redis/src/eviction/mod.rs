@@ -1,4 +1,4 @@
-//! Closed campaigns leave Redis, and come back on request.
+//! Eviction of closed campaigns from Redis, and their reload on request.
 
 pub(crate) mod evict;
 pub(crate) mod reload;

@@ -1,4 +1,4 @@
-//! Reload of campaigns from the ledger: evicted ones when a caller needs them, and those whose keys were damaged
+//! Reload of campaigns from the ledger: evicted ones when a caller needs them, and campaigns with damaged keys
 //! (`damage.rs`).
 //!
 //! The rows come first, in as many calls as they need, and no script finds them. The hash comes last, and only once all

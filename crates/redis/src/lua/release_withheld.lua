@@ -1,4 +1,4 @@
--- Releases the units of a campaign that a repair withheld, so that they can be granted. Of a lazy packet, it releases
+-- Releases the units of a campaign that a repair withheld, so that they can be granted. For a lazy packet, it releases
 -- only as many as there are numbers that no user can have received. The close returns the rest.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua

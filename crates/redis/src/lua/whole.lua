@@ -1,7 +1,7 @@
 -- Checks that the keys of a campaign match: each is of its type and has as many rows as the campaign's hash says.
 -- Buyers, payments and keys may have more rows, because a repair may have stopped before it wrote their counts. A count
--- is absent until it is first written. Rows of buyers and orders change in place: an older value with as many rows lacks
--- the row that was written last.
+-- is absent until it is first written. Rows of buyers and orders change in place: an older value with as many rows
+-- lacks the row that was written last.
 -- KEYS nothing of its own
 -- ARGV nothing of its own
 -- Replies: nothing of its own

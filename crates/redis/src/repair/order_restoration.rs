@@ -50,9 +50,9 @@ impl OrderRestoration {
     }
 }
 
-/// Restores the rows of settled orders and shares that the ledger lacks, and adds them to the ledger's rows of each shard.
-/// Rows that cannot be restored do not stop the repair. Orders are entered again, as if they had not been settled.
-/// Shares are not, because their users would be paid again: the log names them.
+/// Restores the rows of settled orders and shares that the ledger lacks, and adds them to the ledger's rows of each
+/// shard. Rows that cannot be restored do not stop the repair. Orders are entered again, as if they had not been
+/// settled. Shares are not, because their users would be paid again: the log names them.
 pub(super) async fn restore(
     held: &[Held<'_>],
     ledger: &dyn Ledger,

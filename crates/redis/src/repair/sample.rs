@@ -102,7 +102,7 @@ impl SampleEngine for RedisEngine {
         };
         let mut in_flight = partitions.in_flight(partition, from).await?;
         if partitions.get(partition).current_term() != Some(term) {
-            return Ok(None); // What was read may be another server's.
+            return Ok(None); // The rows may be another server's.
         }
         if !reader.is_known {
             in_flight.clear();

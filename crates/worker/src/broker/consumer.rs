@@ -34,7 +34,7 @@ pub(crate) struct QueueConsumer {
     session: Option<(Channel, Consumer)>,
     /// Whether there was an earlier session.
     consumed: bool,
-    /// Whether the caller must still be told that a session ended. The end of a session invalidates its tags.
+    /// Whether the caller does not know yet that a session ended. The end of a session invalidates its tags.
     restarted: bool,
     /// A separate channel for counts, because a question about a missing queue closes its channel; and the time of the
     /// last count.

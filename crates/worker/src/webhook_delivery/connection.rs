@@ -205,7 +205,7 @@ mod tests {
     async fn what_is_looked_at_is_what_is_connected() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let private = listener.local_addr().unwrap();
-        // Of an unallocated block.
+        // An address of an unallocated block.
         let public = SocketAddr::new("2000::1".parse().unwrap(), private.port());
         let asked = Arc::<AtomicUsize>::default();
         let mut connections = Connections::new(false, None).unwrap();

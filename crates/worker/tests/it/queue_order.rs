@@ -1,7 +1,7 @@
 //! The process that decides a queue dies between claims and their record, again and again, in simulated time. Two
 //! connections carry calls, and each call of a dead process is carried out or lost. Grants have the order of the queue.
 //!
-//! What happens follows from the seed alone. `QIANG_WORLDS` says how many worlds are tried.
+//! Each world follows from its seed. `QIANG_WORLDS` sets the number of worlds.
 
 use std::{
     sync::{Arc, Mutex},
@@ -120,7 +120,7 @@ type Call = Vec<(Claim, Answer<Claimed>)>;
 struct TwoConnections {
     book: BookEngine,
     random: Random,
-    /// Calls. Those that are on their way are not taken yet; a dead process has none of them.
+    /// Calls in flight; a dead process has none.
     calls: Arc<Mutex<Vec<Option<Call>>>>,
     /// Whether claims that are submitted together are one call.
     keeps_together: bool,

@@ -115,7 +115,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             sql("UPDATE postings SET amount = 11 WHERE kind = 'return' AND campaign = @tolerant"),
         ),
         (
-            "a payment policy that there is not",
+            "an unknown payment policy",
             &["campaign_rules"],
             sql("UPDATE campaigns SET payment_policy = 'none' WHERE ref = @held"),
         ),

@@ -82,8 +82,8 @@ fn an_order_of_four_thousand_million_units_is_returned_in_parts() {
     assert_sound(&db);
 }
 
-/// An engine's own ledger may refuse an entry, too: the audit names it and what waits for it, and nothing else is
-/// broken by them, unless somebody settles one beside the engine.
+/// An engine's own ledger may refuse an entry, too. The audit names it and the entries that wait for it. No other check
+/// is broken, unless another process settles such an entry.
 #[test]
 fn an_engine_with_a_quarantine_breaks_nothing_else() {
     let folder = TempDir::new().unwrap();

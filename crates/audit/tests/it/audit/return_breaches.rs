@@ -52,7 +52,7 @@ pub(crate) fn returned_of_many(world: &mut World) {
     give(world, order, 7, "k3");
 }
 
-/// What each breach is, the checks that must report it and no others, and how it is made.
+/// Each breach: its name, exactly the checks that must report it, and its changes.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = str::to_owned;
     let returned = |values: &str| entry("@returned in parts", 16, values);

@@ -80,8 +80,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Next answer; `None` if the connection ends first. An answer to HEAD has no body. Of a stream, the first chunk is
-    /// read.
+    /// Next answer; `None` if the connection ends first. An answer to HEAD has no body. A stream is read up to
+    /// its first chunk.
     pub(crate) async fn next(
         &mut self,
         stream: &mut TcpStream,

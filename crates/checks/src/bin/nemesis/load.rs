@@ -29,7 +29,7 @@ const REFRESH_EVERY: Duration = Duration::from_millis(200);
 const PAY: u32 = 4;
 const CANCEL: u32 = 2;
 const ASK_AGAIN: u32 = 4;
-/// Of ten orders that are paid: of how many some units are returned.
+/// Number of ten paid orders of which some units are returned.
 const RETURN: u32 = 5;
 /// Times that some units of an order are returned, at most.
 const RETURNS_MAX: u32 = 3;

@@ -30,7 +30,7 @@ impl GrantRow {
         }
     }
 
-    /// What is owed back of the money that paid the order.
+    /// Refund due of the money that paid the order.
     pub(crate) fn owed_of(&self, paid: i64) -> i64 {
         match self.state.as_str() {
             "returned" => paid,

@@ -376,7 +376,7 @@ proptest! {
         let cut = (engine, ledger);
         check(&setup, &log, cut, &kept, None);
         check(&setup, &log, cut, &kept, Some(turn));
-        // Where all answers were kept, nothing is in conflict but for holds that have ended.
+        // If all answers were kept, only expired holds can conflict.
         check(&setup, &log, cut, &vec![true; log.len()], None);
         check(&setup, &log, cut, &vec![true; log.len()], Some(turn));
     }

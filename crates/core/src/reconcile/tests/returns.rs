@@ -92,8 +92,8 @@ fn a_return_of_a_part_needs_the_payment() {
     check(held, held, "returned 1 1 k", (held, ""));
 }
 
-/// The order's row in the ledger says how many units were returned. A return whose own row was deleted gives nothing
-/// back again, whatever comes first; a larger one cannot be it.
+/// The order's row in the ledger has the number of returned units. A return whose own row was deleted restocks nothing
+/// again, in any order of answers. A larger return is another one.
 #[test]
 fn a_return_whose_row_was_deleted_gives_no_units_again() {
     let check = |(returned, ledger): (u32, &str), engine: &str, kept: &str, append: &str, left| {

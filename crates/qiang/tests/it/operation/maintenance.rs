@@ -179,11 +179,11 @@ async fn partitions_are_repaired_resumed_and_closed() {
         let file = rusqlite::Connection::open(&ledger).unwrap();
         file.execute_batch(sql).unwrap();
     };
-    let refuse = "BEGIN SELECT RAISE(ABORT, 'no more actions'); END";
+    let refuse = "BEGIN SELECT RAISE(ABORT, 'actions are refused'); END";
     by_hand(&format!(
         "CREATE TRIGGER refuse BEFORE INSERT ON actions {refuse}"
     ));
-    partition(&["resume", &number]).failed(1, "no more actions");
+    partition(&["resume", &number]).failed(1, "actions are refused");
     partition(&["list"]).did("the test says so");
     by_hand("DROP TRIGGER refuse");
     let repaired = partition(&["repair", &number, "--json"]).json();

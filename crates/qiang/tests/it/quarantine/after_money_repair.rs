@@ -1,5 +1,5 @@
-//! Differences of shares, of payments and of users with two grants, made by hand and repaired by the program: the audit
-//! of the ledger beside Redis holds afterwards, and nobody has other money.
+//! Differences of shares, of payments and of users with two grants, made by hand and repaired by the program. The audit
+//! of ledger and Redis passes afterwards, and no account has changed.
 
 use serde_json::{Value, json};
 

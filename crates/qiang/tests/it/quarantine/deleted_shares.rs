@@ -166,7 +166,7 @@ async fn deleted_shares_are_restored_and_paid_once(kind: LedgerKind) {
     let ready = node.ready().await;
     let nothing = json!({ "refused": 0, "waiting": 0 });
     assert_eq!(ready["settlement_set_aside"], nothing, "{ready:#}");
-    // A user has one share, and the packets go on.
+    // A user has one share, and the packets grant the rest.
     for (place, packet) in packets.iter().enumerate() {
         let again = claim(&node, &packet.packet, &format!("u{place}")).await;
         assert_eq!(again, (200, packet.number), "{:?}", packet.case);

@@ -336,7 +336,10 @@ impl Node {
                 if left.integer() == Some(0) {
                     break;
                 }
-                assert!(started.elapsed() < WAIT_MAX, "partition {partition} stands");
+                assert!(
+                    started.elapsed() < WAIT_MAX,
+                    "partition {partition} is halted"
+                );
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         }

@@ -331,8 +331,8 @@ async fn a_partition_is_repaired_without_memory() {
     world.harness.replay(&answers).await;
 }
 
-/// Redis takes no writes while it has too few replicas, and so none of a repair. The repair continues once they return,
-/// and nothing is lost.
+/// Redis refuses writes while it has too few replicas, also those of a repair. The repair continues once the replicas
+/// return, and nothing is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_repaired_once_replicas_return() {
     let mut world = World::new(options).await;

@@ -203,7 +203,7 @@ pub async fn what_no_webhook_wants_is_not_kept(case: &mut Fixture) {
 }
 
 /// A refund gives an event if an endpoint may want it, in the transaction that posts the refund. Repeated requests give
-/// no more events.
+/// no further events.
 pub async fn refunds_are_told_once(case: &mut Fixture) {
     let theirs = Filter {
         owner: Some(user("shop")),

@@ -225,7 +225,7 @@ async fn failures_are_tried_again_after_growing_pauses_and_hold_up_nobody_else()
     assert_eq!(ledger.at(2), 5);
     let stuck = settlement.stuck().unwrap();
     assert!(
-        stuck.starts_with("partition 1: ") && stuck.contains("told to fail"),
+        stuck.starts_with("partition 1: ") && stuck.contains("a planted failure"),
         "{stuck}"
     );
     let attempts = ledger.attempts.lock().unwrap().clone();

@@ -152,7 +152,7 @@ fn accounts(evidence: &Evidence, rows: &Rows, funded: i64, refunded: i64, findin
         let Some(grant) = rows.grants.get(&(campaign.clone(), *number)) else {
             continue;
         };
-        // What was paid for and returned is owed back like what buys nothing.
+        // A refund is due for returned units, as for a payment that buys nothing.
         let back = match outcome.as_str() {
             "refund_due" => *amount,
             _ => grant.owed_of(*amount),

@@ -1,4 +1,4 @@
-//! Returns of some units of an order: those that were answered are in the rows, and no others that nobody wanted.
+//! Partial returns of orders: the rows have every answered return, and no return that no user requested.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
 struct Wanted<'e> {
     /// Units of all of them.
     units: u32,
-    /// Units of those that were answered, and whose loss no fault excuses.
+    /// Units of answered returns whose loss no fault excuses.
     kept: u32,
     last: Option<&'e Operation>,
 }
@@ -125,7 +125,7 @@ mod tests {
         check(&answers, still_held, &[(Breach::Units, 2)]);
         let refused = Answer::Refused("order-conflict".to_owned());
         check(&[done(), refused], |_| (), &[(Breach::Changed, 1)]);
-        // Nobody was answered: both are right.
+        // No return was answered: both are right.
         let refused = || [Answer::Refused("return-exceeds-order".to_owned())];
         check(&refused(), |rows| returned(rows, 0), &[]);
         check(&refused(), |_| (), &[]);

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Union<'_> {
-    /// Entries that lead from the settled state to the union. Those that restock units come first.
+    /// Entries that lead from the settled state to the union. Entries that restock units come first.
     pub(in crate::reconcile::repair) fn entries_beyond(
         &self,
         settled: &PartRows,

@@ -1,13 +1,13 @@
-//! The answers of nodes in the union, whatever order they come in.
+//! Answers of nodes in the union, independent of their order.
 
 use super::*;
 
 impl Union<'_> {
-    /// What nodes have answered and the log does not have, in the order of the log; then steps again that had to wait
-    /// for others, until none is left that can be made.
+    /// Adds entries that nodes have answered and the log lacks, in the order of the log. Steps that depend on others
+    /// are repeated until none can be applied.
     ///
-    /// Nodes know the places of grants alone, and steps come in any order. Payments come first: a return needs the
-    /// payment, and a later grant may need the units that the return gives back.
+    /// Nodes know only the positions of grants, and steps come in any order. Payments come first: a return needs the
+    /// payment, and a later grant may need the units that the return restocks.
     pub(in crate::reconcile::repair) fn add_kept(&mut self) {
         let mut kept: Vec<&Entry> = self.survey.kept.iter().collect();
         kept.sort_by_key(|entry| entry.seq);
@@ -53,8 +53,8 @@ impl Union<'_> {
         }
     }
 
-    /// An order was returned, and nobody knows by which payment it was paid. Its units come back all the same; the
-    /// payment, when it is reported again, is owed back then.
+    /// Handles a returned order whose payment is unknown: its units are restocked. If the payment is reported again, a
+    /// refund is due.
     fn add_unpaid_return(&mut self, number: u32) {
         let row = self.rows.grants.get(&number);
         if row.is_some_and(|row| row.state == OrderState::Held) {

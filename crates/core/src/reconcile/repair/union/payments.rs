@@ -21,14 +21,14 @@ impl Union<'_> {
         self.rows.payments.entry(key).or_insert(state);
     }
 
-    /// Whether another payment pays the order. Then this one is owed back.
+    /// Whether another payment pays the order. Then a refund of this one is due.
     fn is_paid_by_other(&self, number: u32, payment: &PaymentRef) -> bool {
         let paid_by = self.rows.paid_by(number);
         paid_by.is_some_and(|(by, _)| by != payment)
     }
 
-    /// The payment of a free order pays no order that costs something and has the number of a free one that is lost,
-    /// and none that another payment of nothing has paid.
+    /// Whether a payment may pay an order. The zero payment of a free order cannot pay an order with a price, even if
+    /// that reuses the number of a lost free order. Nor can it pay an order that another payment has paid.
     pub(super) fn may_pay(&self, number: u32, payment: &PaymentRef) -> bool {
         let campaign = self.facts().campaign;
         if *payment != PaymentRef::of_free(OrderId { campaign, number }) {

@@ -9,7 +9,7 @@ use std::{
 fn file_of(crates: &Path, crate_name: &str, modules: &[&str]) -> Option<PathBuf> {
     let folder = match crate_name {
         "testkit" => "src",
-        "powerloss" => "tests/power_loss",
+        "checks" => "tests",
         _ => "tests/it",
     };
     let module = modules

@@ -373,7 +373,7 @@ async fn what_is_configured_wrongly_is_said() {
         "{both}"
     );
     let plain = refused(auth("http://id.example.com/jwks.json")).await;
-    assert!(plain.contains("auth.jwks_url is https://"), "{plain}");
+    assert!(plain.contains("auth.jwks_url must be https://"), "{plain}");
     let mut often = auth(url);
     often.jwks_refresh_s = 4;
     let often = refused(often).await;

@@ -128,7 +128,7 @@ async fn payments_at_once_are_refused_beyond_what_accounts_hold() {
     assert_eq!(pay(0, "first").await.text("outcome"), "paid");
     let settled = service.balance("olga");
     assert_eq!(settled.await, LARGE);
-    // Imitates earlier payments, so that there is room for three more.
+    // Imitates earlier payments, which leave room for three more.
     let file = file_of(&service);
     let sql = "UPDATE accounts SET balance = ?1 WHERE purpose = 'outside' AND currency = 'CNY'";
     let before = MONEY_MINOR_MAX - 3 * LARGE - 7;

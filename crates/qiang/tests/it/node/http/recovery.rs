@@ -186,7 +186,7 @@ async fn a_draft_that_cannot_be_opened_keeps_no_node_from_starting() {
             (200, "ready".to_owned())
         );
         if let Some(why) = ready.json()["upkeep_stuck"].as_str() {
-            assert!(why.starts_with("drafts: campaign "), "{why}");
+            assert!(why.starts_with("drafts: cannot open campaign "), "{why}");
             break;
         }
         assert!(Instant::now() < until, "{ready:?}");

@@ -6,7 +6,7 @@ use http_body_util::Full;
 use hyper::Request;
 use serde_json::json;
 
-/// The code `XXX` means that there is no currency.
+/// The code `XXX` means no currency.
 #[tokio::test]
 async fn nothing_new_is_made_with_money_of_no_currency() {
     let service = Service::start().await;

@@ -63,7 +63,7 @@ fn enter(
     (room.enter(claims, now), tickets)
 }
 
-/// Redis replies at once that there is no block, and how many units are left.
+/// Redis replies at once with no block and the number of units that are left.
 fn no_block(room: &mut Room, left: u64, asked_at: Instant) {
     let block = Block {
         users: 0,

@@ -62,7 +62,7 @@ async fn a_sale_is_not_opened_in_partitions_that_were_added_to_the_spread() {
     assert_eq!(scene.keys_of(shared().primary(), target), [""; 0]);
 }
 
-/// A sale was to be spread, one shard is open, and Redis has lost the recorded shard count. The sale is spread as that
+/// A sale must be spread, one shard is open, and Redis has lost the recorded shard count. The sale is spread as that
 /// shard records, also by a node that would not spread it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_parts_that_are_open_say_over_how_many_a_sale_is_spread() {
