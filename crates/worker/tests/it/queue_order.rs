@@ -227,8 +227,8 @@ async fn world(seed: u64, keeps_together: bool) -> (u64, Option<String>) {
         keeps_together,
     };
     let draw = |first: u32, count: u64| first + random.lock().unwrap().below(count) as u32;
-    let stock = draw(1, 59);
-    let setup = sale(stock).limit(stock.max(4)).setup(1);
+    let stock = draw(3, 57);
+    let setup = sale(stock).limit(stock).setup(1);
     let target = Target::of(&setup);
     let open = Command::Open(Box::new(setup));
     engine.submit(open).await.unwrap();
