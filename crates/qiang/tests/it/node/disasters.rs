@@ -120,14 +120,16 @@ impl World {
 
     /// Number of orders in the ledger, and the number of paid orders.
     fn sold(&self) -> (u32, u32) {
-        let count = |sql: &str| -> u32 { blocking(|| self.postgres.sql(sql)).parse().unwrap() };
-        let orders = count("SELECT count(*) FROM orders WHERE state IN ('held', 'paid')");
-        let granted = count("SELECT granted FROM campaigns");
+        // One statement, because settlement continues.
+        let counts = "SELECT concat_ws(' ', count(*) FILTER (WHERE state IN ('held', 'paid')), \
+             (SELECT granted FROM campaigns), count(*) FILTER (WHERE state = 'paid')) FROM orders";
+        let counts = blocking(|| self.postgres.sql(counts));
+        let counts: Vec<u32> = counts.split(' ').map(|it| it.parse().unwrap()).collect();
+        let [orders, granted, paid] = counts[..] else {
+            panic!("{counts:?}");
+        };
         assert_eq!(orders, granted, "rows differ from the campaign's count");
-        (
-            orders,
-            count("SELECT count(*) FROM orders WHERE state = 'paid'"),
-        )
+        (orders, paid)
     }
 
     /// Sells the rest, and checks earlier answers to users.

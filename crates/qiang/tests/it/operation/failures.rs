@@ -1,17 +1,29 @@
 //! Each failed request has one log line by which an operator finds the cause.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use qiang_testkit::servers::postgres::{self, Postgres};
 
 use crate::common::{call, sale};
 use crate::operation::program::{Program, redis, token};
 
-/// Log lines of a request.
-fn about(program: &Program, id: &str) -> Vec<Value> {
-    let mut lines = program.lines();
-    lines.retain(|line| line["fields"]["request_id"] == id);
-    lines
+/// Time limit for a line to appear in the log, which has a thread of its own.
+const LINE_MAX: Duration = Duration::from_secs(10);
+
+/// Log lines of a request, once there are `count`.
+async fn about(program: &Program, id: &str, count: usize) -> Vec<Value> {
+    let until = Instant::now() + LINE_MAX;
+    loop {
+        let mut lines = program.lines();
+        lines.retain(|line| line["fields"]["request_id"] == id);
+        if lines.len() >= count || Instant::now() > until {
+            return lines;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,8 +69,9 @@ async fn a_campaign_that_the_ledger_lacks_is_named_in_the_answer_and_in_the_log(
         reply.assert_problem(503, "ledger-incomplete");
         assert_eq!(reply.json()["request_id"], json!(request));
         assert!(reply.text("detail").contains("stays granted"), "{reply:?}");
-        let mut lines = about(&node, &request);
-        if path.ends_with("/pause") {
+        let is_pause = path.ends_with("/pause");
+        let mut lines = about(&node, &request, 1 + usize::from(is_pause)).await;
+        if is_pause {
             // The engine has made the change.
             let said = &lines.remove(0)["fields"];
             assert_eq!(said["message"], "a change was made");
@@ -81,7 +94,11 @@ async fn a_campaign_that_the_ledger_lacks_is_named_in_the_answer_and_in_the_log(
     let unknown = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
     let reply = node.get(&format!("/v1/campaigns/{unknown}/state")).await;
     reply.assert_problem(404, "unknown-campaign");
-    assert!(about(&node, reply.header("x-request-id")).is_empty());
+    assert!(
+        about(&node, reply.header("x-request-id"), 0)
+            .await
+            .is_empty()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,7 +130,7 @@ async fn an_engine_that_does_not_answer_is_one_line_a_request() {
     )
     .await;
     assert_eq!(reply.status, 503, "{reply:?}");
-    let lines = about(&node, "lost");
+    let lines = about(&node, "lost", 1).await;
     assert_eq!(lines.len(), 1, "{lines:?}");
     let cause = lines[0]["fields"]["cause"].as_str().unwrap();
     assert!(cause.contains("Redis"), "{cause}");
