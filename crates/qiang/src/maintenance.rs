@@ -228,7 +228,7 @@ impl Maintenance {
         let action = self.record(by, ActionKind::Resume, partition).await?;
         let resumed = self.engine.resume_as_it_is(partition, &*self.ledger);
         let resumed = resumed.await;
-        if has_changed_nothing(&resumed, |resumed| !resumed) {
+        if matches!(resumed, Ok(false)) {
             by.strike(&*self.ledger, action).await;
         }
         Ok(resumed?)

@@ -15,7 +15,7 @@ function campaignPage() {
   let { state } = campaign;
   keepTime(state);
 
-  // --- What happens.
+  // --- State and events.
 
   const draw = chart(element("chart"));
   const atChart = edges(element("chart"));
@@ -52,7 +52,7 @@ function campaignPage() {
     }
   };
 
-  // --- What is done.
+  // --- Operator actions.
 
   let isBusy = false;
 

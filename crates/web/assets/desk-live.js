@@ -103,7 +103,7 @@ function begin() {
   });
   events.addEventListener("error", () => {
     show(element("outcome"), say("live_lost"));
-    // Browsers connect again by themselves, unless they were refused.
+    // Browsers reconnect automatically unless the service refused the connection.
     if (events.readyState === EventSource.CLOSED) setTimeout(begin, 2_000 + 3_000 * Math.random());
   });
 }

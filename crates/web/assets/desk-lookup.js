@@ -1,5 +1,5 @@
 // @ts-check
-// What an order or a user has, at the operators' desk. Neither stands in the page's URL.
+// Operators' desk: look-up of an order or a user. The page's URL contains neither.
 
 import { LINES_MAX, save } from "./csv.js";
 import { showActions } from "./desk-actions.js";
@@ -169,6 +169,6 @@ element("lookup").addEventListener("submit", async (event) => {
   if (!problem) await showActions(wanted);
 });
 
-// What is asked before this script is there would be lost.
+// The field is disabled until this script runs, so no early input is lost.
 field("wanted").disabled = false;
 if (!facts.session?.scopes.includes("read:any")) show(element("outcome"), say("not_you", { scope: "read:any" }));

@@ -59,7 +59,7 @@ function button(id, name, { title, help, act }) {
     show(element("confirm-yes"), name);
     dialog.returnValue = "";
     dialog.onclose = () => {
-      if (dialog.open) return; // it is told of the question before
+      if (dialog.open) return; // this event belongs to the previous question
       dialog.onclose = null;
       if (dialog.returnValue === "yes") void perform(id, act);
     };
@@ -79,7 +79,7 @@ async function perform(id, act) {
   isBusy = false;
   await look();
   await showActions(...subjects);
-  // The list was made anew, and the keyboard keeps its place.
+  // The list is recreated; restore the keyboard focus.
   if (document.activeElement === document.body) document.getElementById(id)?.focus();
 }
 
@@ -289,7 +289,7 @@ async function look() {
     clock(Date.now()));
   show(element("lag-words"), say("lag_chart", { lag: count(lag), peak: count(peak) }));
   element("not-repairable").hidden = repairable;
-  // What was opened of a partition stays until something is different.
+  // Opened details of a partition stay open until its data changes.
   fill("partitions", partitions.map((/** @type {Partition} */ it) => ({ ...it, settlement_lag: 0, reconciliation:
     it.reconciliation?.differences })), () =>
     partitions.map((/** @type {Partition} */ it) => partition(it, repairable)));

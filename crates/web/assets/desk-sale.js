@@ -1,5 +1,5 @@
 // @ts-check
-// A sale is opened at the operators' desk. What is typed is checked as it is typed.
+// Operators' desk: form that opens a sale. It checks input while the operator types.
 
 import { tell } from "./desk.js";
 import { ask, element, field, freshKey, say, show } from "./qiang.js";
@@ -107,7 +107,7 @@ function salePage() {
       field(wrong[0]).focus();
       return;
     }
-    // The same wish until it is changed: what is lost on the way is not opened twice.
+    // Unchanged input keeps its key, so a retry after a lost answer does not open a second sale.
     const wanted = JSON.stringify(body);
     if (wanted !== sent) [sent, key] = [wanted, freshKey()];
     isAsking = true;

@@ -1,5 +1,5 @@
 // @ts-check
-// The operators' desk: campaigns are found. What other pages of the desk need, too, is at the beginning.
+// Operators' desk: campaign search. The helpers that other desk pages share come first.
 
 import { ask, element, explain, facts, field, now, problem, say, show } from "./qiang.js";
 

@@ -168,7 +168,7 @@ function packetPage() {
 
   element("check").addEventListener("click", async () => {
     const { shares, commitment, madeOf, promise, unhex } = await import("./split.js");
-    // Some may be missing between those that came as they happened.
+    // Draws may be missing between the draws that the stream delivered.
     if (next === undefined && draws.size < packet.state.granted) next = 0;
     while (next !== undefined && (await readMore()));
     const seed = unhex(packet.seed ?? "");
@@ -200,7 +200,7 @@ function packetPage() {
     state: (state) => {
       const before = packet.state;
       packet.state = state;
-      // How much money is left is told with the whole packet.
+      // Only the whole packet contains the remaining amount.
       if (state.granted !== before.granted || state.phase !== before.phase) void reload();
     },
     draws: ({ claims }) => {

@@ -1,5 +1,5 @@
 // @ts-check
-// What pages do in the browser. They call the public API, in the session of whoever is signed in, and show nothing that
+// Browser code of the pages. They call the public API in the session of the signed-in user, and show nothing that
 // the service has not confirmed.
 
 /** @typedef {{ amount: number, currency: string }} Money */
@@ -96,7 +96,7 @@ export async function ask(method, path, { body, key, headers = {} } = {}) {
       wait = Math.max(wait, Number(response.headers.get("Retry-After") ?? 0) * 1_000);
     } catch {
       last = null;
-      // The answer may be lost on its way: asking again under the same key finds out.
+      // The answer may be lost in flight: a retry with the same key returns it.
     }
     if (Date.now() + wait > until) {
       show(element("status"), "");
@@ -233,7 +233,7 @@ function credentials(campaign) {
   if (campaign.audience === "passphrase") {
     return { passphrase: element("passphrase") instanceof HTMLInputElement ? field("passphrase").value : "" };
   }
-  // It stands behind the `#`, which browsers send to nobody.
+  // The invitation is in the URL fragment, which browsers never send.
   const invitation = new URLSearchParams(location.hash.slice(1)).get("invitation");
   return campaign.audience === "invitation" && invitation ? { invitation } : {};
 }
@@ -241,7 +241,7 @@ function credentials(campaign) {
 /** @param {string} id */
 export const field = (id) => /** @type {HTMLInputElement} */ (element(id));
 
-// --- What happens, as it happens.
+// --- Live events.
 
 /** The most that a view of those who watch may be older than when it comes. */
 const VIEW_AGE_MAX_MS = 6_000;
@@ -309,7 +309,7 @@ export function watch(id, after, listener) {
       newest = Number(event.lastEventId) || newest;
       listener.draws?.(JSON.parse(event.data));
     });
-    // Browsers connect again by themselves, unless they were refused: then the numbers are read until a stream opens.
+    // Browsers reconnect automatically unless refused. If refused, the page polls the state until a stream opens.
     events.addEventListener("error", () => {
       if (events.readyState !== EventSource.CLOSED) return;
       void look();

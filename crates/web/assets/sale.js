@@ -111,7 +111,7 @@ function salePage() {
       show(part("yours"), yours);
       show(part("amount"), price(order.amount));
       const isHeld = order.state === "held";
-      // It is paid from the start, and given back like one that is held.
+      // A free order is paid from the start. Its buyer can cancel it like a held order.
       const isFree = order.state === "paid" && order.amount.amount === 0;
       const until = Date.parse(order.hold_until ?? sale.state.ends_at) - now();
       // However late the answer came, a hold is no longer than it is.
@@ -233,7 +233,7 @@ function salePage() {
     isAsking = true;
     note = "";
     showState();
-    // What was wished under a key stays wished under it until it is decided.
+    // A key keeps its quantity until the claim is decided.
     const { key, what } = intent();
     const answer = await claim("sales", sale, key, { quantity: Math.max(1, Number(what) || 1) }, inLine);
     // An order of another tab is in line: this one can follow, under its key.
@@ -277,7 +277,7 @@ function salePage() {
 
   show(element("limit"), sale.per_user_limit > 1 ? say("limit", { limit: sale.per_user_limit }) : "");
   often(showState);
-  // What this browser knows of, and the service's list does not have yet.
+  // Orders that this browser knows and the service's list does not have yet.
   void Promise.all(hinted().filter((id) => !orders.has(id)).map(look));
   if (!facts.settled) void ordersAnew();
   if (facts.place) {

@@ -1,5 +1,5 @@
 // @ts-check
-// How a red packet's money becomes shares: what `crates/core/src/split` does, for whoever wants to see it done again.
+// Split of a red packet into shares, like `crates/core/src/split`, so that users can verify it.
 
 const M64 = (1n << 64n) - 1n;
 

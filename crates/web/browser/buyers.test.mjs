@@ -94,7 +94,7 @@ test("the quantity stays within what is left of the limit", async () => {
 
 test("a reload in line keeps the place, and what is granted out of it is there", async () => {
   const id = await service.sale({ stock: 5, waiting_room: true });
-  // While a sale is paused its line stands still: bob and ann have their places by hand.
+  // The line of a paused sale does not move: the test inserts the places of bob and ann.
   await service.call("POST", `/v1/campaigns/${id}/pause`, {});
   const script = "import sqlite3, sys\nconn = sqlite3.connect(sys.argv[1], timeout=10)\nid = sys.argv[2]\n"
     + "conn.execute('UPDATE waiting_rooms SET last = 2, waiting = 2 WHERE campaign = ?', (id,))\n"
@@ -145,7 +145,7 @@ test("my orders: the sale, the state, the hold and where to pay, page by page", 
   await page.waitForURL(`**/s/${id}`);
   assert.deepEqual(alice.faults, []);
   await alice.context.close();
-  // Nobody sees another's.
+  // No user sees the orders of another user.
   const ann = await person(browser, service, "ann-without-orders");
   await ann.page.goto("/orders");
   await says(ann.page, "main", "None yet.");
@@ -211,7 +211,7 @@ test("nobody but who is signed in puts money in, and pages of other sites do not
       body: JSON.stringify({ amount: 100_000, currency: "CNY" }) });
   assert.equal((await deposit({})).status, 401);
   const cookie = `qiang=${await service.tokenOf("emma")}`;
-  // What a form of another site can send is no JSON.
+  // A form of another site cannot send JSON.
   assert.equal((await deposit({ Cookie: cookie }, "text/plain")).status, 415);
   assert.equal((await deposit({ Cookie: cookie })).status, 201);
   assert.equal((await service.call("GET", "/v1/accounts/emma", undefined, await service.tokenOf("emma")))

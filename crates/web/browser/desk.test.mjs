@@ -52,7 +52,7 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
   await page.click("a[href='/admin']");
   await says(page, "#scopes", "campaigns:write:any");
   await page.click("#new");
-  // What is typed is checked as it is typed.
+  // The form checks input while the operator types.
   await page.fill("#title", "Phones");
   await page.fill("#stock", "many");
   await says(page, "#stock-bad", "whole number");
@@ -282,7 +282,7 @@ test("every page of the desk leads to the others, and uses the width that there 
     const box = await page.locator("main").boundingBox();
     assert.ok((box?.width ?? 0) > 1_000, `${path} is ${box?.width} wide`);
   }
-  // What cannot be pressed does not look like what can.
+  // Disabled buttons look different from enabled buttons.
   await says(page, "#phase", "live");
   const look = (/** @type {string} */ button) => page.$eval(button, (it) => getComputedStyle(it).borderTopStyle);
   assert.deepEqual([await look("#pause"), await look("#resume")], ["solid", "dashed"]);
@@ -299,7 +299,7 @@ test("what is not open yet says whether the engine has it", async () => {
   await page.goto(`/admin/sales/${id}`);
   await says(page, "#phase", "scheduled");
   await says(page, "#warm", "Warm: the engine has it already");
-  // What the service says while it waits for its engine.
+  // Text of the page while the service waits for its engine.
   await page.route(`**/admin/sales/${id}`, async (route) => {
     const response = await route.fetch();
     const body = (await response.text()).replaceAll('"phase":"scheduled"', '"phase":"draft"');
@@ -328,7 +328,7 @@ test("whoever lacks a scope is told so, and refused", async () => {
   const refused = await bob.page.evaluate(async (path) => (await fetch(path, { method: "POST" })).status,
     `/v1/campaigns/${id}/pause`);
   assert.equal(refused, 403);
-  // A sale for somebody else is refused by the service, and the form says what is missing.
+  // The service refuses a sale for another seller, and the form names the missing scope.
   await bob.page.goto("/admin/sales/new");
   await bob.page.fill("#title", "Not mine");
   await bob.page.fill("#seller", "carol");
@@ -337,7 +337,7 @@ test("whoever lacks a scope is told so, and refused", async () => {
   assert.deepEqual(bob.faults, []);
   await bob.context.close();
 
-  // Whoever is not signed in signs in first, and without a scope for it there is no desk.
+  // A signed-out user must sign in first. Without a scope, the desk is not shown.
   const context = await browser.newContext({ baseURL: service.url, locale: "en" });
   const stranger = await context.newPage();
   for (const path of ["/admin", "/admin/sales/new", `/admin/sales/${id}`]) {
@@ -408,7 +408,7 @@ test("an order and a user are looked up, and neither stands in a URL", async () 
   assert.match(lines.at(-1) ?? "", new RegExp(`^20[^,]+,deposit,\\w+,12345,CNY,,,${deposit}$`));
   await picture(page, "desk-lookup");
   await assertAccessible(page);
-  // Each list goes on by itself.
+  // Each list loads older rows separately.
   await page.route("**/v1/accounts/rich/orders?*", (route) =>
     route.continue({ url: route.request().url().replace("limit=50", "limit=1") }));
   await page.click("#lookup button");
@@ -423,7 +423,7 @@ test("an order and a user are looked up, and neither stands in a URL", async () 
   for (const url of visited) assert.doesNotMatch(url, /rich|alice|\?/);
   assert.deepEqual(olga.faults, []);
   await olga.context.close();
-  // Whoever lacks the scope is told so.
+  // If the user lacks the scope, the page says so.
   const bob = await person(browser, service, "bob", { role: "seller" });
   await bob.page.goto("/admin/lookup");
   await says(bob.page, "#outcome", "You need the scope read:any");

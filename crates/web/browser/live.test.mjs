@@ -54,7 +54,7 @@ test("claims, latency, lag and the admitted share are drawn as they happen", asy
   }
   await page.click("#numbers summary");
   await says(page, "#numbers tbody", " %");
-  // What came before one looked is there, too.
+  // The chart includes samples from before the page was loaded.
   await page.reload();
   await until(async () => ((await green()) ?? "") !== "");
   // For the picture there is something to see.
@@ -68,7 +68,7 @@ test("claims, latency, lag and the admitted share are drawn as they happen", asy
   await picture(page, "desk-live");
   await assertAccessible(page);
 
-  // Held charts stand still, and go on afterwards.
+  // Held charts stop, and continue after release.
   await page.click("#hold");
   assert.equal(await page.getAttribute("#hold", "aria-pressed"), "true");
   const held = await drawn(page, "ends");
@@ -115,7 +115,7 @@ test("charts go on when the node is started again, and begin anew", async () => 
   const secret = join(folder, "secret");
   writeFileSync(secret, "0123456789abcdef".repeat(4));
   const url = `http://127.0.0.1:${port}`;
-  // Its secret outlives it, so whoever is signed in stays so.
+  // The secret survives a restart, so users stay signed in.
   const start = async () => {
     const env = { ...process.env, QIANG__LOG__LEVEL: "error", QIANG__AUTH__HS256_SECRET_FILE: secret,
       QIANG__ADMIN__LISTEN: "server", QIANG__SERVER__DRAIN_DELAY_MS: "0" };

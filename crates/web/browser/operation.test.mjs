@@ -214,7 +214,7 @@ test("a partition on Redis that has halted is resumed, and repaired", async () =
     await agree(page, "#repair-1");
     await says(page, "#outcome", "Repaired:");
     await until(async () => ((await page.textContent("#partitions")) ?? "").includes("Partition 1: ready"));
-    // Engine and ledger are held against each other, and it stands there when that was.
+    // Reconciliation compares engine and ledger, and the page shows its time.
     await agree(page, "#reconcile-1");
     await says(page, "#outcome", "engine and ledger agree");
     await says(page, "#outcome", "Compared at");

@@ -56,7 +56,7 @@ test("a packet is sent, opened by three, and shows the luckiest and its proof", 
     await one.page.goto(link ?? "");
     await one.page.click("#open");
     await says(one.page, "#outcome", "You got");
-    // What the page shows fits together: the share is among the draws, and missing from what is left.
+    // The page is consistent: the share is among the draws and not in the remaining count.
     await until(async () => (await one.page.textContent("#numbers")) !== "…");
     const left = Number((await one.page.textContent("#numbers"))?.match(/^(\d) of 3 left/)?.[1]);
     const draws = await one.page.locator("#draws li").count();
@@ -66,7 +66,7 @@ test("a packet is sent, opened by three, and shows the luckiest and its proof", 
     assert.deepEqual(one.faults, []);
     if (user === "ann") {
       await picture(one.page, "packet-opened");
-      // Whoever has a share sees it again.
+      // A user with a share sees it again.
       await one.page.reload();
       await says(one.page, "#outcome", "You got");
     }

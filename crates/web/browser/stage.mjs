@@ -1,5 +1,5 @@
 // @ts-check
-// What the tests of pages stand on: a service of this test run, a browser, and people who use it.
+// Fixtures of the page tests: a service for this test run, a browser, and signed-in users.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -135,7 +135,7 @@ export async function picture(page, name) {
 
 /** Nothing serious is wrong for people with disabilities. @param {import("playwright-core").Page} page */
 export async function assertAccessible(page) {
-  // The policy of pages forbids scripts from elsewhere: it is looked at with the policy set aside.
+  // The policy of pages forbids foreign scripts. `page.evaluate` is not subject to the policy.
   await page.evaluate(AXE);
   const result = await page.evaluate(() => /** @type {any} */ (window).axe.run());
   const serious = result.violations.filter((/** @type {any} */ it) => ["serious", "critical"].includes(it.impact));

@@ -80,7 +80,7 @@ test("refusals are told in both languages, and no English stands on a Chinese pa
       await ann.page.goto(`/s/${id}`);
       await ann.page.route("**/orders", (route) => route.fulfill({ status: Number(status),
         contentType: "application/problem+json",
-        // Nobody waits that long: it is told at once.
+        // The wait is too long for a retry: the page shows the error at once.
         headers: { "Retry-After": "60" },
         body: JSON.stringify({ type: `/problems/${slug}`, title: "An English title", detail: "in detail" }) }));
       await ann.page.click("#buy");
@@ -211,7 +211,7 @@ test("an old view does not set the clock back", async () => {
   const id = await service.sale({ stock: 5, starts_at: new Date(Date.now() + 600_000).toISOString() });
   const state = await service.call("GET", `/v1/campaigns/${id}/state`);
   const ann = await person(browser, service, "ann");
-  // What a page asks on top of that is not answered.
+  // Further state requests of the page get no answer.
   await ann.page.route(`**/v1/campaigns/${id}/state`, () => {});
   for (const old of [9_000, 3_600_000]) {
     // The numbers show that it was heard.
@@ -280,7 +280,7 @@ test("a clock that is set is noticed", async () => {
 test("a hold does not begin above its length", async () => {
   const id = await service.sale({ stock: 5 });
   const ann = await person(browser, service, "ann");
-  // The answers are on their way for a while, so that the page believes the service's clock to be behind.
+  // The later `hold_until` simulates a page that estimates the service's clock as too early.
   await ann.page.route(`**/v1/sales/${id}/orders`, async (route) => {
     const answer = await route.fetch();
     const body = await answer.json();

@@ -82,8 +82,8 @@ pub(crate) struct ReadyBody {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<String>>)]
     campaigns_out_of_service: Vec<String>,
-    /// By how many seconds the clock that opens and ends campaigns is ahead of this machine's, if they differ by more
-    /// than a second.
+    /// Seconds by which the clock that opens and ends campaigns is ahead of this machine's. Absent if they differ by
+    /// one second or less.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_offset_seconds: Option<f64>,
 }

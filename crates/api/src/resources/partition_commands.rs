@@ -58,9 +58,10 @@ impl OperatorResult for Reconciled {
     }
 }
 
-/// Whether a failed command has certainly changed nothing. A repair may fail after some of its steps.
+/// Whether a failed command has certainly changed nothing. A repair and a resumption may fail after some of their steps.
 fn has_changed_nothing(kind: ActionKind, error: &EngineError) -> bool {
-    kind != ActionKind::Repair && !matches!(error, EngineError::Uncertain { .. })
+    let has_steps = matches!(kind, ActionKind::Repair | ActionKind::Resume);
+    !has_steps && !matches!(error, EngineError::Uncertain { .. })
 }
 
 impl Call<PartitionNumber> {

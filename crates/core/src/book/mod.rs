@@ -117,6 +117,11 @@ impl Book {
             let oldest = downtimes.remove(0);
             downtimes[0].began = oldest.began;
         }
+        // The grace pauses too.
+        let since = &mut self.agenda.grace.since;
+        if *since > Timestamp::default() {
+            *since = (*since).max(downtime.ended);
+        }
         for state in self.campaigns.values_mut() {
             self.agenda.reschedule(state);
         }

@@ -72,7 +72,9 @@ impl Writer {
     pub(super) fn repair(&mut self) -> Result<(), StoreError> {
         self.watch.check(&self.conn)?;
         self.conn = file::reopen_writer(&self.path, FileKind::Engine)?;
-        downtimes::end(&self.conn, self.clock.now())?;
+        let now = self.clock.now();
+        self.alive = (Instant::now(), now);
+        downtimes::end(&self.conn, now)?;
         self.watch.check(&self.conn)?;
         let mut refs = Refs::default();
         // While granting was stopped, no payment report was accepted.

@@ -225,8 +225,12 @@ impl OperatorEngine for RedisEngine {
 
 fn to_uncertain(error: EngineError) -> EngineError {
     match error {
-        EngineError::Unavailable { reason } => EngineError::Uncertain { reason },
-        error => error,
+        EngineError::Uncertain { reason } | EngineError::Unavailable { reason } => {
+            EngineError::Uncertain { reason }
+        }
+        error => EngineError::Uncertain {
+            reason: error.to_string(),
+        },
     }
 }
 

@@ -90,7 +90,9 @@ impl Long {
     fn pay_behind_the_first(&self) {
         const PAID: &str = "for n = ARGV[1], ARGV[2] do
             local order = redis.call('HGET', KEYS[1], n)
-            redis.call('HSET', KEYS[1], n, 'p' .. string.sub(order, 2))
+            order = 'p' .. string.sub(order, 2)
+            redis.call('HSET', KEYS[1], n, order)
+            redis.call('HSET', KEYS[2], 'newest_order', n .. '\\n' .. order)
         end";
         let orders = format!("{}:orders", self.key);
         for from in (2..=ORDERS).step_by(10_000) {
@@ -98,8 +100,9 @@ impl Long {
             let words = [
                 "EVAL",
                 PAID,
-                "1",
+                "2",
                 &orders,
+                &self.key,
                 &from.to_string(),
                 &to.to_string(),
             ];
