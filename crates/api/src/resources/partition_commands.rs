@@ -58,7 +58,7 @@ impl OperatorResult for Reconciled {
     }
 }
 
-/// Whether a failed command has certainly changed nothing. A repair and a resumption may fail after some of their steps.
+/// Whether a failed command has certainly changed nothing. A repair or a resumption may fail after some of its steps.
 fn has_changed_nothing(kind: ActionKind, error: &EngineError) -> bool {
     let has_steps = matches!(kind, ActionKind::Repair | ActionKind::Resume);
     !has_steps && !matches!(error, EngineError::Uncertain { .. })
