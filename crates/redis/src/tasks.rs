@@ -24,7 +24,7 @@ const TICK_EVERY: Duration = Duration::from_millis(250);
 /// Interval at which the Sentinels are asked for the primary.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 /// How often a node looks for campaigns that are out of service.
-const SUSPENSIONS_EVERY: Duration = Duration::from_secs(2);
+const SUSPENSIONS_EVERY: Duration = Duration::from_secs(5);
 /// Events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
@@ -96,17 +96,21 @@ pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId) {
     }
 }
 
-/// Looks which campaigns of a partition repairs have taken out of service. If Redis does not answer, what was found
-/// last stays.
+/// Looks which campaigns of a partition repairs have taken out of service, while the partition is open: a repair has
+/// the connection to itself. If Redis does not answer, what was found last stays.
 pub(crate) async fn look_for_suspensions(node: Arc<Node>, partition: PartitionId) {
+    let known = node.partitions.get(partition);
     loop {
+        tokio::time::sleep(SUSPENSIONS_EVERY).await;
+        if !known.is_open() {
+            continue;
+        }
         match node.partitions.noted_campaigns(partition).await {
             Ok(campaigns) => *node.suspended(partition).lock() = campaigns,
             Err(error) => {
                 tracing::debug!(partition = partition.0, %error, "cannot look for campaigns out of service");
             }
         }
-        tokio::time::sleep(SUSPENSIONS_EVERY).await;
     }
 }
 
