@@ -339,6 +339,15 @@ impl Harness {
 
     /// Every user with a grant claims again on both nodes, and gets the same grant.
     pub(crate) async fn replay(&self, answers: &[Answered]) {
+        self.replay_each(answers, false).await;
+    }
+
+    /// As [`replay`](Self::replay), but users retry: a node may notice damage late, and then halts until the repair.
+    pub(crate) async fn replay_with_retries(&self, answers: &[Answered]) {
+        self.replay_each(answers, true).await;
+    }
+
+    async fn replay_each(&self, answers: &[Answered], is_retried: bool) {
         let granted: Vec<_> = answers
             .iter()
             .filter_map(|(claim, claimed)| Some((claim, grant_of(claimed)?)))
@@ -350,7 +359,12 @@ impl Harness {
                 .map(|(claim, _)| node.claim((*claim).clone()))
                 .collect();
             for (ticket, (claim, grant)) in tickets.into_iter().zip(&granted) {
-                let again = ticket.await.map(|claimed| claimed.outcome);
+                let mut again = ticket.await;
+                if is_retried && again.is_err() {
+                    let node = std::slice::from_ref(node);
+                    again = Ok(self.record.insist(node, 0, claim).await);
+                }
+                let again = again.map(|claimed| claimed.outcome);
                 assert_eq!(again, Ok(Outcome::AlreadyGranted(*grant)), "{claim:?}");
             }
         }

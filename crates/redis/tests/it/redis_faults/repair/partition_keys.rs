@@ -56,7 +56,7 @@ async fn each_key_of_a_partition() {
             world.granted(users + 10, users + 20, &mut answers).await;
             users += 20;
         }
-        world.harness.replay(&answers).await;
+        world.harness.replay_with_retries(&answers).await;
     }
     world.tallied().await;
     wait_for("open partitions", || {
@@ -67,7 +67,7 @@ async fn each_key_of_a_partition() {
         world.harness.nodes.iter().all(all_open)
     })
     .await;
-    world.harness.replay(&answers).await;
+    world.harness.replay_with_retries(&answers).await;
     settling.abort();
     drop(settling.await);
     world.check().await;
