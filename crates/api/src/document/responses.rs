@@ -320,7 +320,7 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
         }
         _ => {}
     }
-    if status == StatusCode::OK && has_parameter(operation, KEY) {
+    if matches!(status, StatusCode::OK | StatusCode::CONFLICT) && has_parameter(operation, KEY) {
         add("Idempotency-Replayed", "Replayed");
     }
     if status.is_success() && !is_public(operation) && !has_parameter(operation, IF_NONE_MATCH) {

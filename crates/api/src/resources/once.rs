@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     body::Body,
-    http::{StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use qiang_core::ports::{KeyState, KeyUse};
@@ -22,7 +22,7 @@ use crate::{
     app::App,
     http::{
         problem::{PROBLEM_JSON, Problem, ProblemKind},
-        request_id::RequestId,
+        request_id::{REPLAYED, RequestId},
     },
 };
 
@@ -48,9 +48,6 @@ impl App {
         used: Option<KeyUse>,
         act: impl Future<Output = Result<B, Problem>> + Send + 'static,
     ) -> Result<Response, Problem> {
-        let Some(used) = used else {
-            return act.await.map(answer);
-        };
         self.under_key(used, Unanswered::ActsAgain, act).await
     }
 
@@ -61,18 +58,18 @@ impl App {
         used: Option<KeyUse>,
         act: impl Future<Output = Result<B, Problem>> + Send + 'static,
     ) -> Result<Response, Problem> {
-        let Some(used) = used else {
-            return act.await.map(answer);
-        };
         self.under_key(used, Unanswered::IsRefused, act).await
     }
 
     async fn under_key<B: Serialize + Send + 'static>(
         self: &Arc<Self>,
-        used: KeyUse,
+        used: Option<KeyUse>,
         unanswered: Unanswered,
         act: impl Future<Output = Result<B, Problem>> + Send + 'static,
     ) -> Result<Response, Problem> {
+        let Some(used) = used else {
+            return act.await.map(answer);
+        };
         let app = Arc::clone(self);
         let run = move |used: KeyUse| async move {
             let id = app.fresh_id();
@@ -163,19 +160,19 @@ pub(crate) fn answer(body: impl Serialize) -> Response {
     Json(body).into_response()
 }
 
-/// Response from a stored answer, marked as a replay.
+/// Response from a stored answer, marked as a replay. A stored refusal is a replay too.
 pub(crate) fn replay(kept: &str) -> Result<Response, Problem> {
-    RequestId::mark_replay();
     let damaged = |why: String| Problem::internal(format!("cannot read a stored answer: {why}"));
     let Kept { status, mut body } =
         serde_json::from_str(kept).map_err(|error| damaged(error.to_string()))?;
     let status = StatusCode::from_u16(status).map_err(|error| damaged(error.to_string()))?;
+    let replayed = (REPLAYED, HeaderValue::from_static("true"));
     if status.is_success() {
-        return Ok((status, Json(body)).into_response());
+        return Ok((status, [replayed], Json(body)).into_response());
     }
     if let Some(id) = RequestId::current() {
         body["request_id"] = id.as_str().into();
     }
-    let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
-    Ok((status, content_type, Body::from(body.to_string())).into_response())
+    let headers = [(header::CONTENT_TYPE, PROBLEM_JSON), replayed];
+    Ok((status, headers, Body::from(body.to_string())).into_response())
 }

@@ -127,6 +127,7 @@ async fn what_is_refused_for_good_binds_no_key() {
     assert_eq!(rows(), (before.0, before.1 + i64::from(CHANGES)));
     let again = service.keyed_act(&path, &token, "held-0").await;
     again.assert_problem(409, "order-conflict");
+    assert_eq!(again.header("idempotency-replayed"), "true");
     service.stop().await;
 }
 
