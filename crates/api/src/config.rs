@@ -12,7 +12,7 @@ use std::{
 
 use axum::http::HeaderValue;
 use ipnet::IpNet;
-use qiang_core::waiting::WaitingLimits;
+use qiang_core::waiting::QueueLimits;
 use serde::Deserialize;
 
 pub(crate) use self::secret::{check_secret, secret_of};
@@ -27,10 +27,10 @@ use crate::{
 };
 
 /// Longest time for which this node may not know a campaign that another one created.
-const UNKNOWN_LASTS_MS_MAX: u32 = 60_000;
+const UNKNOWN_CAMPAIGN_TTL_MS_MAX: u32 = 60_000;
 
 /// Range of the time for which idempotency keys are kept: one minute to ten years.
-const KEYS_KEPT_MS: std::ops::RangeInclusive<u64> = 60_000..=10 * 365 * 24 * 3_600_000;
+const IDEMPOTENCY_KEY_TTL_MS: std::ops::RangeInclusive<u64> = 60_000..=10 * 365 * 24 * 3_600_000;
 
 /// Longest grace period for which an unpaid order keeps its units after its hold.
 const GRACE_MS_MAX: u32 = 24 * 3_600_000;
@@ -67,8 +67,8 @@ pub struct Config {
     pub packets: PacketsConfig,
     /// `[payments]`
     pub payments: PaymentsConfig,
-    /// `[waiting]`
-    pub waiting: WaitingConfig,
+    /// `[queue]`
+    pub queue: QueueConfig,
     /// `[traces]`
     pub traces: TracesConfig,
 }
@@ -212,11 +212,11 @@ pub struct LimitsConfig {
     pub creations_per_user_per_minute: u32,
     pub shares_per_user_per_minute: u32,
     pub changes_per_campaign_per_minute: u32,
-    pub metered_max: usize,
-    pub unknown_lasts_ms: u32,
+    pub tracked_callers_max: usize,
+    pub unknown_campaign_ttl_ms: u32,
     pub shares_max: u32,
     pub buyer_return_ms: u64,
-    pub keys_kept_ms: u64,
+    pub idempotency_key_ttl_ms: u64,
 }
 
 impl LimitsConfig {
@@ -246,14 +246,14 @@ impl LimitsConfig {
     /// [`UsageError`] that names the key.
     pub fn check(&self) -> Result<(), UsageError> {
         self.unlimited()?;
-        if self.unknown_lasts_ms > UNKNOWN_LASTS_MS_MAX {
+        if self.unknown_campaign_ttl_ms > UNKNOWN_CAMPAIGN_TTL_MS_MAX {
             return Err(UsageError::new(format!(
-                "limits.unknown_lasts_ms is at most {UNKNOWN_LASTS_MS_MAX}"
+                "limits.unknown_campaign_ttl_ms is at most {UNKNOWN_CAMPAIGN_TTL_MS_MAX}"
             )));
         }
-        if !KEYS_KEPT_MS.contains(&self.keys_kept_ms) {
-            let (least, most) = (KEYS_KEPT_MS.start(), KEYS_KEPT_MS.end());
-            let text = format!("limits.keys_kept_ms must be {least} up to {most}");
+        if !IDEMPOTENCY_KEY_TTL_MS.contains(&self.idempotency_key_ttl_ms) {
+            let (least, most) = (IDEMPOTENCY_KEY_TTL_MS.start(), IDEMPOTENCY_KEY_TTL_MS.end());
+            let text = format!("limits.idempotency_key_ttl_ms must be {least} up to {most}");
             return Err(UsageError::new(text));
         }
         at_least_one([
@@ -273,7 +273,7 @@ impl LimitsConfig {
                 "limits.reads_per_address_burst",
                 self.reads_per_address_burst.into(),
             ),
-            ("limits.metered_max", self.metered_max as u64),
+            ("limits.tracked_callers_max", self.tracked_callers_max as u64),
             ("limits.shares_max", self.shares_max.into()),
         ])
     }
@@ -311,8 +311,8 @@ impl PacketsConfig {
 pub struct PaymentsConfig {
     pub secret: Secret,
     pub secret_file: PathBuf,
-    pub other_secret: Secret,
-    pub other_secret_file: PathBuf,
+    pub rotation_secret: Secret,
+    pub rotation_secret_file: PathBuf,
     pub tolerance_ms: u32,
     pub grace_ms: u32,
 }
@@ -334,7 +334,7 @@ impl PaymentsConfig {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
 pub struct TicketsConfig {
-    pub lasts_ms: u64,
+    pub ttl_ms: u64,
     pub challenge: ChallengeKind,
     pub difficulty: u32,
 }
@@ -366,7 +366,7 @@ impl TicketsConfig {
             let text = format!("tickets.difficulty is at most {DIFFICULTY_MAX}");
             return Err(UsageError::new(text));
         }
-        at_least_one([("tickets.lasts_ms", self.lasts_ms)])
+        at_least_one([("tickets.ttl_ms", self.ttl_ms)])
     }
 }
 
@@ -410,25 +410,25 @@ impl OrderCheckConfig {
     }
 }
 
-/// `[waiting]`
+/// `[queue]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
-pub struct WaitingConfig {
-    pub places_max: u64,
-    pub partition_places_max: u64,
-    pub kept_ms: u64,
+pub struct QueueConfig {
+    pub entries_max: u64,
+    pub partition_entries_max: u64,
+    pub result_ttl_ms: u64,
     pub streams_max: usize,
     pub stream_ms: u64,
 }
 
-impl WaitingConfig {
+impl QueueConfig {
     /// Limits of the queues.
-    pub fn limits(&self) -> WaitingLimits {
-        WaitingLimits {
-            places_max: self.places_max,
-            partition_max: self.partition_places_max,
-            kept_ms: self.kept_ms,
+    pub fn limits(&self) -> QueueLimits {
+        QueueLimits {
+            entries_max: self.entries_max,
+            partition_entries_max: self.partition_entries_max,
+            result_ttl_ms: self.result_ttl_ms,
         }
     }
 
@@ -438,10 +438,10 @@ impl WaitingConfig {
     /// [`UsageError`] that names the key.
     pub fn check(&self) -> Result<(), UsageError> {
         at_least_one([
-            ("waiting.places_max", self.places_max),
-            ("waiting.partition_places_max", self.partition_places_max),
-            ("waiting.kept_ms", self.kept_ms),
-            ("waiting.stream_ms", self.stream_ms),
+            ("queue.entries_max", self.entries_max),
+            ("queue.partition_entries_max", self.partition_entries_max),
+            ("queue.result_ttl_ms", self.result_ttl_ms),
+            ("queue.stream_ms", self.stream_ms),
         ])
     }
 }

@@ -213,11 +213,11 @@ async fn measure_on(
         ("redis.urls", args.redis.clone()),
         ("redis.prefix", name.to_owned()),
         ("redis.partitions", args.partitions.to_string()),
-        ("redis.spread_from", "1".to_owned()),
-        ("redis.spread_over", args.partitions.to_string()),
+        ("redis.shard_supply_min", "1".to_owned()),
+        ("redis.shards_max", args.partitions.to_string()),
         ("settlement.transport", args.transport.clone()),
         ("settlement.rabbitmq_url", args.rabbitmq.clone()),
-        ("settlement.inside", "false".to_owned()),
+        ("settlement.in_process", "false".to_owned()),
     ];
     if let Some(scratch) = scratch {
         flags.push(("ledger.url", scratch.url().to_owned()));
@@ -233,7 +233,7 @@ async fn measure_on(
         None => single_rows_in_file(&folder.join("single.db"), args.single)?,
     };
 
-    flags.retain(|(key, _)| *key != "settlement.inside");
+    flags.retain(|(key, _)| *key != "settlement.in_process");
     let settling = Backend::open(&Config::defaults_with(&flags)?).await?;
     let started = Instant::now();
     settling.settle(SETTLE_MAX).await?;

@@ -11,13 +11,13 @@ use crate::{
 
 /// Limits of queues, and the retention time of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WaitingLimits {
+pub struct QueueLimits {
     /// Maximum entries of one campaign.
-    pub places_max: u64,
+    pub entries_max: u64,
     /// Maximum entries of all campaigns of a partition.
-    pub partition_max: u64,
+    pub partition_entries_max: u64,
     /// Retention time of results, in milliseconds.
-    pub kept_ms: u64,
+    pub result_ttl_ms: u64,
 }
 
 /// An entry in the queue of a campaign. A user has one at a time.

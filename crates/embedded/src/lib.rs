@@ -175,7 +175,7 @@ pub struct EmbeddedOptions {
     /// Idle time after which a fully settled campaign is evicted. A campaign that is due within this time stays. A
     /// claim or command waits while the campaign is reloaded: a few tens of microseconds for a red packet, about a
     /// second for a million orders.
-    pub keep_idle: Duration,
+    pub idle_campaign_ttl: Duration,
     /// Time without progress of a commit after which all calls are refused as unavailable.
     pub commit_hangs_after: Duration,
     /// Unsettled entries above which every batch is followed by the settlement of more entries than it appended. If
@@ -195,7 +195,7 @@ impl Default for EmbeddedOptions {
     fn default() -> Self {
         Self {
             grace: Grace::default(),
-            keep_idle: Duration::from_secs(600),
+            idle_campaign_ttl: Duration::from_secs(600),
             commit_hangs_after: Duration::from_secs(2),
             backlog_max: BACKLOG_MAX,
             ledger_waits_max: 65_536,

@@ -10,7 +10,7 @@ use qiang_core::{
     id::{CampaignId, UserId},
     ports::{EngineError, LedgerError, LineHead, Lines, WaitingRoom},
     time::Timestamp,
-    waiting::{Decision, Place, Standing, WaitingLimits},
+    waiting::{Decision, Place, Standing, QueueLimits},
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -29,7 +29,7 @@ impl WaitingRoom for Embedded {
         &self,
         claim: &Claim,
         now: Timestamp,
-        limits: WaitingLimits,
+        limits: QueueLimits,
     ) -> Result<Option<Standing>, EngineError> {
         let claim = claim.clone();
         let entered = job(self, 0, move |context| {
@@ -78,9 +78,9 @@ impl WaitingRoom for Embedded {
         campaign: CampaignId,
         decided: &[(Place, Decision)],
         now: Timestamp,
-        limits: WaitingLimits,
+        limits: QueueLimits,
     ) -> Result<(), EngineError> {
-        let kept_ms = i64::try_from(limits.kept_ms).unwrap_or(i64::MAX);
+        let kept_ms = i64::try_from(limits.result_ttl_ms).unwrap_or(i64::MAX);
         let (decided, forget_at) = (decided.to_vec(), now.plus_millis(kept_ms));
         let recorded = job(self, 0, move |context| {
             record(context.conn, campaign, &decided, forget_at)
@@ -105,7 +105,7 @@ fn enter(
     conn: &Connection,
     claim: &Claim,
     now: Timestamp,
-    limits: WaitingLimits,
+    limits: QueueLimits,
 ) -> Result<Result<Option<Standing>, Refusal>, StoreError> {
     let (campaign, user) = (claim.campaign.to_string(), claim.user.as_str());
     let mut find = conn.prepare_cached(
@@ -131,7 +131,7 @@ fn enter(
     let mut all = conn
         .prepare_cached("SELECT coalesce(sum(waiting), 0) FROM waiting_rooms WHERE waiting > 0")?;
     let all = all.query_row([], |row| count(row, 0))?;
-    if here >= limits.places_max || all >= limits.partition_max {
+    if here >= limits.entries_max || all >= limits.partition_entries_max {
         return Ok(Ok(None));
     }
     if let Some((before, ..)) = found {

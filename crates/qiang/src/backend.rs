@@ -168,7 +168,7 @@ impl Backend {
             }
             EngineKind::Redis => {
                 let ledger = LedgerBackend::open(config, clock.clone()).await?;
-                let inside = config.settlement.inside;
+                let inside = config.settlement.in_process;
                 let upkeep = Arc::new(Host::new(UPKEEP));
                 let by: Arc<dyn Clock> = clock.clone();
                 let does = (true, inside);

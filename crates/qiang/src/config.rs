@@ -16,7 +16,7 @@ use anyhow::Context as _;
 pub use qiang_api::config::{
     AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig, OrderCheckPolicy,
     PacketsConfig, PaymentsConfig, Secret, ServerConfig, TicketsConfig, TracesConfig,
-    WaitingConfig,
+    QueueConfig,
 };
 use qiang_api::{Admin, UsageError};
 use qiang_core::{book::Grace, time::Timestamp, web_url};
@@ -53,7 +53,7 @@ pub struct Config {
     pub order_check: OrderCheckConfig,
     pub packets: PacketsConfig,
     pub payments: PaymentsConfig,
-    pub waiting: WaitingConfig,
+    pub queue: QueueConfig,
     pub pages: PagesConfig,
     pub webhooks: WebhooksConfig,
     pub traces: TracesConfig,
@@ -75,7 +75,7 @@ pub struct AdminConfig {
 pub struct EngineConfig {
     pub kind: EngineKind,
     pub data: PathBuf,
-    pub keep_idle_ms: u32,
+    pub idle_campaign_ttl_ms: u32,
     pub clock_behind_ms_max: u64,
     pub archive_dir: PathBuf,
     pub archive_after_days: u32,
@@ -260,7 +260,7 @@ impl Config {
             order_check: self.order_check.clone(),
             packets: self.packets.clone(),
             payments: self.payments.clone(),
-            waiting: self.waiting.clone(),
+            queue: self.queue.clone(),
             traces: self.traces.clone(),
         }
     }
@@ -280,7 +280,7 @@ impl Config {
                 since,
                 ..self.grace()
             },
-            keep_idle: Duration::from_millis(self.engine.keep_idle_ms.into()),
+            idle_campaign_ttl: Duration::from_millis(self.engine.idle_campaign_ttl_ms.into()),
             ..EmbeddedOptions::default()
         }
     }
@@ -305,7 +305,7 @@ impl Config {
         self.limits.check()?;
         self.tickets.check()?;
         self.order_check.check()?;
-        self.waiting.check()?;
+        self.queue.check()?;
         self.pages.check()?;
         self.webhooks.check()?;
         self.packets.check()?;

@@ -14,7 +14,7 @@ use qiang_core::{
         THE_SERVICE, WaitingRoom,
     },
     reconcile::{DifferenceKind, NotCompared},
-    waiting::WaitingLimits,
+    waiting::QueueLimits,
 };
 use qiang_embedded::{Embedded, SystemClock};
 use qiang_worker::{
@@ -116,7 +116,7 @@ impl Reconciler {
             Self::Waiting => "decides the queue entries that can be decided now",
             Self::Webhooks => "delivers webhook events to their endpoints",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
-            Self::Keys => "deletes idempotency keys that are older than `limits.keys_kept_ms`",
+            Self::Keys => "deletes idempotency keys that are older than `limits.idempotency_key_ttl_ms`",
             Self::Archive => "archives the months of the log that are over (embedded)",
             Self::Reconciliation => "compares engine and ledger without changing anything (Redis)",
         }
@@ -210,10 +210,10 @@ impl ByHand {
             (Reconciler::Drafts, _) => self.drafts(dry).await,
             (Reconciler::Packets, _) => self.packets(dry).await,
             (Reconciler::Due, _) => self.due().await,
-            (Reconciler::Waiting, _) => self.waiting(config.waiting.limits()).await,
+            (Reconciler::Waiting, _) => self.waiting(config.queue.limits()).await,
             (Reconciler::Settlement, _) => self.settlement(dry).await,
             (Reconciler::Discards, _) => self.discards(dry).await,
-            (Reconciler::Keys, _) => self.keys(config.limits.keys_kept_ms).await,
+            (Reconciler::Keys, _) => self.keys(config.limits.idempotency_key_ttl_ms).await,
             (Reconciler::Webhooks, _) => self.webhooks(config, dry).await,
             (Reconciler::Archive, Self::Embedded(embedded)) => {
                 let report = archive::archive_due(config, embedded, dry).await?;
@@ -319,7 +319,7 @@ impl ByHand {
         }
     }
 
-    async fn waiting(&self, limits: WaitingLimits) -> anyhow::Result<RunReport> {
+    async fn waiting(&self, limits: QueueLimits) -> anyhow::Result<RunReport> {
         let room: Arc<dyn WaitingRoom> = match self {
             Self::Embedded(embedded) => Arc::new(embedded.clone()),
             Self::Redis(redis) => Arc::new(redis.engine().clone()),

@@ -144,7 +144,7 @@ pub(crate) struct Distributed {
     /// The ledger's file; `None` if the ledger is in a database.
     file: Option<PathBuf>,
     /// Maximum number of entries that may wait for the ledger.
-    unsettled_max: u64,
+    lag_entries_max: u64,
     /// Maximum time that a stop waits for the ledger.
     stop_settling: Duration,
     is_rest_settled: AtomicBool,
@@ -233,7 +233,7 @@ impl Distributed {
                 .url()
                 .is_none()
                 .then(|| config.engine.data.clone()),
-            unsettled_max: config.settlement.unsettled_max,
+            lag_entries_max: config.settlement.lag_entries_max,
             stop_settling: config.settlement.stop_timeout(),
             is_rest_settled: AtomicBool::new(false),
             confirmations: Confirmations::new(),
@@ -399,7 +399,7 @@ impl Gauges for Distributed {
     fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
         let mut states = self.engine.partition_states();
         for (partition, reason) in &mut states {
-            if reason.is_none() && self.monitor.is_behind(*partition, self.unsettled_max) {
+            if reason.is_none() && self.monitor.is_behind(*partition, self.lag_entries_max) {
                 let lag = self.monitor.lag_of(*partition);
                 *reason = Some(format!("{lag} entries wait for the ledger: too many"));
             }

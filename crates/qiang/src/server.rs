@@ -52,16 +52,16 @@ impl Server {
             ledger: Arc::clone(&ports.ledger),
             clock: Arc::clone(&ports.clock),
             monitor: Arc::clone(&ports.waiting),
-            limits: config.waiting.limits(),
+            limits: config.queue.limits(),
         };
-        let keys_kept_ms = config.limits.keys_kept_ms;
+        let idempotency_key_ttl_ms = config.limits.idempotency_key_ttl_ms;
         let archive_after_days = config.engine.archive_after_days;
         let archiver = backend
             .archives
             .clone()
             .map(|log| LogArchiver::new(log, Arc::clone(&ports.clock), archive_after_days));
         let (ledger, clock) = (Arc::clone(&ports.ledger), Arc::clone(&ports.clock));
-        let purger = KeyPurger::new(ledger, clock, keys_kept_ms);
+        let purger = KeyPurger::new(ledger, clock, idempotency_key_ttl_ms);
         let told = WebhookPorts {
             ledger: Arc::clone(&ports.ledger),
             sender: webhooks.sender,

@@ -69,7 +69,7 @@ async fn round(grants: u32) -> Duration {
         urls: vec![servers.url(), servers.replica(0).url()],
         partitions: 1,
         call_timeout: Duration::from_millis(500),
-        try_for: GIVE_UP,
+        claim_timeout: GIVE_UP,
         ..Options::default()
     };
     let folder = tempfile::tempdir().unwrap();

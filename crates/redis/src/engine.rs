@@ -468,8 +468,8 @@ impl Engine for RedisEngine {
     }
 
     fn late_for_ms(&self) -> i64 {
-        let try_for = self.node.partitions.options().try_for * 2 + LATE_BEHIND;
-        i64::try_from(try_for.as_millis()).unwrap_or(i64::MAX)
+        let claim_timeout = self.node.partitions.options().claim_timeout * 2 + LATE_BEHIND;
+        i64::try_from(claim_timeout.as_millis()).unwrap_or(i64::MAX)
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

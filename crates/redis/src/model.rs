@@ -95,11 +95,11 @@ async fn node(
         partitions: 1,
         payment_grace: GRACE,
         // Claims of a slow history must not be late.
-        try_for: Duration::from_secs(600),
+        claim_timeout: Duration::from_secs(600),
         clock: Some(clock.clone()),
         // The whole log is compared at the end, and campaigns are evicted at once.
         retain: Duration::from_secs(3_600),
-        keep_closed: Duration::ZERO,
+        closed_campaign_ttl: Duration::ZERO,
         ..Options::default()
     };
     let connected = RedisEngine::connect(options, &[]).await;

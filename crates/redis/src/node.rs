@@ -356,7 +356,7 @@ impl Node {
     /// Time for which a claim may still wait that was submitted at `since_ms`.
     pub(crate) fn patience(&self, since_ms: u64) -> Duration {
         let waited_ms = self.now_ms.load(Ordering::Relaxed).saturating_sub(since_ms);
-        let wait_max = self.partitions.options().try_for;
+        let wait_max = self.partitions.options().claim_timeout;
         wait_max.saturating_sub(Duration::from_millis(waited_ms))
     }
 
@@ -366,14 +366,14 @@ impl Node {
             return u64::MAX;
         }
         // A claim may have been submitted just before the next read of the clock, so its age may be this much too high.
-        let wait_max = self.partitions.options().try_for + EXPIRE_EVERY;
+        let wait_max = self.partitions.options().claim_timeout + EXPIRE_EVERY;
         let now_ms = self.now_ms.load(Ordering::Relaxed);
         now_ms.saturating_sub(wait_max.as_millis() as u64)
     }
 
     /// Error of a claim that is not decided.
     fn not_decided(&self, partition: PartitionId) -> EngineError {
-        let wait_max_ms = self.partitions.options().try_for.as_millis();
+        let wait_max_ms = self.partitions.options().claim_timeout.as_millis();
         let given_up = self.partitions.given_up(partition);
         unavailable(given_up.unwrap_or_else(|| {
             let partition = partition.0;

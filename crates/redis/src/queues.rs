@@ -16,7 +16,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, UserId},
     ports::EngineError,
-    waiting::{Decision, Place, Standing, WaitingLimits},
+    waiting::{Decision, Place, Standing, QueueLimits},
 };
 use redis::{Cmd, FromRedisValue};
 use tokio::sync::oneshot;
@@ -42,7 +42,7 @@ pub(crate) type Standings = Result<Option<Standing>, EngineError>;
 /// Request of a user to a queue.
 pub(crate) enum Wish {
     /// To enter, with the limits. The script assigns the number.
-    Enter(Box<Place>, WaitingLimits),
+    Enter(Box<Place>, QueueLimits),
     /// To read the status.
     Look,
 }
@@ -162,7 +162,7 @@ impl Lines {
                 group.push(visitor);
             }
             for ((campaign, _), group) in groups {
-                let group = in_time(group, partitions.options().try_for);
+                let group = in_time(group, partitions.options().claim_timeout);
                 if group.is_empty() {
                     continue;
                 }
@@ -201,7 +201,7 @@ impl Lines {
         };
         if let Wish::Enter(_, limits) = &group[0].wish {
             command.arg(campaign.to_string());
-            command.arg(limits.places_max).arg(limits.partition_max);
+            command.arg(limits.entries_max).arg(limits.partition_entries_max);
         }
         for visitor in group {
             command.arg(visitor.user.as_str());

@@ -234,8 +234,8 @@ impl Partitions {
         let options = self.options();
         // The amounts of a lazy packet depend on each other, so they cannot be drawn in two partitions.
         let is_lazy = campaign.rules.red_packet().is_some() && !has_fixed_shares(campaign);
-        match !is_lazy && campaign.supply() >= u64::from(options.spread_from) {
-            true => options.spread_over.min(options.partitions).max(1),
+        match !is_lazy && campaign.supply() >= u64::from(options.shard_supply_min) {
+            true => options.shards_max.min(options.partitions).max(1),
             false => 1,
         }
     }

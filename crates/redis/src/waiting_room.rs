@@ -9,7 +9,7 @@ use qiang_core::{
     id::{CampaignId, UserId},
     ports::{EngineError, LineHead, Lines, WaitingRoom},
     time::Timestamp,
-    waiting::{Decision, Place, Standing, WaitingLimits},
+    waiting::{Decision, Place, Standing, QueueLimits},
 };
 
 use crate::{
@@ -46,7 +46,7 @@ impl WaitingRoom for RedisEngine {
         &self,
         claim: &Claim,
         now: Timestamp,
-        limits: WaitingLimits,
+        limits: QueueLimits,
     ) -> Result<Option<Standing>, EngineError> {
         let place = Place {
             number: 0,
@@ -108,7 +108,7 @@ impl WaitingRoom for RedisEngine {
         campaign: CampaignId,
         decided: &[(Place, Decision)],
         _: Timestamp,
-        limits: WaitingLimits,
+        limits: QueueLimits,
     ) -> Result<(), EngineError> {
         let lines = &self.lines;
         let partition = lines.of(campaign).partition;
@@ -117,7 +117,7 @@ impl WaitingRoom for RedisEngine {
         let all = lines.keys();
         keys.splice(0..0, [all.waiting(partition), all.waiting_all(partition)]);
         let mut command = eval_at_maxmemory(RECORD, &keys);
-        command.arg(campaign.to_string()).arg(limits.kept_ms.max(1));
+        command.arg(campaign.to_string()).arg(limits.result_ttl_ms.max(1));
         for (place, decision) in decided {
             let result = format!("{} {}", place.number, decision.to_text());
             command.arg(place.claim.user.as_str());

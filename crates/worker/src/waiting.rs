@@ -19,7 +19,7 @@ use qiang_core::{
     outcome::Outcome,
     ports::{Clock, Engine, EngineError, Ledger, LedgerError, Lines, WaitingMonitor, WaitingRoom},
     time::Timestamp,
-    waiting::{Decision, Place, WaitingLimits},
+    waiting::{Decision, Place, QueueLimits},
 };
 use tokio::{task::JoinSet, time::Instant};
 
@@ -50,7 +50,7 @@ pub struct WaitingPorts {
     /// Figures for operators.
     pub monitor: Arc<WaitingMonitor>,
     /// Limits, such as the retention time of results.
-    pub limits: WaitingLimits,
+    pub limits: QueueLimits,
 }
 
 /// Reason why a queue entry is not decided.

@@ -46,11 +46,11 @@ impl Callbacks {
     /// # Errors
     /// [`UsageError`] that names the key; other errors if a file cannot be read.
     pub(crate) fn new(config: &PaymentsConfig) -> anyhow::Result<Self> {
-        let (one, other) = ("payments.secret", "payments.other_secret");
+        let (one, other) = ("payments.secret", "payments.rotation_secret");
         let mut keys = Vec::new();
         for (name, secret, file) in [
             (one, &config.secret, &config.secret_file),
-            (other, &config.other_secret, &config.other_secret_file),
+            (other, &config.rotation_secret, &config.rotation_secret_file),
         ] {
             let secret = secret_of(secret, file, name)?;
             keys.extend(secret.map(|secret| key_of(name, &secret)).transpose()?);
@@ -137,7 +137,7 @@ mod tests {
     fn callbacks(secret: &str, other: &str) -> Callbacks {
         Callbacks::new(&PaymentsConfig {
             secret: Secret::new(secret),
-            other_secret: Secret::new(other),
+            rotation_secret: Secret::new(other),
             tolerance_ms: 300_000,
             ..PaymentsConfig::default()
         })

@@ -10,7 +10,7 @@ const REMEMBERED_MAX: usize = 65_536;
 /// Campaigns that neither the ledger nor the engine had, with the time of the read.
 ///
 /// Ids cannot be guessed. So requests before the creation are accidents, or the creator chose the id. The node that
-/// creates the campaign finds it at once, others after at most `limits.unknown_lasts_ms`.
+/// creates the campaign finds it at once, others after at most `limits.unknown_campaign_ttl_ms`.
 #[derive(Debug)]
 pub(crate) struct UnknownCampaigns {
     lasts_ms: i64,

@@ -111,7 +111,7 @@ impl PlaceBody {
 /// Adds a claim at the end of the queue. `None` if the user waits with another order and this claim was granted
 /// before: the engine then replays it.
 pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, Problem> {
-    let (limits, now) = (app.config.waiting.limits(), app.ports.clock.now());
+    let (limits, now) = (app.config.queue.limits(), app.ports.clock.now());
     let entered = app.ports.waiting_room.enter(claim, now, limits).await;
     if claim.key.is_some()
         && matches!(
@@ -144,7 +144,7 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
 ///
 /// With `Accept: text/event-stream` it is a stream: an event `place` at once and after progress, an event `result` at
 /// the end. A stream without a result ended at its time limit, or because the service stops: connect again. The
-/// result of an entry can be read for `waiting.kept_ms`.
+/// result of an entry can be read for `queue.result_ttl_ms`.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/place", tag = "campaigns",
     operation_id = "getPlace", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The campaign's id")),
@@ -243,7 +243,7 @@ fn stream_of(
 ) -> Response {
     // The server closes a connection without requests after `server.idle_timeout_ms`.
     let idle_ms = app.config.server.idle_timeout_ms;
-    let lasts_ms = app.config.waiting.stream_ms.min(idle_ms / 2);
+    let lasts_ms = app.config.queue.stream_ms.min(idle_ms / 2);
     let places = PlaceStream {
         app,
         campaign,

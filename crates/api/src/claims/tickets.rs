@@ -189,7 +189,7 @@ async fn ticket(
         campaign: id,
         user: &caller.user,
     };
-    let lasts_ms = i64::try_from(app.config.tickets.lasts_ms).unwrap_or(i64::MAX);
+    let lasts_ms = i64::try_from(app.config.tickets.ttl_ms).unwrap_or(i64::MAX);
     let mut expires_at = app.ports.clock.now().plus_millis(lasts_ms);
     if let Some(challenge) = app.challenge.as_deref() {
         if solved.nonce.is_empty() {

@@ -49,7 +49,7 @@ impl Limits {
         let limits = &config.limits;
         let metered = |policy: Policy, quota: Option<Quota>| {
             let refused = metrics.refused_by(policy.name);
-            Throttle::new(policy, quota, limits.metered_max, refused)
+            Throttle::new(policy, quota, limits.tracked_callers_max, refused)
         };
         let throttle = |name, problem, quota| {
             let policy = Policy {

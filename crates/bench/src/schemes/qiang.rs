@@ -79,8 +79,8 @@ impl Qiang {
             urls: vec![url.to_owned()],
             prefix: site.prefix.trim_end_matches(':').to_owned(),
             partitions,
-            spread_from: 1,
-            spread_over: partitions,
+            shard_supply_min: 1,
+            shards_max: partitions,
             ..Options::default()
         };
         let engine = RedisEngine::connect(options, &[]).await?;

@@ -22,7 +22,7 @@ use crate::{
     id::{CampaignId, UserId},
     outcome::Outcome,
     time::Timestamp,
-    waiting::{Decision, Place, Standing, WaitingLimits},
+    waiting::{Decision, Place, Standing, QueueLimits},
 };
 
 /// The queues of a partition.
@@ -58,7 +58,7 @@ pub trait WaitingRoom: Send + Sync + 'static {
         &self,
         claim: &Claim,
         now: Timestamp,
-        limits: WaitingLimits,
+        limits: QueueLimits,
     ) -> Result<Option<Standing>, EngineError>;
 
     /// Queue status of a user; `None` if the user neither waits nor was decided recently.
@@ -82,7 +82,7 @@ pub trait WaitingRoom: Send + Sync + 'static {
         campaign: CampaignId,
         decided: &[(Place, Decision)],
         now: Timestamp,
-        limits: WaitingLimits,
+        limits: QueueLimits,
     ) -> Result<(), EngineError>;
 }
 

@@ -49,7 +49,7 @@ pub(super) struct Absent {
     /// Ticks that wait until all due campaigns are reloaded.
     ticks: Vec<Task>,
     /// Time without use after which a campaign is evicted.
-    keep_idle: Duration,
+    idle_campaign_ttl: Duration,
     /// Campaigns to check next.
     sweep: VecDeque<CampaignId>,
     swept_at: Instant,
@@ -65,14 +65,14 @@ struct Waiting {
 }
 
 impl Absent {
-    pub(super) fn new(keep_idle: Duration) -> Self {
+    pub(super) fn new(idle_campaign_ttl: Duration) -> Self {
         Self {
             found: Vec::new(),
             waiting: HashMap::new(),
             tasks: 0,
             due: 0,
             ticks: Vec::new(),
-            keep_idle,
+            idle_campaign_ttl,
             sweep: VecDeque::new(),
             swept_at: Instant::now(),
         }
@@ -277,13 +277,13 @@ impl Writer {
     /// Evicts idle, fully settled campaigns. A campaign that is due within the idle time stays, because it would be
     /// reloaded for that.
     pub(super) fn retire_idle(&mut self) {
-        let keeps_none = self.absent.keep_idle.is_zero();
+        let keeps_none = self.absent.idle_campaign_ttl.is_zero();
         if self.repair_at.is_some() || (self.absent.swept_at.elapsed() < SWEEP_EVERY && !keeps_none)
         {
             return;
         }
         self.absent.swept_at = Instant::now();
-        let kept_ms = i64::try_from(self.absent.keep_idle.as_millis()).unwrap_or(i64::MAX);
+        let kept_ms = i64::try_from(self.absent.idle_campaign_ttl.as_millis()).unwrap_or(i64::MAX);
         let now = self.clock.now();
         let (idle_before, due_before) = (now.plus_millis(-kept_ms), now.plus_millis(kept_ms));
         let book = self.shared.book.read();

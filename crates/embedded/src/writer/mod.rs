@@ -125,7 +125,7 @@ impl Writer {
             pace: Pace::new(options.backlog_max, (head, settled)),
             entries: Vec::new(),
             held_back: Vec::new(),
-            absent: Absent::new(options.keep_idle),
+            absent: Absent::new(options.idle_campaign_ttl),
             left_over: LeftOver::default(),
             preparing: Preparing::default(),
             parked: Parked::new(options.ledger_waits_max, options.ledger_wait, places),

@@ -36,10 +36,10 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(keep_idle: Duration) -> Self {
+    fn new(idle_campaign_ttl: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::new(OPENS);
-        let engine = open(folder.path(), &clock, keep_idle);
+        let engine = open(folder.path(), &clock, idle_campaign_ttl);
         Self {
             folder,
             clock,
@@ -112,10 +112,10 @@ impl Scene {
     }
 }
 
-fn open(folder: &Path, clock: &Arc<ManualClock>, keep_idle: Duration) -> Embedded {
+fn open(folder: &Path, clock: &Arc<ManualClock>, idle_campaign_ttl: Duration) -> Embedded {
     let options = EmbeddedOptions {
         grace: Grace::default(),
-        keep_idle,
+        idle_campaign_ttl,
         ..EmbeddedOptions::default()
     };
     let clock = Arc::clone(clock);

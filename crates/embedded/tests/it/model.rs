@@ -60,7 +60,7 @@ struct Pair {
     directory: tempfile::TempDir,
     clock: Arc<ManualClock>,
     engine: Option<Embedded>,
-    keep_idle: Duration,
+    idle_campaign_ttl: Duration,
     book: Book,
     history: History,
     log: Vec<Entry>,
@@ -72,7 +72,7 @@ enum Pending {
 }
 
 impl Pair {
-    fn new(keep_idle: Duration) -> Self {
+    fn new(idle_campaign_ttl: Duration) -> Self {
         let mut pair = Self {
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_time()
@@ -81,7 +81,7 @@ impl Pair {
             directory: tempfile::tempdir().unwrap(),
             clock: ManualClock::new(OPENS),
             engine: None,
-            keep_idle,
+            idle_campaign_ttl,
             book: Book::with_grace(grace()),
             history: History {
                 complete: true,
@@ -111,7 +111,7 @@ impl Pair {
         let clock = Arc::clone(&self.clock);
         let options = EmbeddedOptions {
             grace: grace(),
-            keep_idle: self.keep_idle,
+            idle_campaign_ttl: self.idle_campaign_ttl,
             ..EmbeddedOptions::default()
         };
         let opened = Embedded::open_with(&path, clock, options);
@@ -126,7 +126,7 @@ impl Pair {
     /// Submits without waiting, then compares every answer with the book's. A task that waits for its campaign may be
     /// decided after a task of another campaign. So an engine that keeps no campaign in memory gets single requests.
     fn batch(&mut self, requests: Vec<Request>) {
-        let together = match self.keep_idle.is_zero() {
+        let together = match self.idle_campaign_ttl.is_zero() {
             true => 1,
             false => requests.len().max(1),
         };
@@ -257,13 +257,13 @@ struct Kept;
 struct Forgotten;
 
 macro_rules! state_machine_test {
-    ($name:ty, $keep_idle:expr) => {
+    ($name:ty, $idle_campaign_ttl:expr) => {
         impl StateMachineTest for $name {
             type SystemUnderTest = Pair;
             type Reference = Histories;
 
             fn init_test((): &()) -> Pair {
-                Pair::new($keep_idle)
+                Pair::new($idle_campaign_ttl)
             }
 
             fn apply(mut pair: Pair, (): &(), transition: Transition) -> Pair {

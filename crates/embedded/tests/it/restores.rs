@@ -61,7 +61,7 @@ impl Scene {
     /// Opens an engine that evicts every campaign as soon as it may.
     fn open(&self, path: &Path) -> Embedded {
         let options = EmbeddedOptions {
-            keep_idle: Duration::ZERO,
+            idle_campaign_ttl: Duration::ZERO,
             ..EmbeddedOptions::default()
         };
         Embedded::open_with(path, self.clock.clone(), options).unwrap()

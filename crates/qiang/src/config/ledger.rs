@@ -42,10 +42,10 @@ impl LedgerConfig {
 pub struct SettlementConfig {
     pub transport: TransportKind,
     pub rabbitmq_url: Secret,
-    pub inside: bool,
+    pub in_process: bool,
     pub worker: String,
     pub lease_ms: u64,
-    pub unsettled_max: u64,
+    pub lag_entries_max: u64,
     pub stop_timeout_ms: u64,
 }
 
@@ -121,9 +121,9 @@ impl SettlementConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), UsageError> {
-        if self.unsettled_max == 0 || self.lease_ms < 100 {
+        if self.lag_entries_max == 0 || self.lease_ms < 100 {
             let text =
-                "settlement.unsettled_max must be at least 1, and settlement.lease_ms at least 100";
+                "settlement.lag_entries_max must be at least 1, and settlement.lease_ms at least 100";
             return Err(UsageError::new(text.to_owned()));
         }
         if self.transport == TransportKind::RabbitMq && !cfg!(feature = "rabbitmq") {

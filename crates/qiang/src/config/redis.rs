@@ -26,18 +26,18 @@ pub struct RedisConfig {
     pub database: i64,
     pub prefix: String,
     pub partitions: u16,
-    pub spread_from: u32,
-    pub spread_over: u16,
+    pub shard_supply_min: u32,
+    pub shards_max: u16,
     pub replicas: u32,
     pub replica_timeout_ms: u64,
     #[serde(with = "WaitForName")]
     pub wait_for: WaitFor,
     pub read_urls: String,
     pub call_timeout_ms: u64,
-    pub try_for_ms: u64,
+    pub claim_timeout_ms: u64,
     pub retain_ms: u64,
     pub retain_bytes: u64,
-    pub keep_closed_ms: u64,
+    pub closed_campaign_ttl_ms: u64,
     pub term_grace_ms: u64,
     #[serde(with = "RepairModeName")]
     pub repair: RepairMode,
@@ -92,18 +92,18 @@ impl RedisConfig {
             database: self.database,
             prefix: self.prefix.clone(),
             partitions: self.partitions,
-            spread_from: self.spread_from,
-            spread_over: self.spread_over,
+            shard_supply_min: self.shard_supply_min,
+            shards_max: self.shards_max,
             replicas: self.replicas,
             replica_timeout: Duration::from_millis(self.replica_timeout_ms),
             wait_for: self.wait_for,
             read_urls: list(&self.read_urls),
             call_timeout: Duration::from_millis(self.call_timeout_ms),
-            try_for: Duration::from_millis(self.try_for_ms),
+            claim_timeout: Duration::from_millis(self.claim_timeout_ms),
             serves: true,
             retain: Duration::from_millis(self.retain_ms),
             retain_bytes: self.retain_bytes,
-            keep_closed: Duration::from_millis(self.keep_closed_ms),
+            closed_campaign_ttl: Duration::from_millis(self.closed_campaign_ttl_ms),
             term_grace: Duration::from_millis(self.term_grace_ms),
             payment_grace: Duration::ZERO,
             clock: None,
@@ -130,15 +130,15 @@ impl RedisConfig {
                 "redis.partitions must be 1 to {PARTITIONS_MAX}"
             )));
         }
-        if self.spread_over == 0 || self.spread_from == 0 {
-            return refuse("redis.spread_from and redis.spread_over must be at least 1");
+        if self.shards_max == 0 || self.shard_supply_min == 0 {
+            return refuse("redis.shard_supply_min and redis.shards_max must be at least 1");
         }
         if self.call_timeout_ms <= self.replica_timeout_ms {
             return refuse("redis.call_timeout_ms must be above redis.replica_timeout_ms");
         }
-        if self.try_for_ms.saturating_add(self.call_timeout_ms) > REPLY_KEPT_MS {
+        if self.claim_timeout_ms.saturating_add(self.call_timeout_ms) > REPLY_KEPT_MS {
             return Err(UsageError::new(format!(
-                "redis.try_for_ms and redis.call_timeout_ms must be at most {REPLY_KEPT_MS} together: Redis keeps the \
+                "redis.claim_timeout_ms and redis.call_timeout_ms must be at most {REPLY_KEPT_MS} together: Redis keeps the \
                  replies to calls for that long"
             )));
         }
@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn calls_are_not_tried_for_longer_than_replies_are_kept() {
         let mut config = Config::defaults().expect("the defaults").redis;
-        config.try_for_ms = 60_000 - config.call_timeout_ms;
+        config.claim_timeout_ms = 60_000 - config.call_timeout_ms;
         assert!(config.check().is_ok());
-        for try_for_ms in [config.try_for_ms + 1, u64::MAX] {
-            config.try_for_ms = try_for_ms;
+        for claim_timeout_ms in [config.claim_timeout_ms + 1, u64::MAX] {
+            config.claim_timeout_ms = claim_timeout_ms;
             let refused = config.check().expect_err("too long").to_string();
-            assert!(refused.contains("redis.try_for_ms"), "{refused}");
+            assert!(refused.contains("redis.claim_timeout_ms"), "{refused}");
         }
     }
 }

@@ -20,9 +20,9 @@ pub struct WebhooksConfig {
     pub timeout_ms: u64,
     pub concurrent_max: u32,
     pub retry_ms: u64,
-    pub retry_max_ms: u64,
+    pub retry_ms_max: u64,
     pub disable_after_ms: u64,
-    pub keep_ms: u64,
+    pub event_ttl_ms: u64,
 }
 
 impl WebhooksConfig {
@@ -46,9 +46,9 @@ impl WebhooksConfig {
     pub(crate) fn options(&self) -> WebhookOptions {
         WebhookOptions {
             retry_min: Duration::from_millis(self.retry_ms),
-            retry_max: Duration::from_millis(self.retry_max_ms),
+            retry_max: Duration::from_millis(self.retry_ms_max),
             disable_after: Duration::from_millis(self.disable_after_ms),
-            keep: Duration::from_millis(self.keep_ms),
+            keep: Duration::from_millis(self.event_ttl_ms),
             request_max: Duration::from_millis(self.timeout_ms),
             concurrent_max: self.concurrent_max as usize,
         }
@@ -59,10 +59,10 @@ impl WebhooksConfig {
         for (key, value, max) in [
             ("timeout_ms", self.timeout_ms, TIMEOUT_MS_MAX),
             ("concurrent_max", self.concurrent_max.into(), 1_000),
-            ("retry_ms", self.retry_ms, self.retry_max_ms),
-            ("retry_max_ms", self.retry_max_ms, i64::MAX as u64),
+            ("retry_ms", self.retry_ms, self.retry_ms_max),
+            ("retry_ms_max", self.retry_ms_max, i64::MAX as u64),
             ("disable_after_ms", self.disable_after_ms, i64::MAX as u64),
-            ("keep_ms", self.keep_ms, i64::MAX as u64),
+            ("event_ttl_ms", self.event_ttl_ms, i64::MAX as u64),
         ] {
             if !(1..=max).contains(&value) {
                 return Err(UsageError::new(format!("webhooks.{key} is 1 to {max}")));

@@ -30,12 +30,12 @@ impl LedgerAckEngine {
         let Distributed {
             monitor,
             engine,
-            unsettled_max,
+            lag_entries_max,
             ..
         } = &*self.distributed;
         // The total comes first: if it is below the bound, every partition is.
-        monitor.lag() >= *unsettled_max
-            && monitor.is_behind(engine.partition_of(claim), *unsettled_max)
+        monitor.lag() >= *lag_entries_max
+            && monitor.is_behind(engine.partition_of(claim), *lag_entries_max)
     }
 
     /// Waits until the ledger has a decided claim. The room is kept until then.

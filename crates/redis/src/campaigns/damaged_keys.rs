@@ -193,7 +193,7 @@ impl Node {
         (partition, campaign): (PartitionId, CampaignId),
         entry: Seq,
     ) -> Result<(), EngineError> {
-        let until = Instant::now() + self.partitions.options().try_for;
+        let until = Instant::now() + self.partitions.options().claim_timeout;
         while ledger.settled(partition).await.map_err(of_ledger)? < entry {
             if Instant::now() >= until {
                 return Err(unavailable(format!(

@@ -110,7 +110,7 @@ impl CallConnection {
         }
     }
 
-    /// Carries a call out. Retries over lost connections and terms until `Options::try_for` has passed. Waits for
+    /// Carries a call out. Retries over lost connections and terms until `Options::claim_timeout` has passed. Waits for
     /// replicas if the requested level needs them.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl CallConnection {
         waits: bool,
     ) -> Result<(ScriptReply, Arc<str>), EngineError> {
         self.calls += 1;
-        let until = Instant::now() + self.context.options.try_for;
+        let until = Instant::now() + self.context.options.claim_timeout;
         let (mut pause, mut sent) = (CALL_PAUSES.0, false);
         loop {
             let open = self.partition.open_term(until).await;
@@ -301,7 +301,7 @@ impl CallConnection {
     /// Sends commands, followed on the same connection by a check that the term still runs. So the answers are those of
     /// the term's primary. Some may be errors that a retry does not fix. Also returns the last entry of the log.
     async fn fenced_all(&mut self, commands: &[Cmd]) -> Result<(Seq, Vec<Value>), EngineError> {
-        let patience = (QUERIES_MAX * QUERY_PAUSE).min(self.context.options.try_for);
+        let patience = (QUERIES_MAX * QUERY_PAUSE).min(self.context.options.claim_timeout);
         let until = Instant::now() + patience;
         loop {
             let term = self.partition.open_term(until).await.map_err(unavailable)?;

@@ -285,7 +285,7 @@ impl Connections {
         let uncertain = |reason: &str| EngineError::Uncertain {
             reason: reason.to_owned(),
         };
-        let confirmed = confirmations.confirm(&term, self.options().try_for).await;
+        let confirmed = confirmations.confirm(&term, self.options().claim_timeout).await;
         if confirmed.map_err(|reason| uncertain(&reason))? {
             reply.reached = AckLevel::Replica;
         }
@@ -301,7 +301,7 @@ impl Connections {
     pub(crate) fn given_up(&self, partition: PartitionId) -> Option<String> {
         // A call fails slightly before its time limit, if no time is left for another attempt.
         self.get(partition)
-            .given_up(self.options().try_for * 9 / 10)
+            .given_up(self.options().claim_timeout * 9 / 10)
     }
 
     /// Connection of a lane. Waits until it is free.
@@ -316,7 +316,7 @@ impl Connections {
         };
         check()?;
         let lanes = &self.lanes[usize::from(partition.0)];
-        let taken = lanes.take(lane, self.options().try_for).await;
+        let taken = lanes.take(lane, self.options().claim_timeout).await;
         // Earlier calls may have taken all the time.
         check()?;
         taken.ok_or_else(|| unavailable(BUSY))

@@ -47,9 +47,9 @@ pub struct Options {
     /// Number of partitions. Fixed when the first node starts on an empty Redis, and checked at each later start.
     pub partitions: u16,
     /// Smallest supply of a campaign that is spread over several partitions.
-    pub spread_from: u32,
+    pub shard_supply_min: u32,
     /// Maximum number of partitions of a spread campaign.
-    pub spread_over: u16,
+    pub shards_max: u16,
     /// Replicas that must have a grant before its level is `replica`; 0 if there are none.
     pub replicas: u32,
     /// Time limit of a wait for replicas.
@@ -61,13 +61,13 @@ pub struct Options {
     /// Time limit for an answer of Redis, after which the connection is dropped.
     pub call_timeout: Duration,
     /// Time for which a claim or command is retried over lost connections and failovers.
-    pub try_for: Duration,
+    pub claim_timeout: Duration,
     /// Time for which the log keeps settled entries. A ledger backup up to this age can be restored.
     pub retain: Duration,
     /// Total size in bytes of all partitions' logs above which settled entries are not kept.
     pub retain_bytes: u64,
     /// Time for which closed campaigns stay in Redis.
-    pub keep_closed: Duration,
+    pub closed_campaign_ttl: Duration,
     /// Time for which a new term waits for a node that was alive and is silent.
     pub term_grace: Duration,
     /// Time for which an order keeps its units after its hold, for late payment reports; at most the hold.
@@ -99,17 +99,17 @@ impl Default for Options {
             database: 0,
             prefix: "qiang".to_owned(),
             partitions: 8,
-            spread_from: 100_000,
-            spread_over: 8,
+            shard_supply_min: 100_000,
+            shards_max: 8,
             replicas: 0,
             replica_timeout: Duration::from_millis(500),
             wait_for: WaitFor::Asked,
             read_urls: Vec::new(),
             call_timeout: Duration::from_secs(2),
-            try_for: Duration::from_secs(10),
+            claim_timeout: Duration::from_secs(10),
             retain: Duration::ZERO,
             retain_bytes: 1 << 28,
-            keep_closed: Duration::from_secs(24 * 3_600),
+            closed_campaign_ttl: Duration::from_secs(24 * 3_600),
             term_grace: Duration::from_secs(2),
             payment_grace: Duration::ZERO,
             serves: true,

@@ -52,7 +52,7 @@ impl RetireEngine for RedisEngine {
         if !node.partitions.get(partition).is_open() {
             return Ok(Retired::default());
         }
-        let kept_ms = node.partitions.options().keep_closed.as_millis() as i64;
+        let kept_ms = node.partitions.options().closed_campaign_ttl.as_millis() as i64;
         let now_ms = node.now_ms(partition).await?;
         let mut command = redis::cmd("ZRANGEBYSCORE");
         command

@@ -136,7 +136,7 @@ impl Node {
 
     /// Deadline of the wait for a campaign.
     fn in_time(&self) -> Instant {
-        Instant::now() + self.partitions.options().try_for
+        Instant::now() + self.partitions.options().claim_timeout
     }
 
     /// As [`recall`](Self::recall), for claims that were submitted `again` times because the campaign was missing after

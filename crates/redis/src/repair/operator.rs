@@ -38,7 +38,7 @@ impl RedisEngine {
         partitions
             .halt(partition, "it is reconciled with the ledger", true)
             .await?;
-        let until = Instant::now() + partitions.options().try_for;
+        let until = Instant::now() + partitions.options().claim_timeout;
         loop {
             match self.repair(partition, ledger, true).await {
                 // The repair has found a damaged shard in another partition, and both are repaired together.

@@ -170,7 +170,7 @@ impl SimulatedEngine {
         mut draw: Draw,
         bug: Option<Bug>,
     ) -> Self {
-        let keep_idle_ms = if draw.once_in(2) { 0 } else { 45_000 };
+        let idle_campaign_ttl_ms = if draw.once_in(2) { 0 } else { 45_000 };
         let state = State {
             book: Book::new(),
             log: Vec::new(),
@@ -179,7 +179,7 @@ impl SimulatedEngine {
             synced: 0,
             trusted: 0,
             waiting: Vec::new(),
-            absent: Absent::new(keep_idle_ms),
+            absent: Absent::new(idle_campaign_ttl_ms),
             is_up: true,
             said_up: clock.now(),
             downtimes: Vec::new(),

@@ -88,15 +88,15 @@ impl SettlementMonitor {
             .map_or(0, |ends| ends.lag())
     }
 
-    /// Whether a partition must wait for the ledger. That is so if all partitions together have `unsettled_max`
+    /// Whether a partition must wait for the ledger. That is so if all partitions together have `lag_entries_max`
     /// unsettled entries, and this one has at least its equal share of them. A partition without such a lag continues.
     #[must_use]
-    pub fn is_behind(&self, partition: PartitionId, unsettled_max: u64) -> bool {
-        if self.lag() < unsettled_max {
+    pub fn is_behind(&self, partition: PartitionId, lag_entries_max: u64) -> bool {
+        if self.lag() < lag_entries_max {
             return false;
         }
         let ends = self.ends.lock();
-        let share = unsettled_max / ends.len().max(1) as u64;
+        let share = lag_entries_max / ends.len().max(1) as u64;
         ends.get(&partition)
             .is_some_and(|ends| ends.lag() >= share.max(1))
     }

@@ -17,7 +17,7 @@ use qiang_core::{
     outcome::Outcome,
     ports::{Answer, Claimed, Engine, EngineError, LineHead, Lines, Probed, Ticket, WaitingRoom},
     time::Timestamp,
-    waiting::{Decision, Place, Standing, WaitingLimits},
+    waiting::{Decision, Place, Standing, QueueLimits},
 };
 use qiang_testkit::{
     ManualClock,
@@ -36,10 +36,10 @@ const WORLDS_WITH_BUG: u64 = 50;
 const PLACES: u64 = 30;
 /// The world ends well in fewer runs of the decider.
 const RUNS_MAX: usize = 1_000;
-const LIMITS: WaitingLimits = WaitingLimits {
-    places_max: PLACES,
-    partition_max: PLACES,
-    kept_ms: 1_000,
+const LIMITS: QueueLimits = QueueLimits {
+    entries_max: PLACES,
+    partition_entries_max: PLACES,
+    result_ttl_ms: 1_000,
 };
 
 type Random = Arc<Mutex<Draw>>;
@@ -65,7 +65,7 @@ impl WaitingRoom for Room {
         &self,
         _: &Claim,
         _: Timestamp,
-        _: WaitingLimits,
+        _: QueueLimits,
     ) -> Result<Option<Standing>, EngineError> {
         Err(EngineError::Stopping)
     }
@@ -97,7 +97,7 @@ impl WaitingRoom for Room {
         _: CampaignId,
         decided: &[(Place, Decision)],
         _: Timestamp,
-        _: WaitingLimits,
+        _: QueueLimits,
     ) -> Result<(), EngineError> {
         if chance(&self.random, 20) {
             return Err(EngineError::Overloaded);

@@ -15,7 +15,7 @@ use qiang_core::{
     outcome::Outcome,
     ports::{Answer, Claimed, Engine, EngineError, LineHead, Lines, Probed, Ticket, WaitingRoom},
     time::Timestamp,
-    waiting::{Decision, Place, Standing, WaitingLimits},
+    waiting::{Decision, Place, Standing, QueueLimits},
 };
 use qiang_testkit::{
     ManualClock,
@@ -28,10 +28,10 @@ use qiang_worker::{
 };
 use tokio::time::sleep;
 
-const LIMITS: WaitingLimits = WaitingLimits {
-    places_max: 9,
-    partition_max: 9,
-    kept_ms: 1_000,
+const LIMITS: QueueLimits = QueueLimits {
+    entries_max: 9,
+    partition_entries_max: 9,
+    result_ttl_ms: 1_000,
 };
 
 /// Scripted result of reading a queue.
@@ -78,7 +78,7 @@ impl WaitingRoom for FakeRoom {
         &self,
         _: &Claim,
         _: Timestamp,
-        _: WaitingLimits,
+        _: QueueLimits,
     ) -> Result<Option<Standing>, EngineError> {
         Err(EngineError::Stopping)
     }
@@ -117,7 +117,7 @@ impl WaitingRoom for FakeRoom {
         campaign: CampaignId,
         decided: &[(Place, Decision)],
         _: Timestamp,
-        _: WaitingLimits,
+        _: QueueLimits,
     ) -> Result<(), EngineError> {
         if campaign == id(1) && *self.first.lock().unwrap() == Read::WithoutRecord {
             return Err(EngineError::Overloaded);

@@ -187,7 +187,7 @@ impl Scene {
 
 pub(crate) fn open(path: &Path, clock: &Arc<ManualClock>) -> Embedded {
     let options = EmbeddedOptions {
-        keep_idle: Duration::ZERO,
+        idle_campaign_ttl: Duration::ZERO,
         ..EmbeddedOptions::default()
     };
     let opened = Embedded::open_with(path, clock.clone(), options);

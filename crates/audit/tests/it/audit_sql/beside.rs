@@ -113,8 +113,8 @@ impl World {
         let options = Options {
             prefix: prefix.clone(),
             partitions: PARTITIONS,
-            spread_from: 10,
-            spread_over: PARTITIONS,
+            shard_supply_min: 10,
+            shards_max: PARTITIONS,
             clock: Some(Arc::clone(&clock) as _),
             ..options
         };

@@ -24,7 +24,7 @@ const SETTINGS: [(&str, &str); 7] = [
     ("QIANG__SERVER__DRAIN_DELAY_MS", "0"),
     ("QIANG__SERVER__HEADER_TIMEOUT_MS", "2000"),
     ("QIANG__SERVER__REQUEST_TIMEOUT_MS", "5000"),
-    ("QIANG__WAITING__STREAM_MS", "200"),
+    ("QIANG__QUEUE__STREAM_MS", "200"),
     ("QIANG__TICKETS__DIFFICULTY", "4"),
     ("QIANG__LOG__LEVEL", "warn"),
 ];

@@ -14,7 +14,7 @@ use tokio::sync::RwLock;
 use crate::{
     client::{Nodes, Request, Verb},
     history::{Campaign, Level, Policy, TOLERANCE_MINOR, Window},
-    installation::program::SPREAD_FROM,
+    installation::program::SHARD_SUPPLY_MIN,
 };
 
 /// Maximum time to repeat a request that creates something.
@@ -54,7 +54,7 @@ impl Form {
         Self {
             is_packet: false,
             level,
-            supply: SPREAD_FROM,
+            supply: SHARD_SUPPLY_MIN,
             limit: 1,
             hold_s: HOLDS_S[1],
             rule: "",
@@ -81,7 +81,7 @@ impl Form {
             is_packet,
             level,
             supply: match is_spread {
-                true => SPREAD_FROM,
+                true => SHARD_SUPPLY_MIN,
                 false => random.random_range(SUPPLY),
             },
             limit: if is_packet { 1 } else { LIMIT },

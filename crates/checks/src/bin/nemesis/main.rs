@@ -28,7 +28,7 @@ use clap::{Parser, ValueEnum};
 
 use self::{
     clock::Clock,
-    installation::{Setup, ledger::LedgerKind, program::SPREAD_FROM},
+    installation::{Setup, ledger::LedgerKind, program::SHARD_SUPPLY_MIN},
     plan::{Kind, Plan, Scope, Topology},
     report::Report,
     round::Order,
@@ -228,7 +228,7 @@ async fn rounds(
                 topology: topologies[which],
                 with_rabbit: args.rabbitmq,
                 ledger: LedgerKind::Postgres,
-                spread_from: SPREAD_FROM,
+                shard_supply_min: SHARD_SUPPLY_MIN,
                 qiang: qiang.clone(),
             },
             clock: clock.cloned(),

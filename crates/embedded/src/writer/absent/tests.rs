@@ -181,7 +181,7 @@ fn what_is_due_soon_stays() {
     let mut engine = Engine::unswept();
     let sale = engine.sale(1);
     engine.sell(&sale, 1);
-    engine.writer.absent.keep_idle = Duration::from_secs(30);
+    engine.writer.absent.idle_campaign_ttl = Duration::from_secs(30);
     engine.clock.advance(HOLD_MS - 20_000);
     engine.sweep();
     assert!(engine.has(&sale), "its hold ends in 20 s");

@@ -106,10 +106,10 @@ impl Harness {
             urls: vec![redis.url()],
             prefix: PREFIX.to_owned(),
             partitions: PARTITIONS,
-            spread_from: STOCK,
-            spread_over: PARTITIONS,
+            shard_supply_min: STOCK,
+            shards_max: PARTITIONS,
             call_timeout: Duration::from_millis(500),
-            try_for: patience,
+            claim_timeout: patience,
             ..Options::default()
         };
         let engine = RedisEngine::connect(options, &[]).await;

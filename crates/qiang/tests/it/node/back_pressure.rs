@@ -20,7 +20,7 @@ use qiang_testkit::{
     servers::redis::{Options, Standalone},
 };
 
-const UNSETTLED_MAX: u64 = 40;
+const LAG_ENTRIES_MAX: u64 = 40;
 /// Claims in each of two partitions: above its share, and below.
 const CLAIMS: [u32; 2] = [60, 10];
 
@@ -42,8 +42,8 @@ async fn only_claims_of_a_partition_that_is_behind_are_refused() {
     config.redis.urls = server.url();
     config.redis.partitions = 2;
     // Settlement is off.
-    config.settlement.inside = false;
-    config.settlement.unsettled_max = UNSETTLED_MAX;
+    config.settlement.in_process = false;
+    config.settlement.lag_entries_max = LAG_ENTRIES_MAX;
     let backend = Backend::open(&config).await.unwrap();
 
     // One campaign per partition. The log shows which partition a campaign is in.

@@ -65,7 +65,7 @@ impl Case {
         config.redis.partitions = 1;
         config.ledger.url = Secret::new(postgres.url());
         // The tests settle the log.
-        config.settlement.inside = false;
+        config.settlement.in_process = false;
         let node = Backend::open(&config).await.unwrap();
         let setup = sale(STOCK)
             .price(PRICE)

@@ -208,7 +208,7 @@ async fn node_that_the_ledger_has_left_stops_and_settles_nothing() {
     qiang::migrate(&url).await.unwrap();
     let redis = blocking(|| Standalone::start(&Options::new()));
     let mut config = on_database(&redis, "qiang", &url);
-    config.settlement.inside = false;
+    config.settlement.in_process = false;
     let node = Backend::open(&config).await.unwrap();
     let target = open_sale(&node, STOCK).await;
     assert_eq!(buy(&node, target, 0..10).await.len(), 10);

@@ -49,7 +49,7 @@ impl Case {
         config.engine.data = folder.path().join("ledger.db");
         config.redis.urls = server.url();
         config.redis.partitions = 1;
-        config.settlement.inside = false;
+        config.settlement.in_process = false;
         let backend = Backend::open(&config).await.unwrap();
         let mut targets = Vec::new();
         let levels = [AckLevel::Ledger, AckLevel::Memory, AckLevel::Ledger];

@@ -149,9 +149,9 @@ impl World {
         if let Some(server) = &server {
             config.redis.urls = server.url();
             config.redis.partitions = if spread { 3 } else { 1 };
-            config.redis.spread_from = if spread { 2 } else { 1_000_000 };
+            config.redis.shard_supply_min = if spread { 2 } else { 1_000_000 };
             config.redis.replicas = replicas as u32;
-            config.settlement.inside = false;
+            config.settlement.in_process = false;
         }
         let backend = Arc::new(Backend::open(&config).await.unwrap());
         Self {
@@ -246,7 +246,7 @@ impl World {
                 AckLevel::Ledger => tokio::task::block_in_place(|| server.start_again_empty()),
                 AckLevel::Memory | AckLevel::Fsync => {}
             }
-            self.config.settlement.inside = true;
+            self.config.settlement.in_process = true;
         }
         self.backend.close().await.unwrap();
         self.backend = Arc::new(Backend::open(&self.config).await.unwrap());

@@ -57,10 +57,10 @@ impl World {
         let options = Options {
             urls: vec![redis.url()],
             partitions: 2,
-            spread_from: 10,
-            spread_over: 2,
-            keep_closed: Duration::ZERO,
-            try_for: Duration::from_secs(1),
+            shard_supply_min: 10,
+            shards_max: 2,
+            closed_campaign_ttl: Duration::ZERO,
+            claim_timeout: Duration::from_secs(1),
             ..Options::default()
         };
         let node = RedisEngine::connect(options, &[]).await.unwrap();

@@ -54,7 +54,7 @@ impl World {
         config.redis.urls = redis().url();
         config.redis.prefix = prefix.to_owned();
         config.redis.partitions = PARTITIONS;
-        config.redis.spread_from = 2;
+        config.redis.shard_supply_min = 2;
         config.settlement.transport = transport;
         config.settlement.lease_ms = 500;
         if let Some(rabbitmq) = rabbitmq {

@@ -10,7 +10,7 @@ use qiang_core::{
         WaitingRoom as _, WaitingRoomStore as _,
     },
     time::Timestamp,
-    waiting::WaitingLimits,
+    waiting::QueueLimits,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_testkit::{
@@ -235,10 +235,10 @@ async fn a_line_in_a_file_is_decided_by_hand() {
     let opened = engine.submit(Command::Open(Box::new(setup))).await;
     opened.unwrap();
     engine.submit(act(CampaignAction::Pause)).await.unwrap();
-    let limits = WaitingLimits {
-        places_max: 9,
-        partition_max: 9,
-        kept_ms: 600_000,
+    let limits = QueueLimits {
+        entries_max: 9,
+        partition_entries_max: 9,
+        result_ttl_ms: 600_000,
     };
     for user in ["ann", "bob"] {
         let entered = engine.enter(&target.one(user), past, limits).await;

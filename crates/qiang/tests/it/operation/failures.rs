@@ -111,7 +111,7 @@ async fn an_engine_that_does_not_answer_is_one_line_a_request() {
     let keys = [
         ("redis.urls", url.as_str()),
         ("redis.call_timeout_ms", "600"),
-        ("redis.try_for_ms", "700"),
+        ("redis.claim_timeout_ms", "700"),
     ];
     let node = Program::on_redis(folder.path(), "serve", "silent", &keys);
     node.ready(200).await;

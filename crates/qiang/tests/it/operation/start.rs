@@ -100,7 +100,7 @@ async fn a_node_and_a_worker_with_a_broker_start_while_redis_is_down() {
     for command in ["serve", "worker"] {
         let keys = [
             ("redis.urls", redis.as_str()),
-            ("redis.try_for_ms", "1000"),
+            ("redis.claim_timeout_ms", "1000"),
             ("settlement.transport", "rabbitmq"),
             ("settlement.rabbitmq_url", broker.as_str()),
             ("engine.data", command),

@@ -134,7 +134,7 @@ async fn what_a_stopped_node_has_answered_is_in_the_ledger() {
         let url = database.create_database();
         qiang::migrate(&url).await.unwrap();
         let case = Case::new(folder.path(), &url);
-        let mut node = case.start("serve", &[("settlement.inside", inside)]);
+        let mut node = case.start("serve", &[("settlement.in_process", inside)]);
         let (sale, orders, buying) = case.busy(&node).await;
         node.signal("-TERM");
         assert_eq!(node.ended().await, Some(0));
@@ -152,7 +152,7 @@ async fn a_stop_is_bounded_and_says_what_it_leaves() {
     qiang::migrate(&url).await.unwrap();
     let case = Case::new(folder.path(), &url);
     let keys = [
-        ("settlement.inside", "false"),
+        ("settlement.in_process", "false"),
         ("settlement.stop_timeout_ms", "1000"),
     ];
     let mut node = case.start("serve", &keys);

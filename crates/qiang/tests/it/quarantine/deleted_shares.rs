@@ -12,7 +12,7 @@ use super::{
 const SHARES: u32 = 4;
 const SPREAD: u32 = 400;
 /// Spreads the large packet over all partitions.
-const SPREAD_FROM: (&str, &str) = ("QIANG__REDIS__SPREAD_FROM", "400");
+const SHARD_SUPPLY_MIN: (&str, &str) = ("QIANG__REDIS__SPREAD_FROM", "400");
 
 /// Rows of a share that are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Claimed {
 
 async fn deleted_shares_are_restored_and_paid_once(kind: LedgerKind) {
     let ledger = TestLedger::new(kind);
-    let mut node = Node::start_with(&ledger, &[SPREAD_FROM]).await;
+    let mut node = Node::start_with(&ledger, &[SHARD_SUPPLY_MIN]).await;
     let mut packets = Vec::new();
     for (place, case) in CASES.into_iter().enumerate() {
         packets.push(Claimed::make(&node, case, &format!("u{place}")).await);
@@ -142,7 +142,7 @@ async fn deleted_shares_are_restored_and_paid_once(kind: LedgerKind) {
     assert_eq!(code, Some(0), "{printed}");
 
     node.stop();
-    let mut node = Node::start_with(&ledger, &[SPREAD_FROM]).await;
+    let mut node = Node::start_with(&ledger, &[SHARD_SUPPLY_MIN]).await;
     node.settled().await;
     let mut found = Vec::new();
     for place in 0..CASES.len() {

@@ -53,7 +53,7 @@ impl Place<'_> {
             ("webhooks.allow_private", "true"),
             ("webhooks.timeout_ms", &timeout),
             ("webhooks.retry_ms", "50"),
-            ("webhooks.retry_max_ms", "500"),
+            ("webhooks.retry_ms_max", "500"),
         ];
         let own = self.keys.iter().map(|(key, value)| (*key, value.as_str()));
         let keys: Vec<_> = usual.into_iter().chain(own).collect();

@@ -62,7 +62,7 @@ impl World {
             replicas,
             replica_timeout: Duration::from_secs(10),
             call_timeout: Duration::from_secs(60),
-            try_for: Duration::from_secs(60),
+            claim_timeout: Duration::from_secs(60),
             urls: vec![server.url()],
             partitions: 1,
             prefix: "packets".to_owned(),

@@ -33,7 +33,7 @@ impl World {
             urls: vec![server.url()],
             partitions,
             prefix: "together".to_owned(),
-            spread_from: 10_000,
+            shard_supply_min: 10_000,
             ..Options::default()
         };
         let engine = RedisEngine::connect(options, &[]).await.unwrap();

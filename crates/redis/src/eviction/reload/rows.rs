@@ -120,7 +120,7 @@ impl Node {
         (part, repair): (&BothSides, Repair),
         (upto, need): (Seq, Need),
     ) -> Result<Attempt, EngineError> {
-        let kept_ms = self.partitions.options().keep_closed.as_millis() as i64;
+        let kept_ms = self.partitions.options().closed_campaign_ttl.as_millis() as i64;
         let written = Written::of(part, &repair, upto, kept_ms);
         let at_maxmemory: Steps = [&RELOAD_ROWS, &RELOAD_END];
         if need == Need::Repair {

@@ -40,8 +40,8 @@ struct Spread;
 impl Servers for Spread {
     fn options() -> Options {
         Options {
-            spread_from: 2,
-            spread_over: 3,
+            shard_supply_min: 2,
+            shards_max: 3,
             ..Alone::options()
         }
     }
@@ -94,8 +94,8 @@ impl Servers for OnValkey {
         Options {
             urls: vec![servers.url()],
             partitions: 3,
-            spread_from: 2,
-            spread_over: 2,
+            shard_supply_min: 2,
+            shards_max: 2,
             replicas: 1,
             ..Options::default()
         }
@@ -127,7 +127,7 @@ struct Leaving;
 impl Servers for Leaving {
     fn options() -> Options {
         Options {
-            keep_closed: Duration::from_millis(1),
+            closed_campaign_ttl: Duration::from_millis(1),
             // Cases read the whole log.
             retain: Duration::from_secs(3_600),
             ..Spread::options()

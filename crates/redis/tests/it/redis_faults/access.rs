@@ -99,8 +99,8 @@ fn guarded(prefix: &str) -> (Standalone, Options) {
         read_urls: vec![url.clone()],
         replicas: 0,
         partitions: PARTITIONS,
-        spread_from: STOCK,
-        spread_over: 2,
+        shard_supply_min: STOCK,
+        shards_max: 2,
         // The log keeps settled entries for a short time, because both steps need commands.
         retain: Duration::from_millis(1),
         ..options(url)

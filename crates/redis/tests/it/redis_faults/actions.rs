@@ -20,8 +20,8 @@ use qiang_testkit::{
 use crate::redis_faults::harness::{Harness, SHORT_PAUSE, name, node, open_now, options, shared};
 
 const CALL_TIMEOUT: Duration = Duration::from_millis(100);
-const TRY_FOR: Duration = Duration::from_millis(600);
-const SPREAD_FROM: u32 = 1_000;
+const CLAIM_TIMEOUT: Duration = Duration::from_millis(600);
+const SHARD_SUPPLY_MIN: u32 = 1_000;
 const INSIST_MAX: Duration = Duration::from_secs(60);
 
 /// Retries an action until the answer is neither unavailable nor uncertain.
@@ -50,14 +50,14 @@ async fn insist(
 async fn an_action_whose_answer_was_lost_is_done_when_it_is_asked_for_again() {
     let proxy = FaultProxy::start(shared().addr()).await;
     let direct = Options {
-        spread_from: SPREAD_FROM,
-        spread_over: 2,
+        shard_supply_min: SHARD_SUPPLY_MIN,
+        shards_max: 2,
         ..options(shared().url())
     };
     let behind = Options {
         urls: vec![format!("redis://{}", proxy.addr())],
         call_timeout: CALL_TIMEOUT,
-        try_for: TRY_FOR,
+        claim_timeout: CLAIM_TIMEOUT,
         ..direct.clone()
     };
     let mut harness = Harness::new(direct).await;
@@ -67,7 +67,7 @@ async fn an_action_whose_answer_was_lost_is_done_when_it_is_asked_for_again() {
     harness.nodes.swap(0, 1);
     let targets = [
         harness.open(open_now(sale(100))).await,
-        harness.open(open_now(sale(2 * SPREAD_FROM))).await,
+        harness.open(open_now(sale(2 * SHARD_SUPPLY_MIN))).await,
         harness.open(open_now(red_packet(10_000, 50, split))).await,
     ];
     harness.nodes.swap(0, 1);

@@ -342,8 +342,8 @@ async fn nobody_is_turned_away_for_the_time_that_redis_takes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_turned_away_from_a_spread_sale() {
     let spread = Options {
-        spread_from: 2,
-        spread_over: 2,
+        shard_supply_min: 2,
+        shards_max: 2,
         ..options(shared().url())
     };
     let mut harness = Harness::new(spread).await;

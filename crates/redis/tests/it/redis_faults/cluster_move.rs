@@ -33,8 +33,8 @@ async fn moves(spread: bool) {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         partitions: 4,
-        spread_from: if spread { 2 } else { u32::MAX },
-        spread_over: 4,
+        shard_supply_min: if spread { 2 } else { u32::MAX },
+        shards_max: 4,
         ..options(String::new())
     })
     .await;
@@ -110,8 +110,8 @@ async fn a_slot_whose_keys_have_moved_is_asked_for_elsewhere() {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         partitions: 4,
-        spread_from: u32::MAX,
-        try_for: Duration::from_secs(60),
+        shard_supply_min: u32::MAX,
+        claim_timeout: Duration::from_secs(60),
         ..options(String::new())
     })
     .await;

@@ -387,8 +387,8 @@ async fn as_many_downtimes_are_known_as_there_is_room_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_part_of_a_sale_has_its_own_downtimes() {
     let options = Options {
-        spread_from: 20,
-        spread_over: 2,
+        shard_supply_min: 20,
+        shards_max: 2,
         ..options(shared().url())
     };
     let mut world = World::with(options, OPENS, sale(20).hold_ms(HOLD_MS)).await;

@@ -306,7 +306,7 @@ async fn a_redis_that_is_emptied_again_and_again_grants_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_repaired_without_memory() {
     let mut world = World::new(|url| Options {
-        spread_from: 100,
+        shard_supply_min: 100,
         ..options(url)
     })
     .await;

@@ -69,7 +69,7 @@ pub(crate) fn options(url: String) -> Options {
 /// Options for tests in which no request may fail. On a busy machine a request may take longer than the default allows.
 pub(crate) fn patient(url: String) -> Options {
     Options {
-        try_for: Duration::from_secs(50),
+        claim_timeout: Duration::from_secs(50),
         ..options(url)
     }
 }

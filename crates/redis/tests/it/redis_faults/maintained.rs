@@ -31,12 +31,12 @@ const ENTRIES_MAX: usize = 4_096;
 /// Entries of a loss that no node can name.
 const UNNAMED: u64 = 3;
 
-/// Opens campaigns of `spread_from` units, which are spread, and smaller ones, which are not.
+/// Opens campaigns of `shard_supply_min` units, which are spread, and smaller ones, which are not.
 async fn open(harness: &mut Harness, ledger: &SqliteLedger) -> [Target; 4] {
     let total = Money::new(1_000_000, currency());
     let id = uuid::Uuid::from_u128(1);
     ledger.deposit(id, &user(OWNER), total).await.unwrap();
-    let (many, few) = (harness.options.spread_from, harness.options.spread_from / 2);
+    let (many, few) = (harness.options.shard_supply_min, harness.options.shard_supply_min / 2);
     let split = SplitRule::DoubleAverage { min: 1 };
     let builders = [
         sale(many).hold_ms(HOLD_MS),

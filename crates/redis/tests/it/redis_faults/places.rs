@@ -23,7 +23,7 @@ use crate::redis_faults::harness::{Harness, blocking, name, open_now, options, s
 const STOCK: u32 = 1_000;
 const CLAIMS: usize = 100;
 /// Time that a claim is tried if servers do not answer.
-const TRY_FOR: Duration = Duration::from_secs(6);
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(6);
 const CALL_TIMEOUT: Duration = Duration::from_millis(300);
 /// Maximum extra time of an answer without a decision.
 const SLACK: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ fn impatient(url: String) -> Options {
     Options {
         call_timeout: CALL_TIMEOUT,
         replica_timeout: CALL_TIMEOUT / 3,
-        try_for: TRY_FOR,
+        claim_timeout: CLAIM_TIMEOUT,
         ..options(url)
     }
 }
@@ -120,7 +120,7 @@ async fn a_claim_waits_no_longer_than_it_is_tried() {
         }
     }
     let took = began.elapsed();
-    assert!(took < TRY_FOR + CALL_TIMEOUT + SLACK, "{took:?}");
+    assert!(took < CLAIM_TIMEOUT + CALL_TIMEOUT + SLACK, "{took:?}");
     // Two calls were in flight.
     assert!(unsent >= 6 * 20, "{unsent} were not sent");
 
@@ -257,8 +257,8 @@ const PARTS: u16 = 4;
 async fn a_pull_passes_over_a_halted_partition() {
     let options = Options {
         partitions: PARTS,
-        spread_from: 2,
-        spread_over: PARTS,
+        shard_supply_min: 2,
+        shards_max: PARTS,
         ..impatient(shared().url())
     };
     let mut harness = Harness::new(options).await;

@@ -43,9 +43,9 @@ async fn claims_that_wait_for_a_silent_part_are_bounded() {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         partitions: 4,
-        spread_from: 2,
-        spread_over: 2,
-        try_for: Duration::from_secs(4),
+        shard_supply_min: 2,
+        shards_max: 2,
+        claim_timeout: Duration::from_secs(4),
         ..options(String::new())
     })
     .await;

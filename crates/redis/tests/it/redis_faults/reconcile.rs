@@ -59,8 +59,8 @@ struct World {
 impl World {
     async fn new(spread: bool) -> Self {
         let harness = Harness::new(Options {
-            spread_from: if spread { 2 } else { u32::MAX },
-            spread_over: 2,
+            shard_supply_min: if spread { 2 } else { u32::MAX },
+            shards_max: 2,
             ..options(shared().url())
         })
         .await;

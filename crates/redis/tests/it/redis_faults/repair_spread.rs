@@ -227,8 +227,8 @@ async fn second_part_loses(lost: Lost, builder: Builder) {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         partitions: 4,
-        spread_from: 2,
-        spread_over: 2,
+        shard_supply_min: 2,
+        shards_max: 2,
         term_grace: GRACE,
         ..options(String::new())
     })
@@ -308,8 +308,8 @@ async fn both_parts_lose(is_empty: bool, builder: Builder) {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
     let mut world = World::new(Options {
         urls: vec![servers.url(), servers.replica(0).url()],
-        spread_from: 2,
-        spread_over: 2,
+        shard_supply_min: 2,
+        shards_max: 2,
         term_grace: GRACE,
         ..options(String::new())
     })
@@ -367,8 +367,8 @@ async fn is_emptied_twice(builder: Builder) {
     let servers = blocking(|| Standalone::start(&ServerOptions::new()));
     let mut world = World::new(Options {
         urls: vec![servers.url()],
-        spread_from: 2,
-        spread_over: 2,
+        shard_supply_min: 2,
+        shards_max: 2,
         term_grace: GRACE,
         ..options(String::new())
     })
@@ -419,8 +419,8 @@ async fn a_failover_in_the_middle_of_a_repair() {
     let urls = servers.replicas().iter().map(Server::url);
     let mut world = World::new(Options {
         urls: urls.chain([servers.url()]).collect(),
-        spread_from: 2,
-        spread_over: 2,
+        shard_supply_min: 2,
+        shards_max: 2,
         term_grace: GRACE,
         ..options(String::new())
     })

@@ -66,8 +66,8 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let ledger = new_ledger(&folder.path().join("ledger.db")).await;
         let options = Options {
-            spread_from: STOCK,
-            spread_over: 2,
+            shard_supply_min: STOCK,
+            shards_max: 2,
             // Tests read the logs at the end.
             retain: Duration::from_secs(3_600),
             ..options
@@ -239,7 +239,7 @@ fn close(target: Target) -> Command {
 /// Options that evict closed campaigns at once.
 fn here() -> Options {
     Options {
-        keep_closed: Duration::ZERO,
+        closed_campaign_ttl: Duration::ZERO,
         ..options(shared().url())
     }
 }

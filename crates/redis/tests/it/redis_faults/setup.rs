@@ -84,7 +84,7 @@ async fn a_new_primary_that_evicts_grants_nothing() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
     let mut harness = Harness::new(Options {
         urls: vec![servers.url(), servers.replica(0).url()],
-        try_for: std::time::Duration::from_secs(1),
+        claim_timeout: std::time::Duration::from_secs(1),
         ..options(String::new())
     })
     .await;
@@ -121,7 +121,7 @@ async fn a_new_primary_that_evicts_grants_nothing() {
 async fn a_primary_that_begins_to_evict_grants_nothing() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
     let mut harness = Harness::new(Options {
-        try_for: std::time::Duration::from_secs(1),
+        claim_timeout: std::time::Duration::from_secs(1),
         ..options(server.url())
     })
     .await;

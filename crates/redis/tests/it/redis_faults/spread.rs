@@ -31,8 +31,8 @@ const LATE: Duration = Duration::from_millis(200);
 fn spread(partitions: u16) -> Options {
     Options {
         partitions,
-        spread_from: 2,
-        spread_over: partitions,
+        shard_supply_min: 2,
+        shards_max: partitions,
         ..patient(shared().url())
     }
 }
@@ -325,7 +325,7 @@ async fn never_left(ack: AckLevel) {
     })
     .await;
     // The second campaign is on p02 and p03, which have different primaries.
-    harness.options.spread_over = 2;
+    harness.options.shards_max = 2;
     for node in &mut harness.nodes {
         node.close().await;
         *node = crate::redis_faults::harness::node(&harness.options, &[]).await;

@@ -44,13 +44,13 @@ struct World {
 impl World {
     /// Creates a sale of this many shards, 1 or 2.
     async fn new(parts: u16) -> Self {
-        let spread_from = match parts {
+        let shard_supply_min = match parts {
             1 => u32::MAX,
             _ => 2,
         };
         let mut harness = Harness::new(Options {
-            spread_from,
-            spread_over: parts,
+            shard_supply_min,
+            shards_max: parts,
             ..options(shared().url())
         })
         .await;

@@ -413,7 +413,7 @@ async fn a_clean_failover_is_over_at_once() {
         },
         urls: set.sentinel_urls(),
         term_grace: LONG_GRACE,
-        try_for: LONG_GRACE,
+        claim_timeout: LONG_GRACE,
         ..options(String::new())
     })
     .await;

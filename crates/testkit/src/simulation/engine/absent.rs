@@ -20,7 +20,7 @@ const RECALLED_MAX: usize = 256;
 
 /// Tasks that wait for campaigns that the book does not have.
 pub(super) struct Absent {
-    keep_idle_ms: i64,
+    idle_campaign_ttl_ms: i64,
     /// In the order of arrival.
     waiting: Vec<(CampaignId, Task)>,
     /// Campaigns read for these tasks.
@@ -30,9 +30,9 @@ pub(super) struct Absent {
 }
 
 impl Absent {
-    pub(super) fn new(keep_idle_ms: i64) -> Self {
+    pub(super) fn new(idle_campaign_ttl_ms: i64) -> Self {
         Self {
-            keep_idle_ms,
+            idle_campaign_ttl_ms,
             waiting: Vec::new(),
             read: Vec::new(),
             left: 0,
@@ -165,7 +165,7 @@ impl RetireEngine for SimulatedEngine {
             Some(Bug::RetiresUnsettled) => state.book.head(),
             _ => settled,
         };
-        let idle_before = now.plus_millis(-state.absent.keep_idle_ms);
+        let idle_before = now.plus_millis(-state.absent.idle_campaign_ttl_ms);
         let book = &state.book;
         let is_idle = |id: &CampaignId| book.idle_since(*id).is_some_and(|at| at <= idle_before);
         let idle: BTreeSet<_> = book.campaigns().filter(is_idle).collect();

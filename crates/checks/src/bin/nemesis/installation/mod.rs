@@ -37,7 +37,7 @@ pub(crate) struct Setup {
     pub(crate) with_rabbit: bool,
     pub(crate) ledger: LedgerKind,
     /// Minimum supply of campaigns that are spread over all partitions.
-    pub(crate) spread_from: u32,
+    pub(crate) shard_supply_min: u32,
     /// The program `qiang`.
     pub(crate) qiang: PathBuf,
 }

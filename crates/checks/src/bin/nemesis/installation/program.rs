@@ -23,7 +23,7 @@ use crate::plan::{PARTITIONS, PREFIX, Topology};
 /// Key that signs tokens.
 pub(crate) const SECRET: &str = "a-secret-for-fault-runs-of-32-bytes-at-least";
 /// Default minimum supply of campaigns that are spread over all partitions.
-pub(crate) const SPREAD_FROM: u32 = 2_000;
+pub(crate) const SHARD_SUPPLY_MIN: u32 = 2_000;
 /// Time limit of a check. A node that does not accept in this time is not up.
 const ACCEPT_MAX: Duration = Duration::from_secs(1);
 
@@ -120,13 +120,13 @@ impl Program {
                 "QIANG__REDIS__REPLICAS",
                 replicas(setup.topology).to_string(),
             ),
-            ("QIANG__REDIS__SPREAD_FROM", setup.spread_from.to_string()),
+            ("QIANG__REDIS__SPREAD_FROM", setup.shard_supply_min.to_string()),
             (
                 "QIANG__LEDGER__URL",
                 moved(&addresses.ledger, addresses.ledger_addr, ledger.addr()),
             ),
             (
-                "QIANG__SETTLEMENT__INSIDE",
+                "QIANG__SETTLEMENT__IN_PROCESS",
                 (role == Role::SettlingNode).to_string(),
             ),
         ];

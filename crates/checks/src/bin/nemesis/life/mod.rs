@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use self::report::Report;
 use self::{
-    plan::{End, Life, Planned, SPREAD_FROM, Track},
+    plan::{End, Life, Planned, SHARD_SUPPLY_MIN, Track},
     report::Lived,
     visitors::Stage,
 };
@@ -78,7 +78,7 @@ pub(crate) async fn run(order: Order, report: &mut Report) -> Result<()> {
                 topology: Topology::Standalone,
                 with_rabbit: false,
                 ledger: kind,
-                spread_from: SPREAD_FROM,
+                shard_supply_min: SHARD_SUPPLY_MIN,
                 qiang: order.qiang.clone(),
             };
             let installation = Arc::new(Installation::start(setup, None).await?);

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Minimum supply of campaigns that are spread over all partitions.
-pub(crate) const SPREAD_FROM: u32 = 40;
+pub(crate) const SHARD_SUPPLY_MIN: u32 = 40;
 /// Duration of the arrival of users.
 const RUSH_MS: i64 = 1_500;
 /// Every other user arrives before this.
@@ -190,7 +190,7 @@ impl Draw {
             self.random.random_range(6..16),
         );
         let residue = self.random.random_range(12..24);
-        let spread = self.random.random_range(SPREAD_FROM..SPREAD_FROM + 6);
+        let spread = self.random.random_range(SHARD_SUPPLY_MIN..SHARD_SUPPLY_MIN + 6);
         let (any, spread_end) = (self.end(), self.end());
         let short = End::Window(self.random.random_range(ENDS_MS));
         for (supply, rule, users, end) in [
@@ -232,7 +232,7 @@ impl Draw {
             self.random.random_range(8..20),
             self.random.random_range(8..14),
         );
-        let spread = self.random.random_range(SPREAD_FROM..SPREAD_FROM + 6);
+        let spread = self.random.random_range(SHARD_SUPPLY_MIN..SHARD_SUPPLY_MIN + 6);
         let spread_changes = self.random.random_range(0..3);
         for (supply, limit, users, changes, policy) in [
             (one, 1, one + 2..2 * one + 8, 0, Policy::Owed),
@@ -338,7 +338,7 @@ mod tests {
             let life = Life::draw(seed);
             assert_eq!(life.campaigns.len(), 8, "seed {seed}");
             let spread = life.campaigns.iter();
-            let spread = spread.filter(|planned| planned.form.supply >= SPREAD_FROM);
+            let spread = spread.filter(|planned| planned.form.supply >= SHARD_SUPPLY_MIN);
             assert_eq!(spread.count(), 2, "seed {seed}");
             assert!(life.changes.len() >= 4, "seed {seed}");
             for track in &life.tracks {

@@ -366,7 +366,7 @@ async fn tickets_are_got_and_worked_for() {
 async fn who_waits_in_line_hears_what_becomes_of_it() {
     // With streams, and without any.
     for streams in [100, 0] {
-        let service = Service::start_with(|config, _| config.waiting.streams_max = streams).await;
+        let service = Service::start_with(|config, _| config.queue.streams_max = streams).await;
         let operator = service.client();
         let mut sale = new_sale(2);
         sale.waiting_room = Some(true);

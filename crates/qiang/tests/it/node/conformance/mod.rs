@@ -39,8 +39,8 @@ struct Spread;
 impl Place for Spread {
     fn options() -> Options {
         Options {
-            spread_from: 2,
-            spread_over: 3,
+            shard_supply_min: 2,
+            shards_max: 3,
             ..Alone::options()
         }
     }

@@ -34,8 +34,8 @@ impl Place for Kept {
     fn options() -> Options {
         Options {
             partitions: 2,
-            spread_from: 2,
-            spread_over: 2,
+            shard_supply_min: 2,
+            shards_max: 2,
             ..Alone::options()
         }
     }

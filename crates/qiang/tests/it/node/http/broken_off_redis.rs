@@ -129,7 +129,7 @@ fn price(amount: i64) -> Value {
 /// A change of terms waits for the ledger. The client may disconnect before the answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_on_redis_goes_on_when_its_client_disconnects() {
-    let node = Node::start(|config| config.settlement.inside = false).await;
+    let node = Node::start(|config| config.settlement.in_process = false).await;
     let head = node.log.head(PARTITION).await.unwrap();
     let mut client = TcpStream::connect(node.running.addr()).await.unwrap();
     let body = price(10).to_string();
@@ -156,7 +156,7 @@ async fn a_change_on_redis_goes_on_when_its_client_disconnects() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_waits_for_a_ledger_that_is_late() {
-    let node = Node::start(|config| config.settlement.inside = false).await;
+    let node = Node::start(|config| config.settlement.in_process = false).await;
     let first = node.set_price("k", 10).await;
     first.assert_problem(503, "uncertain");
     // The change is made, and could still be lost.
@@ -177,7 +177,7 @@ async fn a_retry_waits_for_a_ledger_that_is_late() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_after_a_redis_that_did_not_answer_is_answered() {
-    let node = Node::start(|config| config.redis.try_for_ms = 500).await;
+    let node = Node::start(|config| config.redis.claim_timeout_ms = 500).await;
     let path = format!("/v1/campaigns/{}/pause", node.sale);
     let pause = || node.ask("POST", &path, Some("k"), None);
     tokio::task::block_in_place(|| node.server.primary().pause());
@@ -207,7 +207,7 @@ async fn a_retry_after_a_redis_that_did_not_answer_is_answered() {
 /// A report with another amount under the same reference is counted, before and after settlement of the first payment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_money_of_an_unsettled_payment_is_counted() {
-    let node = Node::start(|config| config.settlement.inside = false).await;
+    let node = Node::start(|config| config.settlement.in_process = false).await;
     let path = format!("/v1/sales/{}/orders", node.sale);
     let buyer = sign(&json!({ "sub": "ann", "scope": "claim", "exp": in_an_hour() }));
     let addr = node.running.addr();

@@ -266,7 +266,7 @@ async fn signed(service: &Service, secret: &str, age_s: i64, body: &str, sent: &
 async fn a_payment_service_signs_what_it_reports() {
     let service = Service::start_with(|config, _| {
         config.payments.secret = Secret::new(SECRETS[0]);
-        config.payments.other_secret = Secret::new(SECRETS[1]);
+        config.payments.rotation_secret = Secret::new(SECRETS[1]);
     })
     .await;
     let orders = orders(&service, 2).await;

@@ -49,10 +49,10 @@ impl Engine for Counted {
 }
 
 /// A service, its backend, and the number of queries to its engine.
-async fn counted(unknown_lasts_ms: u32) -> (Service, Backend, Arc<AtomicUsize>) {
+async fn counted(unknown_campaign_ttl_ms: u32) -> (Service, Backend, Arc<AtomicUsize>) {
     let (kept, asked) = (Mutex::new(None), Arc::<AtomicUsize>::default());
     let service = Service::start_with(|config, backend| {
-        config.limits.unknown_lasts_ms = unknown_lasts_ms;
+        config.limits.unknown_campaign_ttl_ms = unknown_campaign_ttl_ms;
         *kept.lock() = Some(backend.clone());
         let engine = Counted(backend.ports.engine.clone(), Arc::clone(&asked));
         backend.ports.engine = Arc::new(engine);

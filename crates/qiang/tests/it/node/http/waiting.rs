@@ -315,7 +315,7 @@ async fn a_paused_line_takes_who_has_a_ticket() {
 
 #[tokio::test]
 async fn a_full_line_turns_away_until_somebody_is_decided() {
-    let service = Service::start_with(|config, _| config.waiting.places_max = 2).await;
+    let service = Service::start_with(|config, _| config.queue.entries_max = 2).await;
     let line = Line::start(service, 9).await;
     line.act("pause").await;
     assert_eq!(line.order("ann").await.status, 202);
@@ -368,8 +368,8 @@ async fn a_stream_tells_the_place_and_the_result() {
 #[tokio::test]
 async fn streams_are_bounded_and_end_with_the_service() {
     let service = Service::start_with(|config, _| {
-        config.waiting.streams_max = 1;
-        config.waiting.stream_ms = 1_500;
+        config.queue.streams_max = 1;
+        config.queue.stream_ms = 1_500;
     });
     let line = Line::start(service.await, 1).await;
     line.act("pause").await;
@@ -388,7 +388,7 @@ async fn streams_are_bounded_and_end_with_the_service() {
     )
     .await;
     second.assert_problem(503, "overloaded");
-    // The stream ends after `waiting.stream_ms`.
+    // The stream ends after `queue.stream_ms`.
     let (_, closed) = read_to_end(&mut first, Duration::from_secs(5)).await;
     assert!(closed);
     let mut third = line.stream("ann").await;

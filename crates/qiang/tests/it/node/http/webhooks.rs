@@ -16,7 +16,7 @@ fn adjust(config: &mut Config, _: &mut Backend) {
     webhooks.allow_private = true;
     // This timeout is in real time, so it must not end on a slow machine.
     webhooks.timeout_ms = 30_000;
-    (webhooks.retry_ms, webhooks.retry_max_ms) = (100, 1_000);
+    (webhooks.retry_ms, webhooks.retry_ms_max) = (100, 1_000);
     webhooks.disable_after_ms = 60_000;
 }
 
@@ -293,7 +293,7 @@ async fn what_was_told_and_not_noted_is_told_again() {
 async fn an_endpoint_that_lags_too_far_behind_is_disabled() {
     let service = Service::start_with(|config, backend| {
         adjust(config, backend);
-        (config.webhooks.keep_ms, config.webhooks.disable_after_ms) = (1_000, 60_000);
+        (config.webhooks.event_ttl_ms, config.webhooks.disable_after_ms) = (1_000, 60_000);
     })
     .await;
     let receiver = Receiver::start().await;

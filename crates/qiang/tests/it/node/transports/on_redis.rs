@@ -80,8 +80,8 @@ impl Ends {
             urls: vec![server.url()],
             prefix: format!("case{}", CASES.fetch_add(1, Ordering::Relaxed)),
             partitions: PARTITIONS,
-            spread_from: 2,
-            spread_over: PARTITIONS,
+            shard_supply_min: 2,
+            shards_max: PARTITIONS,
             retain: if own { RETAIN } else { Duration::ZERO },
             clock: Some(clock.clone()),
             ..Options::default()

@@ -10,17 +10,17 @@ use qiang_core::{
     outcome::Outcome,
     ports::{Clock as _, EngineError, WaitingMonitor},
     split::SplitRule,
-    waiting::{Decision, Place, Standing, WaitingLimits},
+    waiting::{Decision, Place, Standing, QueueLimits},
 };
 use qiang_testkit::campaign::{Target, red_packet, sale, user};
 use qiang_worker::waiting::{LineDecider, WaitingPorts};
 
 use crate::node::waiting::ground::Ground;
 
-pub(crate) const LIMITS: WaitingLimits = WaitingLimits {
-    places_max: 10_000,
-    partition_max: 100_000,
-    kept_ms: 600_000,
+pub(crate) const LIMITS: QueueLimits = QueueLimits {
+    entries_max: 10_000,
+    partition_entries_max: 100_000,
+    result_ttl_ms: 600_000,
 };
 /// Lease of a queue, as deciders use it.
 const LEASE: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ impl<G: Ground> Line<G> {
         self.enter_within(claim, LIMITS).await
     }
 
-    async fn enter_within(&self, claim: Claim, limits: WaitingLimits) -> Option<(u64, u64)> {
+    async fn enter_within(&self, claim: Claim, limits: QueueLimits) -> Option<(u64, u64)> {
         let (room, now) = (self.ground.room(), self.ground.clock().now());
         match room.enter(&claim, now, limits).await.unwrap()? {
             Standing::Waiting { number, ahead } => Some((number, ahead)),
@@ -218,9 +218,9 @@ pub(crate) async fn a_user_has_one_place_and_keeps_it<G: Ground>() {
 pub(crate) async fn the_line_is_bounded<G: Ground>() {
     let line = Line::<G>::start(sale(5).setup(1)).await;
     let to = line.target;
-    let limits = WaitingLimits {
-        places_max: 2,
-        partition_max: 3,
+    let limits = QueueLimits {
+        entries_max: 2,
+        partition_entries_max: 3,
         ..LIMITS
     };
     let (a, _) = line.enter_within(to.one("a"), limits).await.unwrap();
@@ -230,9 +230,9 @@ pub(crate) async fn the_line_is_bounded<G: Ground>() {
     // A user in the queue is not refused.
     assert_eq!(line.enter_within(to.one("a"), limits).await, Some((a, 0)));
     // The second limit counts all queues of a partition together.
-    let tight = WaitingLimits {
-        places_max: 9,
-        partition_max: 2,
+    let tight = QueueLimits {
+        entries_max: 9,
+        partition_entries_max: 2,
         ..LIMITS
     };
     assert_eq!(line.enter_within(to.one("c"), tight).await, None);
@@ -248,7 +248,7 @@ pub(crate) async fn what_became_of_a_place_is_kept_for_a_while<G: Ground>() {
     let decided = [(line.place_of("a").await, sold_out())];
     room.record(line.id(), &decided, now, LIMITS).await.unwrap();
     assert_eq!(line.decision("a").await, sold_out());
-    line.ground.forget("a", LIMITS.kept_ms);
+    line.ground.forget("a", LIMITS.result_ttl_ms);
     assert_eq!(line.standing("a").await, None);
     line.lines().await;
     assert!(matches!(

@@ -54,7 +54,7 @@ async fn repaired(
 /// Stops a repair at every step, and lets another process repair the rest.
 async fn stops_everywhere(stopped: Stopped) {
     let mut world = World::new(|url| Options {
-        spread_from: 100,
+        shard_supply_min: 100,
         term_grace: Duration::from_millis(600),
         // No call may fail, even on a busy machine.
         call_timeout: Duration::from_secs(10),
@@ -181,7 +181,7 @@ async fn records(world: &World) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repairer_on_an_isolated_primary_changes_nothing_in_the_ledger() {
     let mut world = World::new(|url| Options {
-        spread_from: 100,
+        shard_supply_min: 100,
         term_grace: Duration::from_millis(600),
         call_timeout: Duration::from_secs(10),
         ..patient(url)
@@ -275,7 +275,7 @@ const SENT: u32 = 5;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_steps_take_no_units_away_that_are_sent_after_a_repair() {
     let mut world = World::new(|url| Options {
-        spread_from: 100,
+        shard_supply_min: 100,
         term_grace: Duration::from_millis(600),
         call_timeout: Duration::from_secs(10),
         ..patient(url)
@@ -330,7 +330,7 @@ async fn late_steps_take_no_units_away_that_are_sent_after_a_repair() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_is_repaired_with_a_ledger_that_was_set_back() {
     let mut world = World::new(|url| Options {
-        spread_from: 100,
+        shard_supply_min: 100,
         term_grace: Duration::from_millis(600),
         ..patient(url)
     })

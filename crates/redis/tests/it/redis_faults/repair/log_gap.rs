@@ -26,9 +26,9 @@ impl World {
     pub(super) async fn unbroken(is_spread: bool) -> Self {
         let mut options = options(String::new());
         options.call_timeout = Duration::from_secs(10);
-        options.try_for = Duration::from_secs(20);
+        options.claim_timeout = Duration::from_secs(20);
         if is_spread {
-            options.spread_from = 1_000;
+            options.shard_supply_min = 1_000;
         }
         Self::with(options).await
     }

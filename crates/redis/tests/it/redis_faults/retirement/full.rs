@@ -14,8 +14,8 @@ async fn left() -> (Standalone, Scene, Target, Vec<Answered>) {
     let with = ServerOptions::new().line("maxmemory-policy noeviction");
     let server = blocking(|| Standalone::start(&with));
     let options = Options {
-        keep_closed: Duration::ZERO,
-        try_for: Duration::from_secs(1),
+        closed_campaign_ttl: Duration::ZERO,
+        claim_timeout: Duration::from_secs(1),
         // If no answer comes in time, the call is uncertain, even if a second attempt is refused.
         call_timeout: Duration::from_secs(30),
         ..options(server.url())

@@ -294,7 +294,7 @@ async fn nobody_waits_for_a_ledger_when_the_engine_closes() {
     let stuck = Stuck::new();
     let node = stuck.node(&scene.harness.options).await;
     node.recall_from(scene.ledger.clone());
-    assert!(scene.harness.options.try_for > 2 * AT_ONCE);
+    assert!(scene.harness.options.claim_timeout > 2 * AT_ONCE);
     let claim = node.claim(target.one("ann"));
     let mut order = node.order(target.order(1));
     let early = tokio::time::timeout(Duration::from_millis(500), &mut order).await;

@@ -52,7 +52,7 @@ async fn a_sale_is_not_opened_in_partitions_that_were_added_to_the_spread() {
     scene.settle().await;
     assert_eq!(scene.retire(0).await, 2);
     let wider = Options {
-        spread_over: 4,
+        shards_max: 4,
         ..scene.harness.options.clone()
     };
     let wider = node(&wider, &[]).await;
@@ -88,7 +88,7 @@ async fn the_parts_that_are_open_say_over_how_many_a_sale_is_spread() {
         server.call(&words).unwrap();
     });
     let alone = Options {
-        spread_over: 1,
+        shards_max: 1,
         ..scene.harness.options.clone()
     };
     let alone = node(&alone, &[]).await;

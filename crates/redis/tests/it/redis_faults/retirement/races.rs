@@ -210,7 +210,7 @@ async fn a_failover_loses_what_left_and_what_came_back() {
         let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
         let options = Options {
             urls: vec![servers.url(), servers.replica(0).url()],
-            keep_closed: Duration::ZERO,
+            closed_campaign_ttl: Duration::ZERO,
             ..options(String::new())
         };
         let mut scene = Scene::new(options).await;

@@ -144,9 +144,9 @@ async fn a_part_that_has_left_follows_the_terms_of_the_first() {
 async fn what_is_closed_is_kept_for_a_while() {
     const MINUTE_MS: i64 = 60_000;
     let clock = ManualClock::new(OPENS);
-    let keep_closed = Duration::from_secs(3_600);
+    let closed_campaign_ttl = Duration::from_secs(3_600);
     let options = Options {
-        keep_closed,
+        closed_campaign_ttl,
         clock: Some(clock.clone()),
         ..here()
     };
@@ -154,7 +154,7 @@ async fn what_is_closed_is_kept_for_a_while() {
     let target = scene.open(sale(5)).await;
     scene.command(0, close(target)).await.unwrap();
     scene.settle().await;
-    let kept_ms = keep_closed.as_millis() as i64;
+    let kept_ms = closed_campaign_ttl.as_millis() as i64;
     for (after_ms, left) in [(0, 0), (kept_ms - MINUTE_MS, 0), (MINUTE_MS, 1)] {
         clock.advance(after_ms);
         assert_eq!(scene.retire(0).await, left, "{after_ms} ms later");
