@@ -78,7 +78,7 @@ impl Default for OrderRequest {
         (status = 200, description = "Granted before: the same grant", body = GrantBody),
         (status = 202, description = "In the queue: `Location` is the queue entry", body = PlaceBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-named`, \
+        (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-in-audience`, \
          `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
             body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
@@ -86,7 +86,7 @@ impl Default for OrderRequest {
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, description = "Also `passphrases-throttled`, if the campaign requires a passphrase",
             body = ProblemBody),
-        (status = 503, description = "paused, no decision, `line-full`, `order-check-unavailable` or \
+        (status = 503, description = "paused, no decision, `queue-full`, `order-check-unavailable` or \
          `ledger-incomplete`; Retry-After has the seconds to wait",
             body = ProblemBody)))]
 pub(crate) async fn claim_share(
@@ -117,7 +117,7 @@ pub(crate) async fn claim_share(
         (status = 200, description = "Granted before: the same order", body = GrantBody),
         (status = 202, description = "In the queue: `Location` is the queue entry", body = PlaceBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-named`, \
+        (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-in-audience`, \
          `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
             body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
@@ -127,7 +127,7 @@ pub(crate) async fn claim_share(
         (status = 429, description = "Also `passphrases-throttled`, if the campaign requires a passphrase",
             body = ProblemBody),
         (status = 503, description = "paused; not-admitted: pending claims cover the remaining stock, and nothing was \
-         decided (sold_out is 409); no decision; `line-full`, `order-check-unavailable` or `ledger-incomplete`. \
+         decided (sold_out is 409); no decision; `queue-full`, `order-check-unavailable` or `ledger-incomplete`. \
          Retry-After has the seconds to wait",
             body = ProblemBody)))]
 pub(crate) async fn order_units(

@@ -273,7 +273,10 @@ impl LimitsConfig {
                 "limits.reads_per_address_burst",
                 self.reads_per_address_burst.into(),
             ),
-            ("limits.tracked_callers_max", self.tracked_callers_max as u64),
+            (
+                "limits.tracked_callers_max",
+                self.tracked_callers_max as u64,
+            ),
             ("limits.shares_max", self.shares_max.into()),
         ])
     }

@@ -63,7 +63,7 @@ fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &M
         "/session",
         "/batch",
         "/audits",
-        "/promises",
+        "/server-seeds",
     ];
     let as_often = as_often.iter().any(|end| path.ends_with(end));
     let takes_key = method != "get" && !as_often;

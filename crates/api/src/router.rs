@@ -28,11 +28,11 @@ use crate::{
         problem::{Problem, ProblemKind},
     },
     resources::{
-        accounts, actions, audits, campaigns, events, figures,
+        accounts, actions, audits, campaigns, events,
         health::{self, Operation},
         histories, lists, orders, partition_commands, partitions, payments, payouts, problem_pages,
-        profile, promises, quarantine, reconciliation, red_packet_batch, red_packets, sale_changes,
-        sale_orders, sales, sessions, webhooks,
+        profile, quarantine, reconciliation, red_packet_batch, red_packets, sale_changes,
+        sale_orders, sales, server_seeds, sessions, stats, webhooks,
     },
 };
 
@@ -89,7 +89,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(tickets::for_sale))
         .routes(routes!(lists::red_packets, red_packets::create))
         .routes(routes!(red_packet_batch::create))
-        .routes(routes!(promises::create))
+        .routes(routes!(server_seeds::create))
         .routes(routes!(red_packets::get))
         .routes(routes!(lists::sales, sales::create))
         .routes(routes!(sales::get, sale_changes::change))
@@ -136,7 +136,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(quarantine::redrive))
         .routes(routes!(audits::list, audits::start))
         .routes(routes!(audits::get))
-        .routes(routes!(figures::read))
+        .routes(routes!(stats::read))
         .merge(common_routes(served))
 }
 

@@ -138,7 +138,7 @@ impl fmt::Display for Report {
                 format!("{refused} entries that the ledger refused, and {waiting} that wait");
             writeln!(
                 f,
-                "\nin quarantine: {entries}; `qiang settlement list` names them, `redrive` settles them"
+                "\nin quarantine: {entries}; `qiang quarantine list` names them, `redrive` settles them"
             )?;
         }
         let count = |so: fn(&Check) -> bool| self.checks.iter().filter(|check| so(check)).count();

@@ -4,7 +4,7 @@ use qiang_core::{
     id::CampaignId,
     money::Currency,
     split::{
-        Commitment, Entropy, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule, commit,
+        ClientSeed, Commitment, Parts, SPLIT_VERSION, Seed, ServerSeed, Split, SplitRule, commit,
         lazy_amount,
     },
 };
@@ -37,7 +37,7 @@ pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Chec
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment, \
-         secret, entropy, id, currency, parts FROM campaigns \
+         server_seed, client_seed, id, currency, parts FROM campaigns \
          WHERE kind = 'red_packet' ORDER BY ref",
     )?;
     let mut rows = statement.query([])?;
@@ -106,14 +106,22 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
         return None;
     }
     let seed = Seed::from_bytes(row.get("seed").ok()?);
-    let (secret, entropy): (Option<[u8; 32]>, Option<[u8; 32]>) =
-        (row.get("secret").ok()?, row.get("entropy").ok()?);
+    let (server_seed, client_seed): (Option<[u8; 32]>, Option<[u8; 32]>) =
+        (row.get("server_seed").ok()?, row.get("client_seed").ok()?);
     // A seed of service and sender must follow from both contributions.
-    let is_made = match (secret, entropy) {
+    let is_made = match (server_seed, client_seed) {
         (None, None) => true,
-        (Some(secret), Some(entropy)) => {
-            let (secret, entropy) = (Secret::from_bytes(secret), Entropy::from_bytes(entropy));
-            Parts { secret, entropy }.seed() == seed
+        (Some(server_seed), Some(client_seed)) => {
+            let (server_seed, client_seed) = (
+                ServerSeed::from_bytes(server_seed),
+                ClientSeed::from_bytes(client_seed),
+            );
+            Parts {
+                server_seed,
+                client_seed,
+            }
+            .seed()
+                == seed
         }
         _ => false,
     };

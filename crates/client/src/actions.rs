@@ -43,6 +43,6 @@ impl Client {
         subject: &str,
     ) -> impl Stream<Item = Result<Action, Error>> + Send + use<> {
         let query = format!("subject={}", encoded(subject));
-        self.pages("/v1/actions", &query, "actions")
+        self.pages("/v1/operation-log", &query, "actions")
     }
 }

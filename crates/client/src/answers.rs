@@ -88,12 +88,12 @@ bodies! {
         /// Its counters.
         state: State,
     }
-    /// Commitment of the service to its seed of a future red packet.
-    Promise {
+    /// Hash of the server seed of a future red packet.
+    ServerSeed {
         /// Id of the red packet. It must be sent within a day.
         id: CampaignId,
         /// SHA-256 over the id and the server seed.
-        promise: String,
+        server_seed_hash: String,
     }
     /// A red packet.
     RedPacket {
@@ -132,13 +132,13 @@ bodies! {
         commitment: String,
         /// The client seed, which the sender added.
         #[serde(skip_serializing_if = "Option::is_none")]
-        entropy: Option<String>,
+        client_seed: Option<String>,
         /// Hash of the server seed.
         #[serde(skip_serializing_if = "Option::is_none")]
-        promise: Option<String>,
+        server_seed_hash: Option<String>,
         /// The server seed, disclosed together with the seed.
         #[serde(skip_serializing_if = "Option::is_none")]
-        secret: Option<String>,
+        server_seed: Option<String>,
         /// Seed of all shares. Disclosed once it gives no user an advantage.
         #[serde(skip_serializing_if = "Option::is_none")]
         seed: Option<String>,
@@ -444,7 +444,7 @@ bodies! {
         /// Amount refunded so far.
         refunded: Money,
         /// Amount still due.
-        left: Money,
+        outstanding: Money,
     }
     /// Invitation to a campaign. It admits any user who presents it.
     Invitation {

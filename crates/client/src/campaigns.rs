@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::{
     answers::{
-        CampaignAudience, Invitation, ListedRedPacket, Promise, RedPacket, RedPacketResult, Sale,
-        Share, State,
+        CampaignAudience, Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale,
+        ServerSeed, Share, State,
     },
     call::{Call, read},
     client::Client,
@@ -141,12 +141,12 @@ impl Client {
     }
 
     /// Commits the service to its server seed of a red packet, before it knows the client seed. To use it, send the red
-    /// packet with this id, this hash (`promise`), and 32 random bytes of your own. Scope `send`.
+    /// packet with this id, this `server_seed_hash`, and 32 random bytes of your own. Scope `send`.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn promise_red_packet(&self) -> Result<Promise, Error> {
-        self.json(Call::post("/v1/red-packets/promises")).await
+    pub async fn create_server_seed(&self) -> Result<ServerSeed, Error> {
+        self.json(Call::post("/v1/red-packets/server-seeds")).await
     }
 
     /// Sends 1 to 100 red packets from the caller's account in one request; limits count each of them. Returns one

@@ -33,7 +33,7 @@ impl Client {
     /// If the red packet requires a grab ticket and `claim` has none, the client solves the challenge and gets one.
     ///
     /// # Errors
-    /// Problems such as `sold-out`, `ended`, `not-started`, `not-named`; see [`Error`].
+    /// Problems such as `sold-out`, `ended`, `not-started`, `not-in-audience`; see [`Error`].
     pub async fn claim_share(
         &self,
         packet: &CampaignId,

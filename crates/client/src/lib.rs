@@ -49,7 +49,6 @@ mod claims;
 mod client;
 mod error;
 mod events;
-mod figures;
 mod histories;
 mod ids;
 #[cfg(feature = "load")]
@@ -58,10 +57,11 @@ mod metrics;
 mod orders;
 mod partitions;
 mod paths;
-mod places;
 mod problem;
 mod quarantine;
+mod queue_entries;
 mod requests;
+mod stats;
 mod tickets;
 mod values;
 mod watching;
@@ -78,7 +78,6 @@ pub use self::{
     claims::Claimed,
     client::Client,
     error::Error,
-    figures::{Figure, Latency},
     ids::{CampaignId, Id, IdempotencyKey, InvalidId, OrderId, UserId, WebhookId},
     partitions::{
         NodeSighting, Partition, PartitionDetail, PartitionReconciliation, Partitions, Reconciled,
@@ -87,6 +86,7 @@ pub use self::{
     problem::{FieldError, Problem},
     quarantine::{QuarantinedEntry, Redriven},
     requests::*,
+    stats::{Latency, Stats},
     tickets::{GrabTicket, WORK_BITS_MAX, solve},
     values::{Currency, InvalidValue, Money, Timestamp, WebhookSecret},
     watching::{CampaignEvent, NewDraws},

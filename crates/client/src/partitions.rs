@@ -214,7 +214,7 @@ impl Client {
     /// # Errors
     /// As for [`Client::repair_partition`].
     pub async fn release_withheld(&self, number: u16) -> Result<Released, Error> {
-        self.json(Call::post(path(number, "/release")).changing())
+        self.json(Call::post(path(number, "/release-withheld")).changing())
             .await
     }
 }

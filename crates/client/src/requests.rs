@@ -99,10 +99,10 @@ requests! {
         ;
         /// Id of the campaign: a random UUID of version 7, at most a day old. Default: the service creates one.
         id: CampaignId,
-        /// Hash of the server seed for this `id`; see [`crate::Client::promise_red_packet`].
-        promise: String,
+        /// Hash of the server seed for this `id`; see [`crate::Client::create_server_seed`].
+        server_seed_hash: String,
         /// Client seed: 32 random bytes of the sender, as 64 hexadecimal digits. All users will see them.
-        entropy: String,
+        client_seed: String,
         /// Start; default: now.
         starts_at: Timestamp,
         /// End, when unclaimed money is refunded; default: set by the service.

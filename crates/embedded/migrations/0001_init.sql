@@ -30,8 +30,8 @@ CREATE TABLE campaigns (
     split_version      INTEGER,
     seed               BLOB,
     commitment         BLOB,
-    secret             BLOB,
-    entropy            BLOB,
+    server_seed        BLOB,
+    client_seed        BLOB,
     -- sales
     unit_price         INTEGER CHECK (unit_price >= 0),
     hold_ms            INTEGER CHECK (hold_ms > 0),
@@ -406,7 +406,7 @@ CREATE TABLE waiting_rooms (
 CREATE INDEX waiting_rooms_in_use ON waiting_rooms (campaign, waiting) WHERE waiting > 0;
 
 -- Queue entries that wait, and recently decided ones.
-CREATE TABLE waiting_places (
+CREATE TABLE queue_entries (
     campaign  TEXT    NOT NULL,
     number    INTEGER NOT NULL,
     user      TEXT    NOT NULL,
@@ -417,8 +417,8 @@ CREATE TABLE waiting_places (
     UNIQUE (campaign, user)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX waiting_places_line ON waiting_places (campaign, number) WHERE decision IS NULL;
-CREATE INDEX waiting_places_decided ON waiting_places (forget_at) WHERE decision IS NOT NULL;
+CREATE INDEX queue_entries_line ON queue_entries (campaign, number) WHERE decision IS NULL;
+CREATE INDEX queue_entries_decided ON queue_entries (forget_at) WHERE decision IS NOT NULL;
 
 -- Webhook endpoints. `place` is the last delivered event; `holder` delivers until `held_until`.
 CREATE TABLE webhooks (

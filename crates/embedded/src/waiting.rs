@@ -10,7 +10,7 @@ use qiang_core::{
     id::{CampaignId, UserId},
     ports::{EngineError, LedgerError, LineHead, Lines, WaitingRoom},
     time::Timestamp,
-    waiting::{Decision, Place, Standing, QueueLimits},
+    waiting::{Decision, Place, QueueLimits, Standing},
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -109,7 +109,7 @@ fn enter(
 ) -> Result<Result<Option<Standing>, Refusal>, StoreError> {
     let (campaign, user) = (claim.campaign.to_string(), claim.user.as_str());
     let mut find = conn.prepare_cached(
-        "SELECT number, decision IS NULL, place FROM waiting_places WHERE campaign = ?1 AND user = ?2",
+        "SELECT number, decision IS NULL, place FROM queue_entries WHERE campaign = ?1 AND user = ?2",
     )?;
     let found: Option<(u64, bool, String)> = find
         .query_row(params![campaign, user], |row| {
@@ -135,7 +135,7 @@ fn enter(
         return Ok(Ok(None));
     }
     if let Some((before, ..)) = found {
-        conn.prepare_cached("DELETE FROM waiting_places WHERE campaign = ?1 AND number = ?2")?
+        conn.prepare_cached("DELETE FROM queue_entries WHERE campaign = ?1 AND number = ?2")?
             .execute(params![campaign, before as i64])?;
     }
     let place = Place {
@@ -149,7 +149,7 @@ fn enter(
     )?
     .execute([&campaign])?;
     conn.prepare_cached(
-        "INSERT INTO waiting_places (campaign, number, user, place) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO queue_entries (campaign, number, user, place) VALUES (?1, ?2, ?3, ?4)",
     )?
     .execute(params![
         campaign,
@@ -164,7 +164,7 @@ fn enter(
 /// count.
 fn waiting(conn: &Connection, campaign: &str, number: u64) -> Result<Standing, StoreError> {
     let mut first = conn.prepare_cached(
-        "SELECT min(number) FROM waiting_places WHERE campaign = ?1 AND decision IS NULL",
+        "SELECT min(number) FROM queue_entries WHERE campaign = ?1 AND decision IS NULL",
     )?;
     let first: Option<i64> = first.query_row([campaign], |row| row.get(0))?;
     let first = first.map_or(number, |first| first.max(0).unsigned_abs());
@@ -181,7 +181,7 @@ fn standing(
     // One transaction for both reads: the entry may be decided in between.
     let tx = conn.unchecked_transaction()?;
     let mut find = tx.prepare_cached(
-        "SELECT number, decision FROM waiting_places \
+        "SELECT number, decision FROM queue_entries \
          WHERE campaign = ?1 AND user = ?2 AND (forget_at IS NULL OR forget_at > ?3)",
     )?;
     let id = campaign.to_string();
@@ -224,7 +224,7 @@ fn head(conn: &Connection, campaign: CampaignId, limit: usize) -> Result<LineHea
     let mut here = conn.prepare_cached("SELECT waiting FROM waiting_rooms WHERE campaign = ?1")?;
     let waiting = here.query_row([&id], |row| count(row, 0)).optional()?;
     let mut first = conn.prepare_cached(
-        "SELECT number, user, place FROM waiting_places \
+        "SELECT number, user, place FROM queue_entries \
          WHERE campaign = ?1 AND decision IS NULL ORDER BY number LIMIT ?2",
     )?;
     let mut rows = first.query(params![id, limit as i64])?;
@@ -254,7 +254,7 @@ fn record(
     let id = campaign.to_string();
     // Compares the whole entry: its user may have a newer one by now.
     let mut set = conn.prepare_cached(
-        "UPDATE waiting_places SET decision = ?4, forget_at = ?5 \
+        "UPDATE queue_entries SET decision = ?4, forget_at = ?5 \
          WHERE campaign = ?1 AND number = ?2 AND place = ?3 AND decision IS NULL",
     )?;
     let mut changed = 0;
@@ -276,15 +276,15 @@ fn record(
 
 fn is_over(conn: &Connection, now: Timestamp) -> Result<bool, StoreError> {
     let mut over = conn.prepare_cached(
-        "SELECT 1 FROM waiting_places WHERE decision IS NOT NULL AND forget_at <= ?1 LIMIT 1",
+        "SELECT 1 FROM queue_entries WHERE decision IS NOT NULL AND forget_at <= ?1 LIMIT 1",
     )?;
     Ok(over.exists([now.as_millis()])?)
 }
 
 fn forget(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
     conn.prepare_cached(
-        "DELETE FROM waiting_places WHERE (campaign, number) IN (SELECT campaign, number \
-         FROM waiting_places WHERE decision IS NOT NULL AND forget_at <= ?1 LIMIT ?2)",
+        "DELETE FROM queue_entries WHERE (campaign, number) IN (SELECT campaign, number \
+         FROM queue_entries WHERE decision IS NOT NULL AND forget_at <= ?1 LIMIT ?2)",
     )?
     .execute(params![now.as_millis(), FORGOTTEN_MAX])?;
     Ok(())

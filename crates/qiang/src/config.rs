@@ -15,8 +15,7 @@ use std::{
 use anyhow::Context as _;
 pub use qiang_api::config::{
     AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig, OrderCheckPolicy,
-    PacketsConfig, PaymentsConfig, Secret, ServerConfig, TicketsConfig, TracesConfig,
-    QueueConfig,
+    PacketsConfig, PaymentsConfig, QueueConfig, Secret, ServerConfig, TicketsConfig, TracesConfig,
 };
 use qiang_api::{Admin, UsageError};
 use qiang_core::{book::Grace, time::Timestamp, web_url};

@@ -116,7 +116,9 @@ impl Reconciler {
             Self::Waiting => "decides the queue entries that can be decided now",
             Self::Webhooks => "delivers webhook events to their endpoints",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
-            Self::Keys => "deletes idempotency keys that are older than `limits.idempotency_key_ttl_ms`",
+            Self::Keys => {
+                "deletes idempotency keys that are older than `limits.idempotency_key_ttl_ms`"
+            }
             Self::Archive => "archives the months of the log that are over (embedded)",
             Self::Reconciliation => "compares engine and ledger without changing anything (Redis)",
         }

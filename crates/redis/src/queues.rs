@@ -16,7 +16,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, UserId},
     ports::EngineError,
-    waiting::{Decision, Place, Standing, QueueLimits},
+    waiting::{Decision, Place, QueueLimits, Standing},
 };
 use redis::{Cmd, FromRedisValue};
 use tokio::sync::oneshot;
@@ -201,7 +201,9 @@ impl Lines {
         };
         if let Wish::Enter(_, limits) = &group[0].wish {
             command.arg(campaign.to_string());
-            command.arg(limits.entries_max).arg(limits.partition_entries_max);
+            command
+                .arg(limits.entries_max)
+                .arg(limits.partition_entries_max);
         }
         for visitor in group {
             command.arg(visitor.user.as_str());

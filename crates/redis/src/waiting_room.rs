@@ -9,7 +9,7 @@ use qiang_core::{
     id::{CampaignId, UserId},
     ports::{EngineError, LineHead, Lines, WaitingRoom},
     time::Timestamp,
-    waiting::{Decision, Place, Standing, QueueLimits},
+    waiting::{Decision, Place, QueueLimits, Standing},
 };
 
 use crate::{
@@ -117,7 +117,9 @@ impl WaitingRoom for RedisEngine {
         let all = lines.keys();
         keys.splice(0..0, [all.waiting(partition), all.waiting_all(partition)]);
         let mut command = eval_at_maxmemory(RECORD, &keys);
-        command.arg(campaign.to_string()).arg(limits.result_ttl_ms.max(1));
+        command
+            .arg(campaign.to_string())
+            .arg(limits.result_ttl_ms.max(1));
         for (place, decision) in decided {
             let result = format!("{} {}", place.number, decision.to_text());
             command.arg(place.claim.user.as_str());

@@ -37,7 +37,7 @@ export async function showActions(...subjects) {
   for (const subject of subjects) for (let after = ""; ;) {
     const query = new URLSearchParams({ subject, limit: String(SHOWN) });
     if (after) query.set("after", after);
-    const answer = await ask("GET", `/v1/actions?${query}`);
+    const answer = await ask("GET", `/v1/operation-log?${query}`);
     if (answer?.status !== 200) {
       show(element("outcome"), tell(answer));
       return;

@@ -5,8 +5,8 @@ import { areas, edges, lines, room, WIDE } from "./plot.js";
 import { element, facts, say, show } from "./qiang.js";
 
 /** @typedef {{ number: number, at: string, claims_per_s: number, outcomes_per_s: Record<string, number>,
- *   latency_ms?: { p50: number, p90: number, p99: number }, admitted_share?: number,
- *   settlement_lag_entries: number, queue_length: number, waiting_places: number }} Figure */
+ *   latency_ms?: { p50: number, p90: number, p99: number }, gate_pass_ratio?: number,
+ *   settlement_lag_entries: number, queue_length: number, queue_entries: number }} Stats */
 
 /** What claims end in, from the bottom of the chart, and its color there. */
 const ENDS = {
@@ -20,8 +20,8 @@ const ROWS = 30;
 /** Where motion is unwelcome, the charts are drawn this often. */
 const SELDOM_MS = 5_000;
 
-/** @type {Figure[]} */
-let figures = [];
+/** @type {Stats[]} */
+let stats = [];
 /** Who has taken them. */
 let taker = "";
 const drawEnds = areas(element("ends"), NAMES.map((name) => ({ color: ENDS[name] })));
@@ -43,40 +43,40 @@ const percent = (share) => share === undefined ? "–" : `${count(share * 100, 1
 const rated = (rate) => count(rate, rate < 10 ? 1 : 0);
 
 function draw() {
-  const last = figures.at(-1);
+  const last = stats.at(-1);
   if (!last) return;
   drawnAt = performance.now();
   const clock = (/** @type {number} */ ms) => new Date(ms).toLocaleTimeString(facts.language);
   const end = Date.parse(last.at);
-  const [from, to] = [clock(end - room(figures.length) * 1_000), clock(end)];
-  const most = drawEnds(figures.map(({ outcomes_per_s }) => NAMES.map((name) => outcomes_per_s[name] ?? 0)));
+  const [from, to] = [clock(end - room(stats.length) * 1_000), clock(end)];
+  const most = drawEnds(stats.map(({ outcomes_per_s }) => NAMES.map((name) => outcomes_per_s[name] ?? 0)));
   const ends = NAMES.filter((name) => last.outcomes_per_s[name])
     .map((name) => `${say(`end_${name}`)} ${rated(last.outcomes_per_s[name])}`);
   atEnds(say("axis_rate", { most: rated(most) }), "", from, to);
   show(element("ends-words"), say("ends_words", { rate: rated(last.claims_per_s), most: rated(most),
     ends: ends.join(", ") || say("nothing") }));
-  const worst = drawLatency(figures.map(({ latency_ms }) => [latency_ms?.p50, latency_ms?.p90, latency_ms?.p99]));
+  const worst = drawLatency(stats.map(({ latency_ms }) => [latency_ms?.p50, latency_ms?.p90, latency_ms?.p99]));
   atLatency(`${count(worst, 2)} ms`, "", from, to);
   const { p50, p90, p99 } = last.latency_ms ?? {};
   show(element("latency-words"), say("latency_words", { p50: count(p50, 2), p90: count(p90, 2), p99: count(p99, 2),
     most: count(worst, 2) }));
-  const deepest = drawLag(figures.map(({ settlement_lag_entries }) => [settlement_lag_entries]));
+  const deepest = drawLag(stats.map(({ settlement_lag_entries }) => [settlement_lag_entries]));
   atLag(say("axis_entries", { most: count(deepest) }), "", from, to);
   show(element("lag-words"), say("lag_chart", { lag: count(last.settlement_lag_entries), peak: count(deepest) }));
-  drawAdmitted(figures.map(({ admitted_share }) => [admitted_share]), 1);
+  drawAdmitted(stats.map(({ gate_pass_ratio }) => [gate_pass_ratio]), 1);
   atAdmitted("100 %", "", from, to);
-  show(element("admitted-words"), say("admitted_words", { share: percent(last.admitted_share),
-    queue: count(last.queue_length), places: count(last.waiting_places) }));
+  show(element("admitted-words"), say("admitted_words", { share: percent(last.gate_pass_ratio),
+    queue: count(last.queue_length), places: count(last.queue_entries) }));
   if (/** @type {HTMLDetailsElement} */ (element("numbers")).open) fillTable();
 }
 
 function fillTable() {
   const body = element("numbers").querySelector("tbody");
-  body?.replaceChildren(...figures.slice(-ROWS).reverse().map((it) => {
+  body?.replaceChildren(...stats.slice(-ROWS).reverse().map((it) => {
     const row = document.createElement("tr");
     row.append(...[new Date(it.at).toLocaleTimeString(facts.language), rated(it.claims_per_s),
       rated(it.outcomes_per_s.granted ?? 0), count(it.latency_ms?.p50, 2), count(it.latency_ms?.p99, 2),
-      percent(it.admitted_share), count(it.settlement_lag_entries)].map((text) => {
+      percent(it.gate_pass_ratio), count(it.settlement_lag_entries)].map((text) => {
       const cell = document.createElement("td");
       show(cell, text);
       return cell;
@@ -85,19 +85,19 @@ function fillTable() {
   }));
 }
 
-/** @param {{ process: string, figures: Figure[] }} more */
-function take({ process, figures: more }) {
+/** @param {{ process: string, stats: Stats[] }} more */
+function take({ process, stats: more }) {
   // A node that was started again, or another one behind a balancer, has counted for itself.
-  if (process !== taker) figures = [];
+  if (process !== taker) stats = [];
   taker = process;
-  figures = [...figures, ...more].slice(-WIDE);
+  stats = [...stats, ...more].slice(-WIDE);
   const isSoon = isCalm.matches && performance.now() - drawnAt < SELDOM_MS;
   if (!isHeld && !isSoon) draw();
 }
 
 function begin() {
-  const events = new EventSource("/v1/figures");
-  events.addEventListener("figures", (event) => {
+  const events = new EventSource("/v1/stats");
+  events.addEventListener("stats", (event) => {
     show(element("outcome"), "");
     take(JSON.parse(event.data));
   });

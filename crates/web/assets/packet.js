@@ -154,7 +154,7 @@ function packetPage() {
     } else if (["sold-out", "ended"].includes(problem(answer))) await reload();
     else {
       note = explain(answer);
-      isRefused = ["not-named", "invitation-invalid"].includes(problem(answer));
+      isRefused = ["not-in-audience", "invitation-invalid"].includes(problem(answer));
       if (isRefused) show(outcome, note);
     }
     showState();
@@ -167,7 +167,7 @@ function packetPage() {
   });
 
   element("check").addEventListener("click", async () => {
-    const { shares, commitment, madeOf, promise, unhex } = await import("./split.js");
+    const { shares, commitment, madeOf, serverSeedHash, unhex } = await import("./split.js");
     // Draws may be missing between the draws that the stream delivered.
     if (next === undefined && draws.size < packet.state.granted) next = 0;
     while (next !== undefined && (await readMore()));
@@ -182,14 +182,15 @@ function packetPage() {
       show(verdict, say("proof_bad_commitment"));
       return;
     }
-    const { secret = "", entropy } = packet;
-    if (entropy && (promise(packet.id, secret) !== packet.promise || madeOf(secret, entropy) !== packet.seed)) {
+    const { server_seed: serverSeed = "", client_seed: clientSeed } = packet;
+    if (clientSeed && (serverSeedHash(packet.id, serverSeed) !== packet.server_seed_hash
+      || madeOf(serverSeed, clientSeed) !== packet.seed)) {
       show(verdict, say("proof_bad_promise"));
       return;
     }
     const promised = shares(seed, split);
     const wrong = [...draws.values()].find((share) => promised[share.number - 1] !== BigInt(share.amount.amount));
-    const good = entropy ? "proof_good_both" : "proof_good";
+    const good = clientSeed ? "proof_good_both" : "proof_good";
     show(verdict, wrong ? say("proof_bad_share", { number: wrong.number }) : say(good, { count: draws.size }));
   });
 

@@ -8,7 +8,7 @@
  *   starts_at: string, ends_at: string, now: string }} State */
 /** @typedef {{ number: number, user: string, amount: Money }} Share */
 /** @typedef {{ id: string, sender: string, title: string, total: Money, shares: number, state: State,
- *   commitment: string, seed?: string, promise?: string, secret?: string, entropy?: string,
+ *   commitment: string, seed?: string, server_seed_hash?: string, server_seed?: string, client_seed?: string,
  *   luckiest?: Share, remaining: Money, refunded: Money, audience?: string, requirements: string[],
  *   split: { rule: string, min?: number, max?: number } }} Packet */
 /** @typedef {{ id: string, title: string, state: State, per_user_limit: number, unit_price: Money,
@@ -121,16 +121,15 @@ const PROBLEMS = {
   "challenge-failed": "check_failed",
   "creations-throttled": "sent_too_many", ended: "over", forbidden: "may_not", "insufficient-funds": "too_little",
   internal: "did_not_work", invalid: "impossible_wish", "invitation-invalid": "not_for_you", "key-reused": "changed",
-  "ledger-incomplete": "not_now", "limit-reached": "limit_reached", "line-full": "again_later",
-  "no-place": "again_later", "not-admitted": "again_later", "not-found": "no_such", "not-named": "not_for_you",
-  "not-started": "not_begun", "order-check-refused": "shop_refuses", "order-check-unavailable": "again_later",
-  "order-conflict": "changed", overloaded: "again_later", "passphrase-wrong": "passphrase_wrong",
-  "passphrases-throttled": "too_often", paused: "paused",
-  "phase-conflict": "changed", "sold-out": "sold_out", stopping: "not_now", throttled: "too_often",
-  "ticket-expired": "check_failed", "ticket-invalid": "check_failed", "ticket-missing": "check_failed",
-  "too-many-connections": "too_often", "too-many-streams": "too_often", unauthenticated: "signed_out",
-  unavailable: "not_now", uncertain: "gave_up",
-  "unknown-campaign": "no_such", "user-mismatch": "changed",
+  "ledger-incomplete": "not_now", "limit-reached": "limit_reached", "queue-full": "again_later",
+  "no-queue-entry": "again_later", "not-admitted": "again_later", "not-found": "no_such", "not-in-audience":
+  "not_for_you", "not-started": "not_begun", "order-check-refused": "shop_refuses", "order-check-unavailable":
+  "again_later", "order-conflict": "changed", overloaded: "again_later", "passphrase-wrong": "passphrase_wrong",
+  "passphrases-throttled": "too_often", paused: "paused", "phase-conflict": "changed", "sold-out": "sold_out", stopping:
+  "not_now", throttled: "too_often", "ticket-expired": "check_failed", "ticket-invalid": "check_failed",
+  "ticket-missing": "check_failed", "too-many-connections": "too_often", "too-many-streams": "too_often",
+  unauthenticated: "signed_out", unavailable: "not_now", uncertain: "gave_up", "unknown-campaign": "no_such",
+  "user-mismatch": "changed",
 };
 
 /**
@@ -221,7 +220,7 @@ export async function claim(kind, campaign, key, body, inLine) {
 export async function standInLine(id, before, inLine) {
   if (before !== null) inLine(before);
   for (; ; await sleep(1_000)) {
-    const place = await ask("GET", `/v1/campaigns/${id}/place`);
+    const place = await ask("GET", `/v1/campaigns/${id}/queue-entry`);
     if (!place || place.status !== 200) return place;
     if (place.body.state === "granted") return { ...place, body: place.body.grant };
     inLine(place.body.ahead);

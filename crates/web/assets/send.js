@@ -83,17 +83,17 @@ async function sendPage() {
   const placeOf = (key) => `qiang:${facts.session?.user}:seed:${key}`;
 
   /**
-   * What this sender adds to the seed, and what the service had promised before; the same whenever a wish is tried
-   * again. Nothing where the service makes no promises, null where it gave no answer.
+   * The client seed, and the hash of the server seed. A retry of a wish sends the same. Empty if the service has no
+   * server seeds; null if it did not answer.
    * @param {string} key
    */
   const partsOf = async (key) => {
     const kept = localStorage.getItem(placeOf(key));
     if (kept) return JSON.parse(kept);
-    const answer = await ask("POST", "/v1/red-packets/promises");
+    const answer = await ask("POST", "/v1/red-packets/server-seeds");
     if (!answer) return null;
-    const entropy = hex(crypto.getRandomValues(new Uint8Array(32)));
-    const parts = answer.status === 200 ? { ...answer.body, entropy } : {};
+    const client_seed = hex(crypto.getRandomValues(new Uint8Array(32)));
+    const parts = answer.status === 200 ? { ...answer.body, client_seed } : {};
     localStorage.setItem(placeOf(key), JSON.stringify(parts));
     return parts;
   };

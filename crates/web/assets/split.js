@@ -175,14 +175,14 @@ export function commitment(seed, { total, count, rule, min, max }, packet) {
   return hash(text("qiang/split/commitment\0"), parameters, uuid(packet.id), text(packet.currency), seed);
 }
 
-/** What binds the service to its part of a seed. @param {string} id @param {string} secret */
-export function promise(id, secret) {
-  return hash(text("qiang/split/promise\0"), uuid(id), unhex(secret));
+/** The hash that binds the service to its seed. @param {string} id @param {string} serverSeed */
+export function serverSeedHash(id, serverSeed) {
+  return hash(text("qiang/split/promise\0"), uuid(id), unhex(serverSeed));
 }
 
-/** The seed that service and sender have made. @param {string} secret @param {string} entropy */
-export function madeOf(secret, entropy) {
-  return hash(text("qiang/split/seed\0"), unhex(secret), unhex(entropy));
+/** The seed that service and sender have made. @param {string} serverSeed @param {string} clientSeed */
+export function madeOf(serverSeed, clientSeed) {
+  return hash(text("qiang/split/seed\0"), unhex(serverSeed), unhex(clientSeed));
 }
 
 /** @param {string} words */

@@ -100,7 +100,7 @@ test("a reload in line keeps the place, and what is granted out of it is there",
     + "conn.execute('UPDATE waiting_rooms SET last = 2, waiting = 2 WHERE campaign = ?', (id,))\n"
     + "for n, user in ((1, 'bob'), (2, 'ann')):\n"
     + "    place = f'{n} 1700000000000 sale 1 key-{n}'\n"
-    + "    conn.execute('INSERT INTO waiting_places (campaign, number, user, place) VALUES (?, ?, ?, ?)',\n"
+    + "    conn.execute('INSERT INTO queue_entries (campaign, number, user, place) VALUES (?, ?, ?, ?)',\n"
     + "        (id, n, user, place))\nconn.commit()\n";
   execFileSync("python3", ["-c", script, join(service.folder, "qiang.db"), id]);
   const ann = await person(browser, service, "ann");

@@ -49,7 +49,7 @@ test("claims, latency, lag and the admitted share are drawn as they happen", asy
   assert.notEqual(await drawn(page, "admitted"), "");
   await says(page, "#legend", "sold out");
   for (const id of ["ends", "latency", "lag", "admitted"]) {
-    const edges = page.locator(`figure:has(#${id}) .edges span`);
+    const edges = page.locator(`stats:has(#${id}) .edges span`);
     assert.match((await edges.allTextContents()).join("|"), /^\d[^|]*\|\|\d+:\d\d:\d\d.[AP]M\|\d+:\d\d:\d\d.[AP]M$/);
   }
   await page.click("#numbers summary");
@@ -104,7 +104,7 @@ test("where motion is unwelcome the charts change seldom; a phone shows them in 
   assert.equal(await bob.page.locator("#live").count(), 0);
   await bob.page.goto("/admin/live");
   await says(bob.page, "#lacks", "read:any");
-  const refused = await bob.page.evaluate(async () => (await fetch("/v1/figures")).status);
+  const refused = await bob.page.evaluate(async () => (await fetch("/v1/stats")).status);
   assert.equal(refused, 403);
   assert.deepEqual(bob.faults, []);
   await bob.context.close();
@@ -144,7 +144,7 @@ test("charts go on when the node is started again, and begin anew", async () => 
     await says(page, "#outcome", "does not answer");
     const before = new Set(await times());
     node = await start();
-    // None of the earlier process's figures stay, and those of this one are not left out until it has as many.
+    // None of the earlier process's stats stay, and those of this one are not left out until it has as many.
     await until(async () => {
       const now = await times();
       return now.length > 0 && now.length < before.size && now.every((time) => !before.has(time));

@@ -97,7 +97,7 @@ test("webhooks are tested and tried again, and postings of an account are listed
   await agree(page, `#test-${id}`);
   await says(page, "#outcome", "The endpoint did not take it");
   // Entries of the quarantine may have been tried again before.
-  const { actions } = await service.call("GET", "/v1/actions?subject=the%20service");
+  const { actions } = await service.call("GET", "/v1/operation-log?subject=the%20service");
   const before = actions.filter((/** @type {{ action: string }} */ it) => it.action === "redrive").length;
   await agree(page, `#again-${id}`);
   await says(page, "#outcome", "Done.");

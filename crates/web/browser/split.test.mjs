@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { test } from "node:test";
-import { commitment, madeOf, promise, sha256, shares, unhex } from "./assets/split.js";
+import { commitment, madeOf, serverSeedHash, sha256, shares, unhex } from "./assets/split.js";
 import { PROGRAM } from "./stage.mjs";
 
 const SEED = Uint8Array.from({ length: 32 }, (_, i) => i);
@@ -38,10 +38,10 @@ test("it has the values of version 1", () => {
 
 test("it has the values of a packet's commitment", () => {
   const { id } = PACKET;
-  const secret = Buffer.from(SEED).toString("hex");
-  const entropy = Buffer.from(SEED.map((byte) => 0xff - byte)).toString("hex");
-  assert.equal(promise(id, secret), "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164");
-  const seed = madeOf(secret, entropy);
+  const serverSeed = Buffer.from(SEED).toString("hex");
+  const clientSeed = Buffer.from(SEED.map((byte) => 0xff - byte)).toString("hex");
+  assert.equal(serverSeedHash(id, serverSeed), "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164");
+  const seed = madeOf(serverSeed, clientSeed);
   assert.equal(seed, "ac952f3e1412836d4b6259d3f7eb1547371ea5ebf8669f33b3c03bdf8122a6ff");
   const split = { total: 10_000n, count: 10n, rule: "normal", min: 500n, max: 2_000n };
   const committed = commitment(unhex(seed), split, PACKET);

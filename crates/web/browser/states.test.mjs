@@ -64,11 +64,11 @@ test("the button says how things are: not yet, buy, paused, yours, sold out, ove
 const REFUSALS = [
   [409, "sold-out", ""], [409, "limit-reached", "as many as you may"], [410, "ended", "over"],
   [409, "not-started", "not begun yet"], [409, "insufficient-funds", "too small"],
-  [403, "forbidden", "may not do this"], [403, "not-named", "for other users"],
+  [403, "forbidden", "may not do this"], [403, "not-in-audience", "for other users"],
   [403, "passphrase-wrong", "not the passphrase"], [401, "unauthenticated", "Sign in"],
   [422, "invalid", "not possible"], [429, "throttled", "too often"], [429, "creations-throttled", "in a minute"],
   [503, "unavailable", "just now"], [503, "not-admitted", "Many are asking"], [503, "paused", "Paused"],
-  [503, "line-full", "Many are asking"], [503, "uncertain", "nothing is taken twice"],
+  [503, "queue-full", "Many are asking"], [503, "uncertain", "nothing is taken twice"],
   [403, "order-check-refused", "shop does not allow"], [500, "something-new", "did not work"],
 ];
 
@@ -331,8 +331,8 @@ const otherThan = (digits) => digits.slice(0, -1) + (digits.endsWith("0") ? "1" 
 
 test("a packet that is not what was promised is found out", async () => {
   await service.deposit("alice", 1_000);
-  const promised = await service.call("POST", "/v1/red-packets/promises");
-  const terms = { title: "Best wishes", shares: 2, split: { rule: "double_average" }, entropy: "5a".repeat(32) };
+  const promised = await service.call("POST", "/v1/red-packets/server-seeds");
+  const terms = { title: "Best wishes", shares: 2, split: { rule: "double_average" }, client_seed: "5a".repeat(32) };
   const total = { amount: 1_000, currency: "CNY" };
   const { id } = await service.call("POST", "/v1/red-packets", { ...terms, ...promised, total });
   /** @type {any[]} */
@@ -356,7 +356,7 @@ test("a packet that is not what was promised is found out", async () => {
     await says(one.page, "#verdict", words);
     await one.page.unroute(told);
   };
-  for (const field of ["commitment", "promise", "secret", "entropy", "seed"]) {
+  for (const field of ["commitment", "server_seed_hash", "server_seed", "client_seed", "seed"]) {
     const isBound = ["commitment", "seed"].includes(field);
     const words = isBound ? "fingerprint does not fit" : "not made of what service and sender gave";
     await check(shown[field], otherThan(shown[field]), words);

@@ -94,9 +94,9 @@ texts! {
     withheld_help:
         "A repair withholds these: users may have been granted them before Redis lost entries. They go back at the \
         close. To sell them now, give them back for the partition, under Operation, with qiang partition resume N \
-        --release-withheld, or with POST /v1/partitions/N/release.",
+        --release-withheld, or with POST /v1/partitions/N/release-withheld.",
         "修复扣留了这些份额：Redis 丢失条目之前可能已发放给用户。活动关闭时归还。如需立即发放，请在“运维”页归还该分区的扣留，\
-        或使用 qiang partition resume N --release-withheld、POST /v1/partitions/N/release。";
+        或使用 qiang partition resume N --release-withheld、POST /v1/partitions/N/release-withheld。";
     window: "Window", "时间";
     rate: "{rate} granted in this second, {peak} at most; {remaining} of {supply} remain.",
         "这一秒发放 {rate}，最高 {peak}；剩余 {remaining}/{supply}。";

@@ -90,7 +90,7 @@ fn policy_of(sale: &Value, texts: &Texts) -> Option<String> {
 impl Pages {
     /// The visitor's queue entry, or its grant.
     async fn place(&self, id: &str, headers: &HeaderMap) -> Option<Value> {
-        let path = format!("/v1/campaigns/{id}/place");
+        let path = format!("/v1/campaigns/{id}/queue-entry");
         self.api.get(&path, headers).await.ok()
     }
 

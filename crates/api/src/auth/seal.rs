@@ -24,7 +24,7 @@ use crate::{
 const BYTES_MAX: usize = 1_024;
 /// Context strings that separate the derived keys from other uses of the secret.
 const DERIVATION: &[u8] = b"qiang: grab tickets and challenges, version 1";
-const PROMISES: &[u8] = b"qiang: secrets of red packets, version 1";
+const SERVER_SEEDS: &[u8] = b"qiang: secrets of red packets, version 1";
 
 /// Purpose of a sealed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ struct Payload<'a> {
 /// Seals texts, and verifies them.
 pub(crate) struct Sealer {
     texts: hmac::Key,
-    promises: hmac::Key,
+    server_seeds: hmac::Key,
 }
 
 impl Sealer {
@@ -98,17 +98,16 @@ impl Sealer {
         let key = |purpose| hmac::Key::new(HMAC_SHA256, hmac::sign(&secret, purpose).as_ref());
         Ok(Self {
             texts: key(DERIVATION),
-            promises: key(PROMISES),
+            server_seeds: key(SERVER_SEEDS),
         })
     }
 
-    /// The service's part of the seed of a packet with a promise. It is derived from the id, so that nodes need not
-    /// store each other's promises.
-    pub(crate) fn secret_of(&self, packet: CampaignId) -> split::Secret {
-        let signed = hmac::sign(&self.promises, packet.uuid().as_bytes());
-        let mut secret = [0; 32];
-        secret.copy_from_slice(signed.as_ref()); // SHA-256 has 32 bytes
-        split::Secret::from_bytes(secret)
+    /// Server seed of a packet. It is derived from the id, so that nodes need not store it.
+    pub(crate) fn server_seed_of(&self, packet: CampaignId) -> split::ServerSeed {
+        let signed = hmac::sign(&self.server_seeds, packet.uuid().as_bytes());
+        let mut seed = [0; 32];
+        seed.copy_from_slice(signed.as_ref()); // SHA-256 has 32 bytes
+        split::ServerSeed::from_bytes(seed)
     }
 
     /// Text for that bearer, valid until `exp`.

@@ -89,7 +89,7 @@ impl App {
         };
         let (admitted, refusal) = match &audience.members {
             Members::Everybody => (true, ProblemKind::Forbidden),
-            Members::Users(users) => (users.contains(user.as_str()), ProblemKind::NotNamed),
+            Members::Users(users) => (users.contains(user.as_str()), ProblemKind::NotInAudience),
             Members::Invited(key) => {
                 let now = self.ports.clock.now();
                 let invitation = shown.invitation.as_deref();

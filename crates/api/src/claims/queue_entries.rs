@@ -131,7 +131,7 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
     };
     app.metrics.entered();
     app.ports.waiting.entered();
-    let location = format!("/v1/campaigns/{}/place", claim.campaign);
+    let location = format!("/v1/campaigns/{}/queue-entry", claim.campaign);
     let headers = [
         (header::LOCATION, location),
         (header::RETRY_AFTER, RETRY_AFTER_S.to_string()),
@@ -145,14 +145,14 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
 /// With `Accept: text/event-stream` it is a stream: an event `place` at once and after progress, an event `result` at
 /// the end. A stream without a result ended at its time limit, or because the service stops: connect again. The
 /// result of an entry can be read for `queue.result_ttl_ms`.
-#[utoipa::path(get, path = "/v1/campaigns/{id}/place", tag = "campaigns",
+#[utoipa::path(get, path = "/v1/campaigns/{id}/queue-entry", tag = "campaigns",
     operation_id = "getPlace", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The campaign's id")),
     responses(
         (status = 200, description = "It waits, or was granted", content(
             (PlaceBody = "application/json"), (String = "text/event-stream"))),
         (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
-        (status = 404, description = "`no-place`: the caller is not queued, and may claim again; `unknown-campaign`",
+        (status = 404, description = "`no-queue-entry`: the caller is not queued and may claim; `unknown-campaign`",
             body = ProblemBody),
         (status = 409, description = "sold_out or limit_reached", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
@@ -198,7 +198,7 @@ pub(crate) async fn place(
 
 fn no_place() -> Problem {
     let detail = "claim again to join at the end of the queue";
-    Problem::new(ProblemKind::NoPlace, detail)
+    Problem::new(ProblemKind::NoQueueEntry, detail)
 }
 
 /// Last event that a client of a stream has received, by `Last-Event-ID`; `None` if it has none.

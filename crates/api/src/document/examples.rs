@@ -49,7 +49,7 @@ fn of_any(property: &str) -> Option<Value> {
         "order" => json!(ORDER),
         "idempotency_key" => json!(KEY),
         "reference" => json!(PAYMENT),
-        "commitment" | "promise" => json!(hash),
+        "commitment" | "server_seed_hash" => json!(hash),
         "phase" => json!("live"),
         "ack" => json!("fsync"),
         "payment_policy" => json!("owed"),
@@ -62,7 +62,7 @@ fn of_any(property: &str) -> Option<Value> {
         | "queue_length"
         | "settlement_lag"
         | "settlement_lag_entries"
-        | "waiting_places"
+        | "queue_entries"
         | "withheld" => json!(0),
         "hold_seconds" => json!(900),
         "amount" => json!(10_000),

@@ -182,7 +182,7 @@ fn problem_content(path: &str, kinds: &[ProblemKind]) -> Value {
             "request_id": examples::REQUEST_ID,
         });
         let outcome = kind.slug().replace('-', "_");
-        let decides = ["/claims", "/orders", "/tickets", "/place"];
+        let decides = ["/claims", "/orders", "/tickets", "/queue-entry"];
         let decides = decides.iter().any(|end| path.ends_with(end));
         if decides && Outcome::NAMES.contains(&outcome.as_str()) {
             problem["outcome"] = json!(outcome);
@@ -254,7 +254,7 @@ pub(super) fn headers() -> Value {
     };
     let text = || json!({"type": "string"});
     let seconds = || json!({"type": "integer", "minimum": 1});
-    let place = format!("/v1/campaigns/{}/place", examples::CAMPAIGN);
+    let place = format!("/v1/campaigns/{}/queue-entry", examples::CAMPAIGN);
     let next = format!("</v1/sales?after={}>; rel=\"next\"", examples::CAMPAIGN);
     let order = format!("/v1/orders/{}", examples::ORDER);
     let challenge = "Bearer realm=\"qiang\"";
@@ -305,7 +305,7 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
         StatusCode::CREATED if !path.ends_with("/tickets") && !path.ends_with("/invitations") => {
             add("Location", "Created");
         }
-        StatusCode::OK if path.ends_with("/place") => add("Retry-After", "AskAgain"),
+        StatusCode::OK if path.ends_with("/queue-entry") => add("Retry-After", "AskAgain"),
         StatusCode::OK if has_parameter(operation, "after") => add("Link", "NextPage"),
         StatusCode::TOO_MANY_REQUESTS => {
             add("Retry-After", "RetryAfter");

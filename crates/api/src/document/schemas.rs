@@ -293,7 +293,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
                 set("pattern", json!(ASKED_CAMPAIGN_ID));
             }
         },
-        "commitment" | "entropy" | "promise" | "seed" => set("pattern", json!(HASH)),
+        "commitment" | "client_seed" | "server_seed_hash" | "seed" => set("pattern", json!(HASH)),
         "title" if text.contains_key("maxLength") => {
             text.insert("minLength".to_owned(), json!(1));
             text.insert("maxLength".to_owned(), json!(TITLE_CHARS_MAX));

@@ -196,7 +196,7 @@ impl Problem {
 
     /// Problem of a full queue.
     pub(crate) fn line_full() -> Self {
-        Self::from(ProblemKind::LineFull).retry_after(RETRY_AFTER_S)
+        Self::from(ProblemKind::QueueFull).retry_after(RETRY_AFTER_S)
     }
 
     fn retry_after(mut self, seconds: u32) -> Self {
@@ -406,7 +406,9 @@ impl From<LedgerError> for Problem {
             LedgerError::KeyReused => Self::new(ProblemKind::KeyReused, ""),
             LedgerError::IdUsed => Self::new(ProblemKind::IdUsed, ""),
             LedgerError::ReferenceUsed => Self::new(ProblemKind::ReferenceUsed, ""),
-            LedgerError::NotOwed { .. } => Self::new(ProblemKind::NotOwed, error.to_string()),
+            LedgerError::RefundExceedsDue { .. } => {
+                Self::new(ProblemKind::RefundExceedsDue, error.to_string())
+            }
             LedgerError::DepositExceeded { .. } => {
                 Self::new(ProblemKind::ReversalExceedsDeposit, error.to_string())
             }

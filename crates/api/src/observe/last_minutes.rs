@@ -1,4 +1,4 @@
-//! Figures of this node for each of the last seconds, sampled once for all readers.
+//! Statistics of this node for each of the last seconds, sampled once for all readers.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,14 +19,14 @@ use crate::{
     },
 };
 
-/// Maximum number of figures kept.
+/// Maximum number of records kept.
 const KEPT: usize = 300;
 
-/// Figures of the node for about one second. Rates cover answered claims, in claims per second.
+/// Statistics of the node for about one second. Rates cover answered claims, in claims per second.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-#[schema(as = Figure)]
-pub(crate) struct FigureBody {
-    /// Number of the figure; each is one more than the figure before.
+#[schema(as = Stats)]
+pub(crate) struct StatsBody {
+    /// Number of the record; consecutive.
     number: u64,
     /// End of the interval.
     #[schema(value_type = String, format = DateTime)]
@@ -41,13 +41,13 @@ pub(crate) struct FigureBody {
     latency_ms: Option<LatencyBody>,
     /// Ratio of the claims that passed the gate to the engine; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    admitted_share: Option<f64>,
+    gate_pass_ratio: Option<f64>,
     /// Log entries that are not yet in the ledger.
     settlement_lag_entries: u64,
     /// Claims and commands that wait for the engine.
     queue_length: u64,
     /// Entries of the queues that the node decides.
-    waiting_places: u64,
+    queue_entries: u64,
 }
 
 /// Percentiles of the claims' latency in milliseconds, interpolated between the bounds of the histogram.
@@ -59,19 +59,19 @@ pub(crate) struct LatencyBody {
     p99: f64,
 }
 
-/// The last minutes of a node, or the figures after an earlier answer.
+/// Statistics of the last minutes of a node, or those after an earlier answer.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Figures)]
-pub(crate) struct FiguresBody {
+#[schema(as = StatsList)]
+pub(crate) struct StatsListBody {
     /// Random id of the process that sampled them, drawn at its start. Numbers of another process do not apply.
     process: String,
     /// Earliest first.
-    figures: Vec<FigureBody>,
+    stats: Vec<StatsBody>,
 }
 
-impl FiguresBody {
+impl StatsListBody {
     pub(crate) fn is_empty(&self) -> bool {
-        self.figures.is_empty()
+        self.stats.is_empty()
     }
 }
 
@@ -80,15 +80,15 @@ impl FiguresBody {
 pub(crate) struct LastMinutes {
     process: String,
     taken: Mutex<Taken>,
-    /// Number of the newest figure.
+    /// Number of the newest record.
     newest: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// Counts at the newest figure, and its time.
+    /// Counts at the newest record, and its time.
     before: Option<(ClaimCounts, Instant)>,
-    figures: VecDeque<FigureBody>,
+    stats: VecDeque<StatsBody>,
 }
 
 impl Default for LastMinutes {
@@ -102,7 +102,7 @@ impl Default for LastMinutes {
 }
 
 impl LastMinutes {
-    /// Samples the figures since the last call.
+    /// Samples the statistics since the last call.
     pub(crate) fn take(
         &self,
         metrics: &Metrics,
@@ -117,45 +117,45 @@ impl LastMinutes {
         };
         let number = *self.newest.borrow() + 1;
         let (entries, settled) = gauges.positions();
-        let figure = FigureBody {
+        let stats = StatsBody {
             number,
             at: When(at),
             settlement_lag_entries: entries.saturating_sub(settled),
             queue_length: gauges.queued() as u64,
-            waiting_places: waiting.waiting().0,
+            queue_entries: waiting.waiting().0,
             ..between(&before, &counts, now - since)
         };
-        if taken.figures.len() == KEPT {
-            taken.figures.pop_front();
+        if taken.stats.len() == KEPT {
+            taken.stats.pop_front();
         }
-        taken.figures.push_back(figure);
+        taken.stats.push_back(stats);
         self.newest.send_replace(number);
     }
 
-    /// Figures after `number`, and the newest number. If `number` is above it, another process gave it, and all
-    /// figures are returned.
-    pub(crate) fn after(&self, number: u64) -> (FiguresBody, u64) {
+    /// Statistics after `number`, and the newest number. If `number` is above it, another process gave it, and all
+    /// records are returned.
+    pub(crate) fn after(&self, number: u64) -> (StatsListBody, u64) {
         let taken = self.taken.lock();
-        let newest = taken.figures.back().map_or(0, |it| it.number);
+        let newest = taken.stats.back().map_or(0, |it| it.number);
         let begin = match number {
             foreign if foreign > newest => 0,
-            known => taken.figures.partition_point(|it| it.number <= known),
+            known => taken.stats.partition_point(|it| it.number <= known),
         };
-        let body = FiguresBody {
+        let body = StatsListBody {
             process: self.process.clone(),
-            figures: taken.figures.range(begin..).cloned().collect(),
+            stats: taken.stats.range(begin..).cloned().collect(),
         };
         (body, newest)
     }
 
-    /// Receiver that changes with each new figure.
+    /// Receiver that changes with each new record.
     pub(crate) fn taken(&self) -> watch::Receiver<u64> {
         self.newest.subscribe()
     }
 }
 
-/// Figures of the claims between two counts.
-fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> FigureBody {
+/// Statistics of the claims between two counts.
+fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> StatsBody {
     let seconds = passed.as_secs_f64().max(0.001);
     let rate = |count: u64| (count as f64 / seconds * 10.0).round() / 10.0;
     let grown = |(now, before): (u64, u64)| now.saturating_sub(before);
@@ -168,7 +168,7 @@ fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> FigureB
     let by_gate = grown((now.by_gate, before.by_gate)) as f64;
     let share = 1.0 - by_gate / claims as f64;
     let took = now.took.into_iter().zip(before.took).map(grown);
-    FigureBody {
+    StatsBody {
         number: 0,
         at: When(Timestamp::from_millis(0)),
         claims_per_s: rate(claims),
@@ -177,10 +177,10 @@ fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> FigureB
             .map(|(end, count)| (*end, rate(*count)))
             .collect(),
         latency_ms: latency(&took.collect::<Vec<_>>()),
-        admitted_share: (claims > 0).then(|| (share.clamp(0.0, 1.0) * 1e3).round() / 1e3),
+        gate_pass_ratio: (claims > 0).then(|| (share.clamp(0.0, 1.0) * 1e3).round() / 1e3),
         settlement_lag_entries: 0,
         queue_length: 0,
-        waiting_places: 0,
+        queue_entries: 0,
     }
 }
 
@@ -235,14 +235,14 @@ mod tests {
         let (body, newest) = last.after(900);
         assert!(body.is_empty() && newest == 0, "{body:?}");
         let nothing = between(&counts(0, 0, [0; 3]), &counts(0, 0, [0; 3]), Duration::ZERO);
-        let numbered = |number| FigureBody {
+        let numbered = |number| StatsBody {
             number,
             ..nothing.clone()
         };
-        last.taken.lock().figures.extend((5..=7).map(numbered));
+        last.taken.lock().stats.extend((5..=7).map(numbered));
         let check = |after, expected: &[u64]| {
             let (body, newest) = last.after(after);
-            let numbers: Vec<_> = body.figures.iter().map(|it| it.number).collect();
+            let numbers: Vec<_> = body.stats.iter().map(|it| it.number).collect();
             assert_eq!((&numbers[..], newest), (expected, 7), "after {after}");
         };
         check(0, &[5, 6, 7]);
@@ -259,21 +259,18 @@ mod tests {
             counts(100, 1_000, [7, 7, 7]),
             counts(110, 1_090, [57, 47, 17]),
         );
-        let figure = between(&before, &now, Duration::from_secs(2));
+        let stats = between(&before, &now, Duration::from_secs(2));
         let expected = BTreeMap::from([("granted", 5.0), ("sold_out", 45.0)]);
-        assert_eq!(
-            (figure.claims_per_s, figure.outcomes_per_s),
-            (50.0, expected)
-        );
-        assert_eq!(figure.admitted_share, Some(0.1));
+        assert_eq!((stats.claims_per_s, stats.outcomes_per_s), (50.0, expected));
+        assert_eq!(stats.gate_pass_ratio, Some(0.1));
         let latency = LatencyBody {
             p50: 1.0,
             p90: 10.0,
             p99: 5_000.0,
         };
-        assert_eq!(figure.latency_ms, Some(latency));
+        assert_eq!(stats.latency_ms, Some(latency));
         let idle = between(&now, &now, Duration::from_secs(1));
-        assert_eq!((idle.latency_ms, idle.admitted_share), (None, None));
+        assert_eq!((idle.latency_ms, idle.gate_pass_ratio), (None, None));
         assert!(idle.outcomes_per_s.is_empty());
     }
 }

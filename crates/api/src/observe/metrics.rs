@@ -39,7 +39,7 @@ const LATENCY_BUCKETS: [f64; 14] = [
 type Labelled = (&'static str, &'static str);
 
 const SET_ASIDE: Labelled = (
-    "qiang_settlement_set_aside",
+    "qiang_quarantined_entries",
     "Quarantined entries, refused or waiting for a refused one, by partition and state",
 );
 const PARTITION_READY: Labelled = (
@@ -64,15 +64,15 @@ const DISK_AVAILABLE: Labelled = (
 );
 const DISK_SIZE: Labelled = ("qiang_disk_size_bytes", "Size of the disk of the data file");
 const WAITING: Labelled = (
-    "qiang_waiting_places",
+    "qiang_queue_entries",
     "Entries of the queues that this node decides",
 );
 const WAITING_OLDEST: Labelled = (
-    "qiang_waiting_oldest_seconds",
+    "qiang_queue_oldest_seconds",
     "Age of the first queue entry whose campaign is neither paused nor yet to start",
 );
 const WAITING_DECIDED: Labelled = (
-    "qiang_waiting_decided_total",
+    "qiang_queue_decided_total",
     "Queue entries that this node has decided, by outcome",
 );
 const TOKEN_FILE_FAILING: Labelled = (
@@ -84,7 +84,7 @@ const CERTIFICATE_FAILING: Labelled = (
     "1 while the files of certificate and key cannot be used, and the previous certificate stays in use",
 );
 const WAITING_LEASES_LOST: Labelled = (
-    "qiang_waiting_leases_lost_total",
+    "qiang_queue_leases_lost_total",
     "Leases of a partition's queues that this node did not renew in time",
 );
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];

@@ -173,7 +173,7 @@ impl ActionBody {
 }
 
 /// Changes of one subject, with their actors.
-#[utoipa::path(get, path = "/v1/actions", tag = "actions", params(List),
+#[utoipa::path(get, path = "/v1/operation-log", tag = "actions", params(List),
     operation_id = "listActions", security(("bearer" = ["read:any"])),
     responses((status = 200, body = ActionsBody), (status = 403, body = ProblemBody), NoAnswer))]
 pub(crate) async fn list(

@@ -72,7 +72,7 @@ pub(crate) struct ReadyBody {
     settlement_stuck: Option<String>,
     /// Quarantined entries, if any. The ledger lacks them until they are settled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    settlement_set_aside: Option<QuarantineBody>,
+    quarantined_entries: Option<QuarantineBody>,
     /// Overdue work that is retried, if any: campaigns that are not open, queues that are not decided, packets that
     /// are claimed but not closed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,7 +196,7 @@ pub(crate) async fn readyz(
         queue_length: gauges.queued(),
         settlement_lag: committed.saturating_sub(settled),
         settlement_stuck: gauges.stuck(),
-        settlement_set_aside: QuarantineBody::of(gauges),
+        quarantined_entries: QuarantineBody::of(gauges),
         upkeep_stuck: gauges.upkeep_stuck(),
         campaigns_out_of_service: {
             let campaigns = gauges.campaigns_out_of_service().into_iter();

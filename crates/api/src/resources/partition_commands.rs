@@ -171,7 +171,7 @@ pub(crate) async fn resume(call: Call<PartitionNumber>) -> Result<Response, Prob
 /// Releases the units that repairs have withheld in a partition.
 ///
 /// Use it only if the users who had received them shall not get them.
-#[utoipa::path(post, path = "/v1/partitions/{partition}/release", tag = "operation",
+#[utoipa::path(post, path = "/v1/partitions/{partition}/release-withheld", tag = "operation",
     operation_id = "releaseWithheld", security(("bearer" = ["admin"])),
     params(("partition" = u16, Path, description = "The partition's number")),
     responses((status = 200, body = ReleaseBody), (status = 403, body = ProblemBody),
@@ -182,7 +182,7 @@ pub(crate) async fn release(call: Call<PartitionNumber>) -> Result<Response, Pro
     let release = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
         engine.give_back(partition, &*ledger).await
     };
-    let route = "POST /v1/partitions/{partition}/release";
+    let route = "POST /v1/partitions/{partition}/release-withheld";
     let body = |units| ReleaseBody { units };
     call.operate_once((ActionKind::Release, route), release, body)
         .await

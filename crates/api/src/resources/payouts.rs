@@ -142,7 +142,7 @@ struct OwedOrderBody {
     /// Amount that was refunded.
     refunded: MoneyBody,
     /// Amount that is still due.
-    left: MoneyBody,
+    outstanding: MoneyBody,
 }
 
 impl OwedOrderBody {
@@ -152,7 +152,7 @@ impl OwedOrderBody {
             user: owed.user.to_string(),
             due: owed.due.into(),
             refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
-            left: owed.left().into(),
+            outstanding: owed.left().into(),
         }
     }
 }
@@ -230,7 +230,7 @@ impl App {
             }
         };
         let paid_out = match post().await {
-            Err(LedgerError::NotOwed { .. } | LedgerError::InsufficientFunds { .. }) => {
+            Err(LedgerError::RefundExceedsDue { .. } | LedgerError::InsufficientFunds { .. }) => {
                 self.settled().await?;
                 post().await?
             }
@@ -278,7 +278,7 @@ impl App {
     params(("id" = String, Path, description = "The order's id")),
     responses((status = 201, body = RefundBody), (status = 200, description = "Posted before", body = RefundBody),
         (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
-        (status = 409, description = "`not-owed`: less is due; `reference-used`: another refund has it",
+        (status = 409, description = "`refund-exceeds-due`: less is due; `reference-used`: another refund has it",
             body = ProblemBody),
         (status = 422, body = ProblemBody), NoAnswer))]
 pub(crate) async fn refund(
@@ -344,7 +344,7 @@ pub(crate) async fn refunds(
 /// Orders with a refund due, ordered by sale.
 ///
 /// Callers see those of their own sales. Those of other sellers need the scope `read:any`.
-#[utoipa::path(get, path = "/v1/refunds", tag = "orders", params(OwedList),
+#[utoipa::path(get, path = "/v1/refunds-due", tag = "orders", params(OwedList),
     operation_id = "listOwedOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = OwedOrdersBody), (status = 403, body = ProblemBody),
         (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody), NoAnswer))]

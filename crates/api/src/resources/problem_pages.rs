@@ -112,7 +112,7 @@ fn advice(kind: ProblemKind) -> &'static str {
             "A payment pays one order. Its reference was reported for another order before. Look the payment up at the \
              payment service. Nothing was recorded."
         }
-        Kind::NotOwed => {
+        Kind::RefundExceedsDue => {
             "A refund cannot exceed what is still due for the order, in its currency. See <code>GET \
              /v1/orders/{id}/refunds</code>. Nothing was posted."
         }
@@ -198,12 +198,12 @@ fn advice(kind: ProblemKind) -> &'static str {
              names it. Close unneeded streams, or read the state at intervals instead of a stream. Operators: see \
              <code>limits.streams_per_address_max</code>."
         }
-        Kind::LineFull => "The queue is full. Nothing was decided: retry.",
+        Kind::QueueFull => "The queue is full. Nothing was decided: retry.",
         Kind::AlreadyWaiting => {
             "A user waits in a queue with one order at a time. Repeat that order with its own idempotency key and \
              quantity to read its queue entry. Send another order after it is decided."
         }
-        Kind::NoPlace => {
+        Kind::NoQueueEntry => {
             "The caller has no entry in this queue, or the entry was decided too long ago. Claim again to join at the \
              end."
         }
@@ -251,7 +251,7 @@ fn advice(kind: ProblemKind) -> &'static str {
         Kind::OrderCheckUnavailable => {
             "The shop did not answer in time. Nothing was decided: retry."
         }
-        Kind::NotNamed => {
+        Kind::NotInAudience => {
             "The campaign is for users that its owner has named, and the caller is not one of them."
         }
         Kind::InvitationInvalid => {

@@ -14,7 +14,7 @@ use qiang_core::{
     money::Currency,
     payment::PaymentPolicy,
     ports::{CampaignRecord, GrantRecord},
-    split::{Entropy, Promise, RuleName, Seed, Split, SplitRule, promise},
+    split::{ClientSeed, RuleName, Seed, ServerSeedHash, Split, SplitRule, server_seed_hash},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -32,7 +32,7 @@ use crate::{
     },
     resources::{
         create::{Created, Draft, creation_key},
-        new_money, promises,
+        new_money, server_seeds,
     },
 };
 
@@ -52,14 +52,14 @@ pub(crate) struct RedPacketRequest {
     /// Title that users see.
     #[schema(max_length = 1024)]
     title: String,
-    /// The service's promise for this `id`; needs `entropy`. With both, neither side alone chooses the split.
+    /// Hash of the server seed for this `id`; needs `client_seed`. With both, neither side alone chooses the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub(crate) promise: Option<Text<Promise>>,
+    pub(crate) server_seed_hash: Option<Text<ServerSeedHash>>,
     /// 32 random bytes of the sender, as 64 hexadecimal digits. All users will see them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub(crate) entropy: Option<Text<Entropy>>,
+    pub(crate) client_seed: Option<Text<ClientSeed>>,
     /// Amount that is taken from the sender's account and split.
     total: MoneyBody,
     /// Number of shares. A user gets at most one.
@@ -120,9 +120,10 @@ impl RedPacketRequest {
         app.check_ack(self.ack)?;
         app.limits.check_creation(&caller.user, self.shares)?;
         let currency = self.total.currency.0;
-        let (promise, entropy) = (self.promise.map(|it| it.0), self.entropy.map(|it| it.0));
+        let hash = self.server_seed_hash.map(|it| it.0);
+        let client_seed = self.client_seed.map(|it| it.0);
         let id = self.id.map(|id| id.0);
-        let packet = promises::parts_of(app, id, promise, entropy).map(|parts| match parts {
+        let packet = server_seeds::parts_of(app, id, hash, client_seed).map(|parts| match parts {
             Some(parts) => RedPacket::of_parts(split, currency, parts),
             None => RedPacket::new(split, currency, Seed::from_bytes(rand::random())),
         });
@@ -221,13 +222,13 @@ pub(crate) struct RedPacketBody {
     commitment: String,
     /// 32 random bytes that the sender has added to the seed. Without them, the service alone has chosen the seed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    entropy: Option<String>,
-    /// Promise that the service made before it knew the entropy: the SHA-256 over the id and the secret.
+    client_seed: Option<String>,
+    /// Hash that the service showed before it knew the client seed: the SHA-256 over the id and the server seed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    promise: Option<String>,
-    /// The service's part of the seed; shown with the seed.
+    server_seed_hash: Option<String>,
+    /// Server seed; shown together with the seed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<String>,
+    server_seed: Option<String>,
     /// Seed of the shares; shown once all shares are claimed or the packet is closed.
     seed: Option<String>,
     ack: &'static str,
@@ -300,9 +301,12 @@ impl RedPacketBody {
             shares: packet.split.count(),
             split: SplitBody::of(packet.split.rule()),
             commitment: packet.commitment(campaign.id).to_string(),
-            entropy: parts.map(|parts| parts.entropy.to_string()),
-            promise: parts.map(|parts| promise(campaign.id, &parts.secret).to_string()),
-            secret: parts.filter(|_| is_over).map(|it| it.secret.to_string()),
+            client_seed: parts.map(|parts| parts.client_seed.to_string()),
+            server_seed_hash: parts
+                .map(|parts| server_seed_hash(campaign.id, &parts.server_seed).to_string()),
+            server_seed: parts
+                .filter(|_| is_over)
+                .map(|it| it.server_seed.to_string()),
             seed: is_over.then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
             requirements: requirements::list(campaign.requirements),

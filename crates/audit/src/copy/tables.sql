@@ -4,7 +4,7 @@ CREATE TABLE campaigns (
     ref INTEGER, id TEXT, kind TEXT, owner TEXT, title TEXT, currency TEXT, ack TEXT,
     starts_at INTEGER, ends_at INTEGER, created_at INTEGER, updated_at INTEGER, supply INTEGER, per_user_limit INTEGER,
     total INTEGER, split_rule TEXT, split_min INTEGER, split_max INTEGER, split_version INTEGER,
-    seed BLOB, commitment BLOB, secret BLOB, entropy BLOB,
+    seed BLOB, commitment BLOB, server_seed BLOB, client_seed BLOB,
     unit_price INTEGER, hold_ms INTEGER, requirements TEXT, admission INTEGER,
     payment_policy TEXT, payment_tolerance INTEGER,
     phase TEXT, parts INTEGER, granted INTEGER, returned INTEGER, refunded INTEGER, terms_revision INTEGER

@@ -38,7 +38,7 @@ pub enum LedgerError {
     IdUsed,
     /// A refund exceeds the refund due.
     #[error("{owed} is due for the order, and {asked} was requested")]
-    NotOwed {
+    RefundExceedsDue {
         /// Refund that is still due.
         owed: Money,
         /// Requested amount.

@@ -167,7 +167,7 @@ pub trait PayoutStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// - [`LedgerError::ReferenceUsed`] if its reference names another payout
-    /// - [`LedgerError::NotOwed`] if a refund exceeds the refund due
+    /// - [`LedgerError::RefundExceedsDue`] if a refund exceeds the refund due
     /// - [`LedgerError::InsufficientFunds`] if the user's account holds less
     /// - [`LedgerError::UnknownDeposit`] if the user has no such deposit
     /// - [`LedgerError::DepositExceeded`] if less of the deposit is left

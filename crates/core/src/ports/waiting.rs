@@ -22,7 +22,7 @@ use crate::{
     id::{CampaignId, UserId},
     outcome::Outcome,
     time::Timestamp,
-    waiting::{Decision, Place, Standing, QueueLimits},
+    waiting::{Decision, Place, QueueLimits, Standing},
 };
 
 /// The queues of a partition.

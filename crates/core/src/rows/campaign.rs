@@ -11,7 +11,9 @@ use crate::{
     money::{Currency, Money},
     payment::{PaymentPolicy, PaymentPolicyKind},
     ports::CampaignRecord,
-    split::{Commitment, Entropy, Origin, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule},
+    split::{
+        ClientSeed, Commitment, Origin, Parts, SPLIT_VERSION, Seed, ServerSeed, Split, SplitRule,
+    },
     time::{Timestamp, Window},
 };
 
@@ -40,8 +42,8 @@ pub struct CampaignRow {
     pub split_max: Option<i64>,
     pub split_version: Option<i64>,
     pub seed: Option<Vec<u8>>,
-    pub secret: Option<Vec<u8>>,
-    pub entropy: Option<Vec<u8>>,
+    pub server_seed: Option<Vec<u8>>,
+    pub client_seed: Option<Vec<u8>>,
     pub unit_price: Option<i64>,
     pub hold_ms: Option<i64>,
     pub requirements: String,
@@ -165,11 +167,11 @@ impl CampaignRow {
 
     /// Origin of the seed.
     fn origin(&self) -> Option<Origin> {
-        match (&self.secret, &self.entropy) {
+        match (&self.server_seed, &self.client_seed) {
             (None, None) => Some(Origin::Service),
-            (secret, entropy) => Some(Origin::Both(Parts {
-                secret: Secret::from_bytes(bytes_of(secret.as_ref())?),
-                entropy: Entropy::from_bytes(bytes_of(entropy.as_ref())?),
+            (server_seed, client_seed) => Some(Origin::Both(Parts {
+                server_seed: ServerSeed::from_bytes(bytes_of(server_seed.as_ref())?),
+                client_seed: ClientSeed::from_bytes(bytes_of(client_seed.as_ref())?),
             })),
         }
     }
@@ -234,8 +236,8 @@ impl<'a> NewCampaign<'a> {
             packet.map(|_| i64::from(SPLIT_VERSION)).into(),
             packet.map(|packet| &packet.seed.as_bytes()[..]).into(),
             commitment.map(|hash| &hash.as_bytes()[..]).into(),
-            parts.map(|parts| &parts.secret.as_bytes()[..]).into(),
-            parts.map(|parts| &parts.entropy.as_bytes()[..]).into(),
+            parts.map(|parts| &parts.server_seed.as_bytes()[..]).into(),
+            parts.map(|parts| &parts.client_seed.as_bytes()[..]).into(),
             sale.map(|sale| sale.unit_price().minor).into(),
             sale.map(Sale::hold_ms).into(),
             self.requirements.as_str().into(),

@@ -261,7 +261,7 @@ impl Spend {
                     order: Some((campaign_ref, order.number)),
                 })
             }
-            _ => Err(LedgerError::NotOwed {
+            _ => Err(LedgerError::RefundExceedsDue {
                 owed: left,
                 asked: amount,
             }),

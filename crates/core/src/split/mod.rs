@@ -27,7 +27,9 @@ mod seed;
 
 pub use double_average::lazy_amount;
 pub use error::SplitError;
-pub use proof::{Commitment, Entropy, Origin, Parts, Promise, Secret, commit, promise};
+pub use proof::{
+    ClientSeed, Commitment, Origin, Parts, ServerSeed, ServerSeedHash, commit, server_seed_hash,
+};
 pub use rule::{RuleName, RulePartsError, SplitRule, UnknownRule};
 pub use seed::{HexError, Seed};
 

@@ -20,11 +20,11 @@
 //! parameters could show either commitment for either packet.
 //!
 //! # Choice of the seed
-//! The service chooses the seed, unless the sender contributes to it. A [`Promise`] is the SHA-256 of
-//! `qiang/split/promise` and a zero byte, the packet's id and a [`Secret`] of the service. A sender that has the
-//! promise sends its own [`Entropy`]. The seed is then the SHA-256 of `qiang/split/seed` and a zero byte, the secret
-//! and the entropy. The service is bound to the secret before it learns the entropy, and the sender does not know the
-//! secret. So neither chooses the seed.
+//! The service chooses the seed, unless the sender contributes to it. A [`ServerSeedHash`] is the SHA-256 of
+//! `qiang/split/promise` and a zero byte, the packet's id and a [`ServerSeed`] of the service. A sender that has the
+//! hash sends its own [`ClientSeed`]. The seed is then the SHA-256 of `qiang/split/seed` and a zero byte, the server
+//! seed and the client seed. The service is bound to the server seed before it learns the client seed, and the sender
+//! does not know the server seed. So neither chooses the seed.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ use crate::{id::CampaignId, money::Currency};
 
 /// Separates these hashes from all others that Qiang may ever publish.
 const DOMAIN: &[u8] = b"qiang/split/commitment\0";
-const PROMISE_DOMAIN: &[u8] = b"qiang/split/promise\0";
+const SERVER_SEED_DOMAIN: &[u8] = b"qiang/split/promise\0";
 const SEED_DOMAIN: &[u8] = b"qiang/split/seed\0";
 
 /// Hash that is published before a red packet opens. It binds the seed, the parameters and the versions, and does not
@@ -52,44 +52,44 @@ impl fmt::Debug for Commitment {
     }
 }
 
-/// Hash that binds a service to its [`Secret`] for a packet that is not sent yet. `Display` writes 64 lowercase
+/// Hash that binds a service to its [`ServerSeed`] for a packet that is not sent yet. `Display` writes 64 lowercase
 /// hexadecimal digits, and `FromStr` reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promise([u8; 32]);
+pub struct ServerSeedHash([u8; 32]);
 
-hex_bytes!(Promise);
+hex_bytes!(ServerSeedHash);
 
 /// 32 random bytes that the sender of a packet has chosen. Public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entropy([u8; 32]);
+pub struct ClientSeed([u8; 32]);
 
-hex_bytes!(Entropy);
+hex_bytes!(ClientSeed);
 
 /// The service's part of a seed. Secret until the packet is over: `Debug` hides it, and `Display` shows it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret([u8; 32]);
+pub struct ServerSeed([u8; 32]);
 
-hex_bytes!(Secret);
+hex_bytes!(ServerSeed);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ServerSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(redacted)")
+        f.write_str("ServerSeed(redacted)")
     }
 }
 
 /// Contributions of a service and a sender to a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// Contribution of the service, bound by a promise.
-    pub secret: Secret,
+    /// Contribution of the service, bound by its hash.
+    pub server_seed: ServerSeed,
     /// Contribution of the sender.
-    pub entropy: Entropy,
+    pub client_seed: ClientSeed,
 }
 
 impl Parts {
     /// Seed that follows from both contributions.
     pub fn seed(&self) -> Seed {
-        let parts = [SEED_DOMAIN, &self.secret.0, &self.entropy.0];
+        let parts = [SEED_DOMAIN, &self.server_seed.0, &self.client_seed.0];
         Seed::from_bytes(hash(&parts))
     }
 }
@@ -113,9 +113,13 @@ impl Origin {
     }
 }
 
-/// Promise of a secret for the packet `id`.
-pub fn promise(id: CampaignId, secret: &Secret) -> Promise {
-    Promise(hash(&[PROMISE_DOMAIN, id.uuid().as_bytes(), &secret.0]))
+/// Hash of a server seed for the packet `id`.
+pub fn server_seed_hash(id: CampaignId, server_seed: &ServerSeed) -> ServerSeedHash {
+    ServerSeedHash(hash(&[
+        SERVER_SEED_DOMAIN,
+        id.uuid().as_bytes(),
+        &server_seed.0,
+    ]))
 }
 
 /// Commits to `split` under `seed` for the packet `id`. If a revealed seed gives the published commitment,

@@ -3,7 +3,10 @@
 
 use qiang_core::{
     id::CampaignId,
-    split::{Entropy, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule, commit, promise},
+    split::{
+        ClientSeed, Parts, SPLIT_VERSION, Seed, ServerSeed, Split, SplitRule, commit,
+        server_seed_hash,
+    },
 };
 
 const PACKET: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
@@ -166,15 +169,15 @@ fn lazy() {
 fn what_a_packet_commits_to() {
     let id = |text: &str| text.parse::<CampaignId>().unwrap();
     let packet = id(PACKET);
-    let secret = Secret::from_bytes(std::array::from_fn(|index| index as u8));
-    let entropy = Entropy::from_bytes(std::array::from_fn(|index| 0xff - index as u8));
+    let server_seed = ServerSeed::from_bytes(std::array::from_fn(|index| index as u8));
+    let client_seed = ClientSeed::from_bytes(std::array::from_fn(|index| 0xff - index as u8));
     assert_eq!(
-        promise(packet, &secret).to_string(),
+        server_seed_hash(packet, &server_seed).to_string(),
         "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164"
     );
     let seed = Parts {
-        secret: secret.clone(),
-        entropy,
+        server_seed: server_seed.clone(),
+        client_seed,
     }
     .seed();
     assert_eq!(
@@ -207,7 +210,17 @@ fn what_a_packet_commits_to() {
     ] {
         assert_ne!(differs, commitment);
     }
-    assert_ne!(promise(other, &secret), promise(packet, &secret));
-    let entropy = Entropy::from_bytes([0; 32]);
-    assert_ne!(Parts { secret, entropy }.seed(), seed);
+    assert_ne!(
+        server_seed_hash(other, &server_seed),
+        server_seed_hash(packet, &server_seed)
+    );
+    let client_seed = ClientSeed::from_bytes([0; 32]);
+    assert_ne!(
+        Parts {
+            server_seed,
+            client_seed
+        }
+        .seed(),
+        seed
+    );
 }

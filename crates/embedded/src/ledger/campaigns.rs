@@ -15,8 +15,8 @@ use crate::error::StoreError;
 
 /// Columns that [`row_of`] reads.
 pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
-     supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, secret, \
-     entropy, unit_price, hold_ms, \
+     supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, server_seed, \
+     client_seed, unit_price, hold_ms, \
      requirements, admission, payment_policy, payment_tolerance, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
      AS first_start, product_id, description, image_url, archived_at, \
@@ -159,8 +159,8 @@ pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         split_max: columns.next()?,
         split_version: columns.next()?,
         seed: columns.next()?,
-        secret: columns.next()?,
-        entropy: columns.next()?,
+        server_seed: columns.next()?,
+        client_seed: columns.next()?,
         unit_price: columns.next()?,
         hold_ms: columns.next()?,
         requirements: columns.next()?,

@@ -29,8 +29,8 @@ CREATE TABLE IF NOT EXISTS campaigns (
     split_version      BIGINT,
     seed               BINARY(32),
     commitment         BINARY(32),
-    secret             BINARY(32),
-    entropy            BINARY(32),
+    server_seed        BINARY(32),
+    client_seed        BINARY(32),
     -- sales
     unit_price         BIGINT        CHECK (unit_price >= 0),
     hold_ms            BIGINT        CHECK (hold_ms > 0),

@@ -29,8 +29,8 @@ CREATE TABLE campaigns (
     split_version      BIGINT,
     seed               BYTEA  CHECK (length(seed) = 32),
     commitment         BYTEA  CHECK (length(commitment) = 32),
-    secret             BYTEA,
-    entropy            BYTEA,
+    server_seed        BYTEA,
+    client_seed        BYTEA,
     -- sales
     unit_price         BIGINT CHECK (unit_price >= 0),
     hold_ms            BIGINT CHECK (hold_ms > 0),

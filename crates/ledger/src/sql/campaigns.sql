@@ -1,5 +1,5 @@
 SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, per_user_limit, total,
-       split_rule, split_min, split_max, split_version, seed, secret, entropy, unit_price, hold_ms,
+       split_rule, split_min, split_max, split_version, seed, server_seed, client_seed, unit_price, hold_ms,
        requirements, admission, payment_policy, payment_tolerance, phase, granted, returned, refunded, terms_revision,
        coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at),
        product_id, description, image_url, archived_at, updated_at

@@ -45,8 +45,8 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "URL", value_parser = secret, num_args = 0..=1, default_missing_value = "",
         conflicts_with = "db")]
     ledger: Option<Secret>,
-    /// Folder with the log archives that `qiang archive` wrote. Default: the folder of the file, and the folder where
-    /// they were written.
+    /// Folder with the log archives that `qiang log archive` wrote. Default: the folder of the file, and the folder
+    /// where they were written.
     #[arg(long, value_name = "DIR", conflicts_with = "ledger")]
     archives: Option<PathBuf>,
     /// Compare the ledger with the engine on Redis, too: the configured one, or the one at these URLs. They name the

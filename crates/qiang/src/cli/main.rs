@@ -2,17 +2,16 @@
 
 mod account;
 mod amounts;
-mod archive;
 mod audit;
 mod backend;
 mod campaign;
 mod color;
 mod completions;
 mod config;
-mod control;
 mod copies;
 mod demo;
 mod histogram;
+mod log;
 mod migrate;
 mod openapi;
 mod operator;
@@ -20,12 +19,13 @@ mod order;
 mod packet;
 mod packet_file;
 mod partition;
+mod quarantine;
 mod reconcile;
+mod reconciler;
 mod sale;
 mod secrets;
 mod serve;
 mod service;
-mod settlement;
 mod split;
 mod token;
 mod top;
@@ -69,16 +69,18 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     Backup(copies::BackupArgs),
     Restore(copies::RestoreArgs),
-    Archive(archive::ArchiveArgs),
+    /// Archive the log of an embedded engine.
+    #[command(subcommand)]
+    Log(log::LogCommand),
     /// List quarantined entries, and settle or discard them.
     #[command(subcommand)]
-    Settlement(settlement::Settlement),
+    Quarantine(quarantine::QuarantineCommand),
     /// List, inspect, repair and resume the partitions of the engine on Redis.
     #[command(subcommand)]
     Partition(partition::Partition),
     /// List reconcilers, or run one once.
     #[command(subcommand)]
-    Control(control::Control),
+    Reconciler(reconciler::ReconcilerCommand),
     Sale(sale::SaleArgs),
     Packet(packet::PacketArgs),
     Order(order::OrderArgs),
@@ -129,10 +131,10 @@ fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Backup(args) => copies::back_up(&args),
         Command::Restore(args) => copies::restore(&args),
-        Command::Archive(args) => archive::run(&args),
-        Command::Settlement(command) => settlement::run(&command),
+        Command::Log(command) => log::run(&command),
+        Command::Quarantine(command) => quarantine::run(&command),
         Command::Partition(command) => partition::run(&command),
-        Command::Control(command) => control::run(&command),
+        Command::Reconciler(command) => reconciler::run(&command),
         Command::Sale(args) => sale::run(&args),
         Command::Packet(args) => packet::run(&args),
         Command::Order(args) => order::run(&args),

@@ -217,7 +217,7 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             let orders = client.owed_orders(owner.as_ref(), *all);
             let heading = "owed          of all        order";
             let line = |it: &qiang_client::OwedOrder| {
-                let (left, due) = (amounts::shown(&it.left), amounts::shown(&it.due));
+                let (left, due) = (amounts::shown(&it.outstanding), amounts::shown(&it.due));
                 format!("{left:<12}  {due:<12}  {}  {}", it.order, it.user)
             };
             return service.print_all(heading, orders, line).await;

@@ -122,8 +122,7 @@ impl SettlementConfig {
 
     pub(super) fn check(&self) -> Result<(), UsageError> {
         if self.lag_entries_max == 0 || self.lease_ms < 100 {
-            let text =
-                "settlement.lag_entries_max must be at least 1, and settlement.lease_ms at least 100";
+            let text = "settlement.lag_entries_max must be at least 1, and settlement.lease_ms at least 100";
             return Err(UsageError::new(text.to_owned()));
         }
         if self.transport == TransportKind::RabbitMq && !cfg!(feature = "rabbitmq") {

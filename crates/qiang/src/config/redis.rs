@@ -138,8 +138,8 @@ impl RedisConfig {
         }
         if self.claim_timeout_ms.saturating_add(self.call_timeout_ms) > REPLY_KEPT_MS {
             return Err(UsageError::new(format!(
-                "redis.claim_timeout_ms and redis.call_timeout_ms must be at most {REPLY_KEPT_MS} together: Redis keeps the \
-                 replies to calls for that long"
+                "redis.claim_timeout_ms and redis.call_timeout_ms must be at most {REPLY_KEPT_MS} \
+                 together: Redis keeps the replies to calls for that long"
             )));
         }
         if !(1..=RECONCILE_ROWS_MAX).contains(&self.reconcile_rows) {

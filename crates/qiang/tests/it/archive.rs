@@ -1,4 +1,4 @@
-//! `qiang archive`, and `qiang audit` of the archives.
+//! `qiang log archive`, and `qiang audit` of the archives.
 
 use std::{
     fs,
@@ -64,7 +64,12 @@ fn ledger() -> tempfile::TempDir {
 fn months_go_into_files_that_the_audit_reads() {
     let folder = ledger();
     let folder = folder.path();
-    let archive = |args: &[&str]| run(folder, &[&["archive", "--data", "qiang.db"], args].concat());
+    let archive = |args: &[&str]| {
+        run(
+            folder,
+            &[&["log", "archive", "--data", "qiang.db"], args].concat(),
+        )
+    };
     let (code, text, _) = archive(&["--dry-run"]);
     let january = "2020-01: entries 1 to 2 can be archived\n";
     assert_eq!(code, Some(0));
@@ -74,15 +79,15 @@ fn months_go_into_files_that_the_audit_reads() {
     );
     let (code, text, _) = archive(&["--dry-run", "--before", "2020-02"]);
     assert_eq!((code, text.as_str()), (Some(0), january));
-    let control = [
-        "control",
+    let dry_run = [
+        "reconciler",
         "run",
         "archive",
         "--data",
         "qiang.db",
         "--dry-run",
     ];
-    let (code, text, _) = run(folder, &control);
+    let (code, text, _) = run(folder, &dry_run);
     assert_eq!(code, Some(1), "something is left");
     assert!(text.starts_with("2020-01: entries 1 to 2\n"), "{text}");
 

@@ -161,11 +161,11 @@ fn no_password_is_taken_from_an_argument() {
         &["config", "check"],
         &["config", "show"],
         &["migrate"],
-        &["settlement", "list"],
-        &["settlement", "redrive", "--all"],
+        &["quarantine", "list"],
+        &["quarantine", "redrive", "--all"],
         &["partition", "list"],
         &["partition", "repair", "0"],
-        &["control", "run", "keys"],
+        &["reconciler", "run", "keys"],
         &["reconcile"],
     ] {
         check(command, "--ledger", "QIANG__LEDGER__URL");

@@ -223,24 +223,30 @@ fn verify_tells_a_true_split_from_a_false_one() {
 }
 
 #[test]
-fn verify_tells_whether_a_promise_was_kept() {
-    let entropy = "fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0efeeedecebeae9e8e7e6e5e4e3e2e1e0";
+fn verify_compares_a_server_seed_with_its_hash() {
+    let client_seed = "fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0efeeedecebeae9e8e7e6e5e4e3e2e1e0";
     let (seed, commitment) = (
         "ac952f3e1412836d4b6259d3f7eb1547371ea5ebf8669f33b3c03bdf8122a6ff",
         "864e69af4743001275501a7ee0abdcfe6d59b678052f6186f35965484b2034ab",
     );
-    let promise = "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164";
+    let hash = "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164";
     let bound = format!("{NORMAL} --seed {seed} --commitment {commitment} {PACKET}");
-    let proof = format!("{bound} --promise {promise} --secret {SEED} --entropy {entropy}");
+    let proof = format!(
+        "{bound} --server-seed-hash {hash} --server-seed {SEED} --client-seed {client_seed}"
+    );
     let good = "commitment  matches\n";
     check_verify(&bound, 0, good);
-    let kept = "promise     kept, and the seed is made of both parts\n";
+    let kept = "server seed matches its hash, and the seed is made of both parts\n";
     check_verify(&proof, 0, &format!("{kept}{good}"));
     for (from, to, fault) in [
-        (promise, seed, "the promise is not the hash of this secret"),
-        (entropy, seed, "secret and entropy do not make the seed"),
+        (hash, seed, "the hash is not that of this server seed"),
+        (
+            client_seed,
+            seed,
+            "server seed and client seed do not make the seed",
+        ),
     ] {
-        let wrong = format!("promise     not kept: {fault}\n{good}");
+        let wrong = format!("server seed differs: {fault}\n{good}");
         check_verify(&proof.replace(from, to), 1, &wrong);
     }
     for (from, to) in [("CNY", "USD"), ("6f80", "6f81")] {
@@ -251,7 +257,7 @@ fn verify_tells_whether_a_promise_was_kept() {
     // Part of the proof is refused.
     for missing in [
         " --currency CNY".to_owned(),
-        format!(" --entropy {entropy}"),
+        format!(" --client-seed {client_seed}"),
     ] {
         let output = split(&format!("verify {}", proof.replace(&missing, "")));
         assert_eq!(output.status.code(), Some(2), "{missing}");

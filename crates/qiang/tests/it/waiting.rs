@@ -139,7 +139,7 @@ impl Served {
     async fn decides(&self, node: usize) {
         let addr = self.nodes[node].addr();
         let began = Instant::now();
-        while metric(addr, "qiang_waiting_places").await != Some(USERS.into()) {
+        while metric(addr, "qiang_queue_entries").await != Some(USERS.into()) {
             assert!(began.elapsed() < DECIDED_MAX, "another node has the queue");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -154,7 +154,7 @@ impl Crowd {
 
     /// Checks that every user keeps the queue entry.
     async fn keeps_its_places(&self, addr: SocketAddr) {
-        let mine = format!("{}/place", self.campaign);
+        let mine = format!("{}/queue-entry", self.campaign);
         for (place, user) in self.places.iter().step_by(50) {
             let reply = ask(addr, "GET", &mine, *user).await;
             assert_eq!(reply.status, 200, "{reply:?}");
@@ -164,7 +164,7 @@ impl Crowd {
 
     /// Checks on this node that each user is decided once, and that the first users have the units.
     async fn is_decided_in_order(&self, addr: SocketAddr) {
-        let mine = format!("{}/place", self.campaign);
+        let mine = format!("{}/queue-entry", self.campaign);
         let grants = Arc::new(Mutex::new(BTreeMap::new()));
         let found = Arc::clone(&grants);
         for_all(move |user| {
@@ -301,7 +301,7 @@ async fn another_node_goes_on_where_one_stands_still_or_is_killed() {
     let served = Served::start_two();
     let crowd = served.line_up().await;
     let addr = |node: usize| served.nodes[node].addr();
-    let decides = async |node| metric(addr(node), "qiang_waiting_places").await > Some(0.0);
+    let decides = async |node| metric(addr(node), "qiang_queue_entries").await > Some(0.0);
     let first = usize::from(!decides(0).await);
     let second = 1 - first;
     served.decides(first).await;
@@ -309,7 +309,7 @@ async fn another_node_goes_on_where_one_stands_still_or_is_killed() {
     served.decides(second).await;
     block_in_place(|| served.nodes[first].resume_all());
     let began = Instant::now();
-    while metric(addr(first), "qiang_waiting_leases_lost_total").await != Some(1.0) {
+    while metric(addr(first), "qiang_queue_leases_lost_total").await != Some(1.0) {
         assert!(
             began.elapsed() < DECIDED_MAX,
             "the node has not noticed the loss of its lease"

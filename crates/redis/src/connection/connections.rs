@@ -285,7 +285,9 @@ impl Connections {
         let uncertain = |reason: &str| EngineError::Uncertain {
             reason: reason.to_owned(),
         };
-        let confirmed = confirmations.confirm(&term, self.options().claim_timeout).await;
+        let confirmed = confirmations
+            .confirm(&term, self.options().claim_timeout)
+            .await;
         if confirmed.map_err(|reason| uncertain(&reason))? {
             reply.reached = AckLevel::Replica;
         }

@@ -38,7 +38,7 @@ fn withdrawal(name: &str, to: &str, minor: i64) -> Payout {
 
 fn not_owed<T>(owed: i64, asked: i64) -> Result<T, LedgerError> {
     let (owed, asked) = (money(owed), money(asked));
-    Err(LedgerError::NotOwed { owed, asked })
+    Err(LedgerError::RefundExceedsDue { owed, asked })
 }
 
 /// Amount of a payout, and whether this request posted it.

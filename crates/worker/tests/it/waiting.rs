@@ -15,7 +15,7 @@ use qiang_core::{
     outcome::Outcome,
     ports::{Answer, Claimed, Engine, EngineError, LineHead, Lines, Probed, Ticket, WaitingRoom},
     time::Timestamp,
-    waiting::{Decision, Place, Standing, QueueLimits},
+    waiting::{Decision, Place, QueueLimits, Standing},
 };
 use qiang_testkit::{
     ManualClock,

@@ -51,7 +51,7 @@ kinds! {
     KeyPending = CONFLICT, "key-pending", "The result of an earlier request with this key is unknown";
     UserMismatch = CONFLICT, "user-mismatch", "The order is another user's";
     PaymentUsed = CONFLICT, "payment-used", "The payment is another order's";
-    NotOwed = CONFLICT, "not-owed", "Less is due for the order";
+    RefundExceedsDue = CONFLICT, "refund-exceeds-due", "Less is due for the order";
     PartialCancellation = CONFLICT, "partial-cancellation", "A held order can only be cancelled as a whole";
     ReturnExceedsOrder = CONFLICT, "return-exceeds-order", "Fewer units of the order can be returned";
     TooManyReturns = CONFLICT, "too-many-returns", "The order was returned in as many parts as may be";
@@ -72,9 +72,9 @@ kinds! {
     CreationsThrottled = TOO_MANY_REQUESTS, "creations-throttled", "Too many campaigns, or too many shares";
     TooManyConnections = TOO_MANY_REQUESTS, "too-many-connections", "Too many connections from this address";
     TooManyStreams = TOO_MANY_REQUESTS, "too-many-streams", "Too many live streams of this client";
-    LineFull = SERVICE_UNAVAILABLE, "line-full", "The queue is full";
+    QueueFull = SERVICE_UNAVAILABLE, "queue-full", "The queue is full";
     AlreadyWaiting = CONFLICT, "already-waiting", "The user waits in the queue with another order";
-    NoPlace = NOT_FOUND, "no-place", "The caller is not in the queue";
+    NoQueueEntry = NOT_FOUND, "no-queue-entry", "The caller is not in the queue";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "Nothing is granted at the moment";
     Uncertain = SERVICE_UNAVAILABLE, "uncertain", "The result is unknown; repeat the request to find out";
@@ -92,7 +92,7 @@ kinds! {
     ChallengeFailed = FORBIDDEN, "challenge-failed", "The challenge is not solved";
     OrderCheckRefused = FORBIDDEN, "order-check-refused", "The shop does not allow this order";
     OrderCheckUnavailable = SERVICE_UNAVAILABLE, "order-check-unavailable", "The shop cannot check orders at present";
-    NotNamed = FORBIDDEN, "not-named", "The campaign is for other users";
+    NotInAudience = FORBIDDEN, "not-in-audience", "The campaign is for other users";
     InvitationInvalid = FORBIDDEN, "invitation-invalid", "The campaign needs a valid invitation";
     PassphraseWrong = FORBIDDEN, "passphrase-wrong", "The campaign needs its passphrase";
     PassphrasesThrottled = TOO_MANY_REQUESTS, "passphrases-throttled", "Too many wrong passphrases of this campaign";

@@ -7,7 +7,7 @@ use qiang_core::{outcome::Outcome, ports::GateAnswers};
 
 use super::{METADATA, counters, describe_gauge};
 
-const SHARE: &str = "qiang_gate_share";
+const SHARE: &str = "qiang_gate_hit_ratio";
 /// Answers of the gate that are not outcomes, in addition to [`Outcome::NAMES`].
 const NOT_ADMITTED: [&str; 1] = ["not_admitted"];
 
@@ -101,7 +101,7 @@ mod tests {
             "qiang_gate_answers_total{reason=\"sold_out\"} 15",
             "qiang_gate_answers_total{reason=\"not_admitted\"} 1",
             "qiang_gate_answers_total{reason=\"ended\"} 0",
-            "qiang_gate_share 0.8",
+            "qiang_gate_hit_ratio 0.8",
         ] {
             assert!(text.lines().any(|other| other == line), "{line}: {text}");
         }

@@ -23,7 +23,7 @@ impl Metrics {
 
     /// Counter of refusals by a limit.
     pub(crate) fn refused_by(&self, limit: &'static str) -> Counter {
-        let name = "qiang_limited_total";
+        let name = "qiang_rate_limited_total";
         let text = "Requests and connections refused by a limit, by limit";
         let mut counters = counters(&self.recorder, name, text, "limit", &[limit]);
         counters.pop().unwrap_or_else(Counter::noop)

@@ -46,7 +46,7 @@ impl OrderCheckMetrics {
         let text = "Latency of the shop's order checks";
         recorder.describe_histogram(name.into(), Some(Unit::Seconds), text.into());
         let took = recorder.register_histogram(&Key::from_name(name), &METADATA);
-        let name = "qiang_order_check_open";
+        let name = "qiang_order_check_breaker_open";
         let text =
             "1 while the breaker of the order check is open, after several failures in a row";
         describe_gauge(recorder, name, text);

@@ -7,7 +7,7 @@ use super::{Labelled, Metrics};
 
 const ENDPOINTS: Labelled = ("qiang_webhook_endpoints", "Endpoints of webhooks, by state");
 const BEHIND: Labelled = (
-    "qiang_webhook_behind",
+    "qiang_webhook_lag_events",
     "Undelivered events of the enabled endpoint with the largest lag",
 );
 const FAILING: Labelled = (

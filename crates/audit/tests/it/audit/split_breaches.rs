@@ -23,13 +23,13 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             "entropy that did not make the seed",
             &["commitments"],
             sql(
-                "UPDATE campaigns SET secret = zeroblob(32), entropy = zeroblob(32) WHERE ref = @normal",
+                "UPDATE campaigns SET server_seed = zeroblob(32), client_seed = zeroblob(32) WHERE ref = @normal",
             ),
         ),
         (
             "half of what has made the seed",
             &["commitments"],
-            sql("UPDATE campaigns SET secret = zeroblob(32) WHERE ref = @normal"),
+            sql("UPDATE campaigns SET server_seed = zeroblob(32) WHERE ref = @normal"),
         ),
         (
             "another seed of a lazy packet",

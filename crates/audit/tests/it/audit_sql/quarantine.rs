@@ -80,7 +80,7 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
         );
         assert!(line(2).ends_with("waits for entry 6"), "{lines}");
         let text = audit(&url).unwrap().to_string();
-        let line = "in quarantine: 2 entries that the ledger refused, and 1 that wait; `qiang settlement list`";
+        let line = "in quarantine: 2 entries that the ledger refused, and 1 that wait; `qiang quarantine list`";
         assert!(text.contains(line), "{text}");
 
         for seq in [5, 6, 10] {

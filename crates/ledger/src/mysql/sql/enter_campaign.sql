@@ -1,5 +1,5 @@
 INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, per_user_limit,
                        total, split_rule, split_min, split_max, split_version, seed, commitment,
-                       secret, entropy, unit_price, hold_ms, requirements, admission, payment_policy, payment_tolerance,
-                       updated_at, phase)
+                       server_seed, client_seed, unit_price, hold_ms, requirements, admission, payment_policy,
+                       payment_tolerance, updated_at, phase)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'draft')

@@ -3,7 +3,10 @@
 use qiang_core::{
     id::CampaignId,
     money::Currency,
-    split::{Commitment, Entropy, Parts, Promise, Secret, Seed, Split, commit, promise},
+    split::{
+        ClientSeed, Commitment, Parts, Seed, ServerSeed, ServerSeedHash, Split, commit,
+        server_seed_hash,
+    },
 };
 
 /// The red packet that a commitment is for.
@@ -45,29 +48,33 @@ impl PacketArgs {
 /// Parts of a seed, from the service and from the sender.
 #[derive(Debug, clap::Args)]
 pub(super) struct PartsArgs {
-    /// The hash of the secret that the service published before it knew the entropy, 64 hexadecimal digits
-    #[arg(long, value_name = "HEX", requires_all = ["secret", "entropy"])]
-    promise: Option<Promise>,
-    /// The service's part of the seed, 64 hexadecimal digits
-    #[arg(long, value_name = "HEX", requires = "promise")]
-    secret: Option<Secret>,
-    /// The sender's part of the seed, 64 hexadecimal digits
-    #[arg(long, value_name = "HEX", requires = "promise")]
-    entropy: Option<Entropy>,
+    /// Hash of the server seed, published before the service knew the client seed, 64 hexadecimal digits
+    #[arg(long, value_name = "HEX", requires_all = ["server_seed", "client_seed"])]
+    server_seed_hash: Option<ServerSeedHash>,
+    /// Server seed: the service's part of the seed, 64 hexadecimal digits
+    #[arg(long, value_name = "HEX", requires = "server_seed_hash")]
+    server_seed: Option<ServerSeed>,
+    /// Client seed: the sender's part of the seed, 64 hexadecimal digits
+    #[arg(long, value_name = "HEX", requires = "server_seed_hash")]
+    client_seed: Option<ClientSeed>,
 }
 
 /// Fault of the parts of a seed; `None` if they are right.
 pub(super) type Fault = Option<&'static str>;
 
 impl PartsArgs {
-    /// Checks that the secret has the promised hash, and that the parts make the seed. `None` if no parts are given.
+    /// Checks that the server seed has this hash, and that the parts make the seed. `None` if no parts are given.
     pub(super) fn check(&self, binding: &BindingArgs, seed: &Seed) -> Option<Fault> {
-        let (promised, id) = (self.promise?, binding.id);
-        let (secret, entropy) = (self.secret.clone()?, self.entropy?);
-        if promise(id, &secret) != promised {
-            return Some(Some("the promise is not the hash of this secret"));
+        let (hash, id) = (self.server_seed_hash?, binding.id);
+        let (server_seed, client_seed) = (self.server_seed.clone()?, self.client_seed?);
+        if server_seed_hash(id, &server_seed) != hash {
+            return Some(Some("the hash is not that of this server seed"));
         }
-        let made = Parts { secret, entropy }.seed();
-        Some((made != *seed).then_some("secret and entropy do not make the seed"))
+        let made = Parts {
+            server_seed,
+            client_seed,
+        }
+        .seed();
+        Some((made != *seed).then_some("server seed and client seed do not make the seed"))
     }
 }

@@ -59,9 +59,9 @@ pub(super) struct VerifyArgs {
 struct Report {
     /// Whether everything matches.
     matches: bool,
-    /// Whether the secret has the promised hash. Absent if no promise is given.
+    /// Whether the server seed has the published hash. Absent if no hash is given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    promise: Option<Checked>,
+    server_seed: Option<Checked>,
     commitment: Checked,
     /// Absent if no shares are given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +94,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut impl Write) -> anyhow::Result<Exi
     };
 
     let parts = args.parts.check(&args.binding, &args.seed);
-    let promise = parts.map(|fault| Checked::new(fault.map(str::to_owned)));
+    let server_seed = parts.map(|fault| Checked::new(fault.map(str::to_owned)));
     let ours = args.binding.commit(&args.seed, &split);
     let other = || format!("this seed and split commit to {ours}");
     let commitment = Checked::new((ours != args.commitment).then(other));
@@ -102,11 +102,11 @@ pub(super) fn run(args: &VerifyArgs, out: &mut impl Write) -> anyhow::Result<Exi
         let drawn = split.shares(&args.seed);
         Checked::new(difference(&claimed, &drawn))
     });
-    let others = [&promise, &shares];
+    let others = [&server_seed, &shares];
     let matches = commitment.matches && others.into_iter().flatten().all(|it| it.matches);
     let report = Report {
         matches,
-        promise,
+        server_seed,
         commitment,
         shares,
     };
@@ -126,10 +126,17 @@ pub(super) fn run(args: &VerifyArgs, out: &mut impl Write) -> anyhow::Result<Exi
 impl Report {
     /// Writes the result as text.
     fn write(&self, count: u32, out: &mut impl Write) -> anyhow::Result<()> {
-        match self.promise.as_ref().map(|promise| &promise.difference) {
+        match self
+            .server_seed
+            .as_ref()
+            .map(|server_seed| &server_seed.difference)
+        {
             None => {}
-            Some(None) => writeln!(out, "promise     kept, and the seed is made of both parts")?,
-            Some(Some(fault)) => writeln!(out, "promise     not kept: {fault}")?,
+            Some(None) => writeln!(
+                out,
+                "server seed matches its hash, and the seed is made of both parts"
+            )?,
+            Some(Some(fault)) => writeln!(out, "server seed differs: {fault}")?,
         }
         match &self.commitment.difference {
             None => writeln!(out, "commitment  matches")?,

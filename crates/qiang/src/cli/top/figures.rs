@@ -23,13 +23,13 @@ pub(crate) struct Figures {
     /// Latency of claims; `None` if there were no claims.
     pub(crate) latency_ms: Option<Latency>,
     /// Share of claims that the gate passed to the engine; `None` if there were no claims.
-    pub(crate) admitted_share: Option<f64>,
+    pub(crate) gate_pass_ratio: Option<f64>,
     /// Log entries that are not yet in the ledger.
     pub(crate) settlement_lag_entries: u64,
     /// Claims and commands that wait for the engine.
     pub(crate) queue_length: u64,
     /// Queue entries that this node decides.
-    pub(crate) waiting_places: u64,
+    pub(crate) queue_entries: u64,
     /// Open connections.
     pub(crate) connections: u64,
     /// At least one partition grants nothing.
@@ -116,14 +116,14 @@ impl Figures {
             claims_per_s,
             outcomes_per_s,
             latency_ms: latency(before, now),
-            admitted_share: (claims > 0.0).then(|| (1.0 - by_gate / claims).clamp(0.0, 1.0)),
+            gate_pass_ratio: (claims > 0.0).then(|| (1.0 - by_gate / claims).clamp(0.0, 1.0)),
             settlement_lag_entries: number("qiang_settlement_lag_entries"),
             queue_length: number("qiang_engine_queue_length"),
-            waiting_places: number("qiang_waiting_places"),
+            queue_entries: number("qiang_queue_entries"),
             connections: number("qiang_http_connections"),
             is_stopped: number("qiang_engine_stopped") > 0,
             is_stuck: number("qiang_settlement_stuck") > 0,
-            quarantined: number("qiang_settlement_set_aside"),
+            quarantined: number("qiang_quarantined_entries"),
             partitions,
             campaigns: Vec::new(),
             no_campaigns: None,
@@ -217,8 +217,8 @@ mod tests {
              qiang_partition_ready{{partition=\"2\"}} 1\n\
              qiang_redis_replicas_missing{{partition=\"10\"}} 0\n\
              qiang_redis_replicas_missing{{partition=\"2\"}} 1\n\
-             qiang_settlement_set_aside{{partition=\"2\",state=\"refused\"}} 2\n\
-             qiang_settlement_set_aside{{partition=\"2\",state=\"waiting\"}} 3\n\
+             qiang_quarantined_entries{{partition=\"2\",state=\"refused\"}} 2\n\
+             qiang_quarantined_entries{{partition=\"2\",state=\"waiting\"}} 3\n\
              qiang_settlement_lag_entries 7\n"
         ))
     }
@@ -230,7 +230,7 @@ mod tests {
         let figures = Figures::between(&before, &now, 2.0);
         assert!((figures.claims_per_s - 50.0).abs() < 1e-9);
         assert!((figures.outcomes_per_s["sold_out"] - 45.0).abs() < 1e-9);
-        assert!((figures.admitted_share.unwrap() - 0.1).abs() < 1e-9);
+        assert!((figures.gate_pass_ratio.unwrap() - 0.1).abs() < 1e-9);
         let latency = figures.latency_ms.unwrap();
         assert!((latency.p50 - 1.0).abs() < 1e-9, "{latency:?}");
         assert!((latency.p90 - 10.0).abs() < 1e-9, "{latency:?}");
@@ -254,6 +254,6 @@ mod tests {
         let figures = Figures::between(&before, &now, 1.0);
         assert!((figures.claims_per_s - 10.0).abs() < 1e-9);
         let idle = Figures::between(&now, &now, 1.0);
-        assert_eq!((idle.latency_ms, idle.admitted_share), (None, None));
+        assert_eq!((idle.latency_ms, idle.gate_pass_ratio), (None, None));
     }
 }

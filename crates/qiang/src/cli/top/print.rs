@@ -40,7 +40,7 @@ fn write_text(figures: &Figures, out: &mut String) -> std::fmt::Result {
         "lag           {} entries",
         figures.settlement_lag_entries
     )?;
-    writeln!(out, "waiting       {} places", figures.waiting_places)?;
+    writeln!(out, "waiting       {} places", figures.queue_entries)?;
     writeln!(out, "connections   {}", figures.connections)?;
     writeln!(out, "partitions    {}", partitions(figures))?;
     for alarm in figures.alarms() {
@@ -83,7 +83,7 @@ pub(super) fn latency(figures: &Figures) -> String {
 }
 
 pub(super) fn admitted(figures: &Figures) -> String {
-    match figures.admitted_share {
+    match figures.gate_pass_ratio {
         None => "-".to_owned(),
         Some(share) => format!("{:.1} %", share * 100.0),
     }

@@ -193,7 +193,7 @@ impl View {
         let lag = format!("{} entries", figures.settlement_lag_entries);
         let queue = format!(
             "{}, waiting {}, connections {}",
-            figures.queue_length, figures.waiting_places, figures.connections
+            figures.queue_length, figures.queue_entries, figures.connections
         );
         let is_fine = |it: &Partition| it.is_ready && it.replicas_missing == 0;
         let grants = figures.partitions.iter().all(is_fine) && !figures.is_stopped;

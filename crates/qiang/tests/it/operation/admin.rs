@@ -1,6 +1,9 @@
 //! A process's listener for operators.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use qiang_testkit::servers::Port;
 use serde_json::{Value, json};
@@ -129,6 +132,12 @@ async fn log_lines_name_the_trace_that_a_request_belongs_to() {
             .map(|line| line["trace_id"].clone())
             .collect::<Vec<_>>()
     };
+    // A thread of its own writes the log, in the order of the changes.
+    let until = Instant::now() + Duration::from_secs(30);
+    while of("dan").is_empty() {
+        assert!(Instant::now() < until, "the last change is not logged");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     assert_eq!(of("ann"), [json!(trace)]);
     for user in ["bob", "cleo", "dan"] {
         assert_eq!(of(user), [Value::Null], "{user}");

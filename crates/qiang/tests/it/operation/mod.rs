@@ -3,7 +3,6 @@
 mod admin;
 mod audience;
 mod backup;
-mod control;
 mod crowd;
 mod deploy;
 mod failures;
@@ -12,6 +11,7 @@ mod logs;
 mod maintenance;
 mod over_http;
 pub(crate) mod program;
+mod reconciler;
 mod signals;
 mod start;
 mod stopping;

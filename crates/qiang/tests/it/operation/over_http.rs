@@ -67,7 +67,7 @@ async fn partitions_are_repaired_and_resumed_over_http() {
     );
     assert_eq!(act("repair").await.json()["result"], "whole");
     assert_eq!(act("resume").await.json(), json!({ "resumed": false }));
-    assert_eq!(act("release").await.json(), json!({ "units": 0 }));
+    assert_eq!(act("release-withheld").await.json(), json!({ "units": 0 }));
     // The node reports periodically what it has observed.
     let has_said = |it: &Value| {
         let seq = it["engine"]["seq"].as_str().unwrap_or_default();
@@ -193,18 +193,18 @@ async fn partitions_are_repaired_and_resumed_over_http() {
     );
     let kept = keyed("repair", "whole").await;
     assert_eq!(kept.json()["result"], "whole", "{kept:?}");
-    let released = keyed("release", "units").await;
+    let released = keyed("release-withheld", "units").await;
     assert_eq!(released.json(), json!({ "units": 3 }));
-    let again = keyed("release", "units").await;
+    let again = keyed("release-withheld", "units").await;
     assert_eq!(again.json(), released.json());
-    assert_eq!(act("release").await.json(), json!({ "units": 0 }));
+    assert_eq!(act("release-withheld").await.json(), json!({ "units": 0 }));
     let one = get(&node, &path).await;
     assert!(one["withheld"][0]["released_at"].is_string(), "{one:#}");
     let audited = audit(&node).await;
     assert_eq!(audited["status"], "ok", "{audited:#}");
     assert!(audited["report"]["in_flight"].is_u64(), "{audited:#}");
 
-    let actions = get(&node, "/v1/actions?subject=the%20service").await;
+    let actions = get(&node, "/v1/operation-log?subject=the%20service").await;
     let actions = actions["actions"].as_array().unwrap().iter();
     let words: Vec<_> = actions.map(|it| it["action"].as_str().unwrap()).collect();
     // Commands that found nothing to do are not listed.

@@ -11,7 +11,10 @@ async fn a_worker_shows_its_health_and_its_settlement_and_takes_no_claims() {
     );
     let url = database.create_database();
     qiang::migrate(&url).await.unwrap();
-    let keys = [("ledger.url", url.as_str()), ("settlement.in_process", "false")];
+    let keys = [
+        ("ledger.url", url.as_str()),
+        ("settlement.in_process", "false"),
+    ];
     let node = Program::on_redis(folder.path(), "serve", "shown", &keys);
     node.ready(200).await;
     let mut worker = Program::on_redis(folder.path(), "worker", "shown", &keys);

@@ -208,8 +208,8 @@ async fn refusals_in_mariadb() {
 }
 
 const SPREAD: [(&str, &str); 2] = [
-    ("QIANG__REDIS__SPREAD_FROM", "2"),
-    ("QIANG__REDIS__SPREAD_OVER", "3"),
+    ("QIANG__REDIS__SHARD_SUPPLY_MIN", "2"),
+    ("QIANG__REDIS__SHARDS_MAX", "3"),
 ];
 
 /// A sale with several shards, beside a node that serves it and settles: the repair waits until the ledger has the

@@ -12,7 +12,7 @@ use super::{
 const SHARES: u32 = 4;
 const SPREAD: u32 = 400;
 /// Spreads the large packet over all partitions.
-const SHARD_SUPPLY_MIN: (&str, &str) = ("QIANG__REDIS__SPREAD_FROM", "400");
+const SHARD_SUPPLY_MIN: (&str, &str) = ("QIANG__REDIS__SHARD_SUPPLY_MIN", "400");
 
 /// Rows of a share that are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,7 @@ async fn deleted_shares_are_restored_and_paid_once(kind: LedgerKind) {
     assert_eq!(node.balance("other").await, other);
     assert_eq!(node.balance("olga").await, olga);
     let ready = node.ready().await;
-    assert_eq!(ready["settlement_set_aside"], Value::Null, "{ready:#}");
+    assert_eq!(ready["quarantined_entries"], Value::Null, "{ready:#}");
     // A user has one share, and the packets grant the rest.
     for (place, packet) in packets.iter().enumerate() {
         let again = claim(&node, &packet.packet, &format!("u{place}")).await;

@@ -47,7 +47,7 @@ fn renumber(sale: &str, from: u32, to: u32) -> String {
 
 fn discard(ledger: &TestLedger, place: (u64, u64)) -> (Option<i32>, Value) {
     let (partition, seq) = (place.0.to_string(), place.1.to_string());
-    let output = ledger.qiang(&["settlement", "discard", &partition, &seq, "--json"]);
+    let output = ledger.qiang(&["quarantine", "discard", &partition, &seq, "--json"]);
     let report = serde_json::from_slice(&output.stdout);
     let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code(), report)
@@ -213,30 +213,30 @@ async fn in_the_file_of_an_engine() {
         assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
         (output.status.code(), text)
     };
-    let (_, listed) = qiang(&["settlement", "list"]);
+    let (_, listed) = qiang(&["quarantine", "list"]);
     assert_eq!(
         listed.lines().count(),
         5,
         "two refused, two that wait: {listed}"
     );
     for _ in 0..2 {
-        let (code, text) = qiang(&["settlement", "discard", "0", "2", "0", "3"]);
+        let (code, text) = qiang(&["quarantine", "discard", "0", "2", "0", "3"]);
         assert_eq!(
             (code, text.matches("is being discarded").count()),
             (Some(0), 2)
         );
     }
-    let (_, listed) = qiang(&["settlement", "list"]);
+    let (_, listed) = qiang(&["quarantine", "list"]);
     assert_eq!(listed.matches("is being discarded").count(), 2, "{listed}");
-    let (code, text) = qiang(&["control", "run", "discards", "--dry-run"]);
+    let (code, text) = qiang(&["reconciler", "run", "discards", "--dry-run"]);
     assert_eq!(code, Some(1));
     assert!(text.ends_with("discards: 2 found, 0 done\n"), "{text}");
-    let (code, text) = qiang(&["control", "run", "discards"]);
+    let (code, text) = qiang(&["reconciler", "run", "discards"]);
     assert_eq!(
         (code, text.as_str()),
         (Some(0), "discards: 2 found, 2 done\n")
     );
-    let (_, listed) = qiang(&["settlement", "list"]);
+    let (_, listed) = qiang(&["quarantine", "list"]);
     assert_eq!(listed, "nothing is quarantined\n");
     let embedded = Embedded::open(&path, ManualClock::new(OPENS)).unwrap();
     let actions = embedded.actions(THE_SERVICE, None, 100).await.unwrap();

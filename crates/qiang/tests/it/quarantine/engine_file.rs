@@ -71,10 +71,10 @@ async fn the_quarantine_of_an_engine_is_listed_and_settled() {
         (output.status.code(), report)
     };
     let data = ["--data", path.to_str().unwrap()];
-    let redrive = || qiang(&[&["settlement", "redrive", "--all"], &data[..]].concat());
+    let redrive = || qiang(&[&["quarantine", "redrive", "--all"], &data[..]].concat());
     let audit = || qiang(&["audit", "--db", data[1]]);
 
-    let (code, listed) = qiang(&[&["settlement", "list"], &data[..]].concat());
+    let (code, listed) = qiang(&[&["quarantine", "list"], &data[..]].concat());
     assert_eq!(
         (code, listed["entries"].as_array().unwrap().len()),
         (Some(0), 1)
@@ -94,7 +94,7 @@ async fn the_quarantine_of_an_engine_is_listed_and_settled() {
     );
     // A dry run lists entries, and changes nothing.
     for (which, code, tried, absent) in [(&["--all"][..], 0, 1, 0), (&["0", "999"][..], 1, 0, 1)] {
-        let rehearse = ["settlement", "redrive", "--dry-run"];
+        let rehearse = ["quarantine", "redrive", "--dry-run"];
         let (ended, said) = qiang(&[&rehearse, which, &data[..]].concat());
         let count = |field: &str| said[field].as_array().unwrap().len();
         assert_eq!(ended, Some(code), "{said}");

@@ -156,7 +156,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     assert_eq!(ready["status"], "ready");
     assert_eq!(ready["settlement_stuck"], Value::Null);
     let quarantine = json!({ "refused": refused, "waiting": waiting });
-    assert_eq!(ready["settlement_set_aside"], quarantine);
+    assert_eq!(ready["quarantined_entries"], quarantine);
     let unlucky = &shares[&u64::from(HIDDEN_SHARE)];
     for user in shares.values() {
         let expected = if user == unlucky { 0 } else { SHARE_MINOR };
@@ -177,7 +177,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
 
     // Only one process can open a file.
     if ledger.is_file() {
-        let busy = ledger.qiang(&["settlement", "list"]);
+        let busy = ledger.qiang(&["quarantine", "list"]);
         let text = String::from_utf8(busy.stderr).unwrap();
         assert_eq!(
             (busy.status.code(), text.lines().count()),
@@ -217,7 +217,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
         &["--partition", &poison.0.to_string(), "--limit", "1"],
     );
     assert_eq!(entries(&some)[0].0, poison.0);
-    let table = String::from_utf8(ledger.qiang(&["settlement", "list"]).stdout).unwrap();
+    let table = String::from_utf8(ledger.qiang(&["quarantine", "list"]).stdout).unwrap();
     assert!(
         table.contains(&share) && table.contains("waits for entry"),
         "{table}"
@@ -277,7 +277,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
         driven["settled"].as_array().unwrap().len(),
         quarantined.len() - 1
     );
-    let empty = ledger.qiang(&["settlement", "list"]);
+    let empty = ledger.qiang(&["quarantine", "list"]);
     assert_eq!(empty.stdout, b"nothing is quarantined\n");
 
     let (code, report) = ledger.audit(&node);
@@ -286,7 +286,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
         node = Node::start_again(node, &ledger).await;
     }
     node.counts(0, 0).await;
-    assert_eq!(node.ready().await["settlement_set_aside"], Value::Null);
+    assert_eq!(node.ready().await["quarantined_entries"], Value::Null);
     assert_eq!(node.balance(unlucky).await, SHARE_MINOR);
     // The close returned the unclaimed money, and the seller has the payment that was written by hand.
     assert_eq!(node.balance("olga").await, 20 * SHARE_MINOR + PRICE_MINOR);
@@ -341,14 +341,14 @@ async fn a_grant_in_quarantine_is_not_in_the_ledger(kind: node::LedgerKind) {
 }
 
 fn list(ledger: &TestLedger, more: &[&str]) -> Value {
-    let output = ledger.qiang(&[&["settlement", "list", "--json"], more].concat());
+    let output = ledger.qiang(&[&["quarantine", "list", "--json"], more].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn redrive(ledger: &TestLedger, which: &[&str]) -> (Option<i32>, Value) {
-    let output = ledger.qiang(&[&["settlement", "redrive", "--json"], which].concat());
+    let output = ledger.qiang(&[&["quarantine", "redrive", "--json"], which].concat());
     let report = serde_json::from_slice(&output.stdout);
     let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code(), report)
@@ -432,7 +432,7 @@ async fn what_cannot_be_quarantined_is_an_alarm() {
 async fn what_cannot_be_done_is_said_in_one_line() {
     let ledger = TestLedger::new(node::LedgerKind::File);
     let check = |args: &[&str], code: i32, said: &str| {
-        let output = ledger.qiang(&[&["settlement"], args].concat());
+        let output = ledger.qiang(&[&["quarantine"], args].concat());
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
         assert!(text.contains(said), "{args:?}: {text}");
@@ -458,7 +458,7 @@ async fn what_cannot_be_done_is_said_in_one_line() {
     check(&["list", "--limit", "0"], 2, "--limit");
     let url = "postgres://ann:sesame@127.0.0.1:1/books";
     for command in [&["list"][..], &["redrive", "--all"]] {
-        let args = [&["settlement"], command].concat();
+        let args = [&["quarantine"], command].concat();
         let output = ledger.qiang_with(&args, &[("QIANG__LEDGER__URL", url)]);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(

@@ -347,7 +347,7 @@ impl Node {
 
     /// Waits for these counts of quarantined entries, and checks that settlement is not stuck.
     pub(crate) async fn counts(&self, refused: u64, waiting: u64) {
-        let (started, name) = (Instant::now(), "qiang_settlement_set_aside");
+        let (started, name) = (Instant::now(), "qiang_quarantined_entries");
         loop {
             let found = (
                 self.measured(name, "state=\"refused\"").await as u64,

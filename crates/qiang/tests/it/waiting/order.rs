@@ -56,7 +56,7 @@ async fn numbers_after_a_kill(served: &Served) -> BTreeMap<u64, u64> {
     for (place, user) in places {
         let began = Instant::now();
         let number = loop {
-            let reply = ask(addr, "GET", &format!("{campaign}/place"), user).await;
+            let reply = ask(addr, "GET", &format!("{campaign}/queue-entry"), user).await;
             if reply.json()["state"] == "granted" {
                 break reply.json()["grant"]["number"].as_u64().unwrap();
             }

@@ -360,7 +360,7 @@ async fn webhooks_are_looked_after_by_hand() {
     let data = ["--data", "qiang.db"];
     let control = |args: &[&str], expected: i32| {
         run(
-            &[&["control", "run", "webhooks"], args, &data].concat(),
+            &[&["reconciler", "run", "webhooks"], args, &data].concat(),
             expected,
         )
     };

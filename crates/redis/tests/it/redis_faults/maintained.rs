@@ -36,7 +36,10 @@ async fn open(harness: &mut Harness, ledger: &SqliteLedger) -> [Target; 4] {
     let total = Money::new(1_000_000, currency());
     let id = uuid::Uuid::from_u128(1);
     ledger.deposit(id, &user(OWNER), total).await.unwrap();
-    let (many, few) = (harness.options.shard_supply_min, harness.options.shard_supply_min / 2);
+    let (many, few) = (
+        harness.options.shard_supply_min,
+        harness.options.shard_supply_min / 2,
+    );
     let split = SplitRule::DoubleAverage { min: 1 };
     let builders = [
         sale(many).hold_ms(HOLD_MS),

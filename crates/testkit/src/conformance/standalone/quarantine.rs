@@ -310,7 +310,7 @@ pub async fn a_discarded_payment_is_owed(case: &mut Fixture) {
     assert_eq!(case.counts(sale.id).await, (0, 3, 0));
     let too_much = ledger.pay_out(&refund("r-2", 51)).await;
     assert!(
-        matches!(too_much, Err(LedgerError::NotOwed { .. })),
+        matches!(too_much, Err(LedgerError::RefundExceedsDue { .. })),
         "{too_much:?}"
     );
     assert!(ledger.pay_out(&refund("r-3", 50)).await.is_ok());

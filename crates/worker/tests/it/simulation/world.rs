@@ -11,7 +11,7 @@ use qiang_core::{
     id::CampaignId,
     payment::PaymentPolicy,
     ports::{EventLog, Ledger},
-    split::{Commitment, Entropy, Parts, Secret, SplitRule},
+    split::{ClientSeed, Commitment, Parts, ServerSeed, SplitRule},
 };
 use qiang_testkit::{
     auditor::{Exchange, Reveal},
@@ -134,8 +134,8 @@ fn setups(draw: &mut Draw) -> Vec<Setup> {
         {
             let bytes = |draw: &mut Draw| [draw.below(256) as u8; 32];
             let parts = Parts {
-                secret: Secret::from_bytes(bytes(draw)),
-                entropy: Entropy::from_bytes(bytes(draw)),
+                server_seed: ServerSeed::from_bytes(bytes(draw)),
+                client_seed: ClientSeed::from_bytes(bytes(draw)),
             };
             *packet = RedPacket::of_parts(packet.split, packet.currency, parts);
         }

@@ -190,7 +190,9 @@ impl Draw {
             self.random.random_range(6..16),
         );
         let residue = self.random.random_range(12..24);
-        let spread = self.random.random_range(SHARD_SUPPLY_MIN..SHARD_SUPPLY_MIN + 6);
+        let spread = self
+            .random
+            .random_range(SHARD_SUPPLY_MIN..SHARD_SUPPLY_MIN + 6);
         let (any, spread_end) = (self.end(), self.end());
         let short = End::Window(self.random.random_range(ENDS_MS));
         for (supply, rule, users, end) in [
@@ -232,7 +234,9 @@ impl Draw {
             self.random.random_range(8..20),
             self.random.random_range(8..14),
         );
-        let spread = self.random.random_range(SHARD_SUPPLY_MIN..SHARD_SUPPLY_MIN + 6);
+        let spread = self
+            .random
+            .random_range(SHARD_SUPPLY_MIN..SHARD_SUPPLY_MIN + 6);
         let spread_changes = self.random.random_range(0..3);
         for (supply, limit, users, changes, policy) in [
             (one, 1, one + 2..2 * one + 8, 0, Policy::Owed),

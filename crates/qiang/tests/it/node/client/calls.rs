@@ -200,7 +200,10 @@ async fn a_sale_its_orders_and_its_changes() {
         orders.try_collect::<Vec<_>>().await.unwrap()
     };
     let listed = owed(false).await;
-    let mut listed: Vec<_> = listed.iter().map(|it| (&it.order, it.left)).collect();
+    let mut listed: Vec<_> = listed
+        .iter()
+        .map(|it| (&it.order, it.outstanding))
+        .collect();
     listed.sort_by_key(|(_, left)| left.amount);
     assert_eq!(listed, [(&one, yuan(499)), (&two, yuan(1_000))]);
     let back = NewPayment::with_defaults("r-1".to_owned(), yuan(1_000));
@@ -404,7 +407,7 @@ async fn who_waits_in_line_hears_what_becomes_of_it() {
         let dan = service.as_user(&operator, "dan");
         assert_problem(
             dan.wait_in_line(&sale.id, Duration::from_secs(5)).await,
-            "no-place",
+            "no-queue-entry",
         );
         service.stop().await;
     }
@@ -423,7 +426,7 @@ async fn what_a_campaign_asks_for_is_shown() {
     let named = operator.create_sale(&sale).await.unwrap();
     let bob = service.as_user(&operator, "bob");
     let mut order = NewOrder::units(1);
-    assert_problem(bob.order(&named.id, &order).await, "not-named");
+    assert_problem(bob.order(&named.id, &order).await, "not-in-audience");
     assert_problem(bob.order(&secret.id, &order).await, "passphrase-wrong");
     assert_problem(bob.order(&invited.id, &order).await, "invitation-invalid");
     order.invitation = Some(

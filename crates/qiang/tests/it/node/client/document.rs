@@ -68,7 +68,7 @@ fn answers_are_as_documented() {
     check::<Refund>("refundOrder", "201", None);
     check::<Refunds>("getRefunds", "200", None);
     check::<OwedOrder>("listOwedOrders", "200", Some("orders"));
-    check::<Promise>("promiseRedPacket", "200", None);
+    check::<ServerSeed>("createServerSeed", "200", None);
     check::<Invitation>("signInvitation", "201", None);
     check::<CampaignAudience>("getAudience", "200", None);
     check::<Webhook>("createWebhook", "201", None);
@@ -89,7 +89,7 @@ fn answers_are_as_documented() {
     check::<QuarantinedEntry>("getQuarantinedEntry", "200", None);
     check::<QuarantinedEntry>("listQuarantine", "200", Some("entries"));
     check::<Redriven>("redriveEntry", "200", None);
-    check::<Figure>("readFigures", "200", Some("figures"));
+    check::<Stats>("readStats", "200", Some("stats"));
 }
 
 /// Operations without a call in this client, with the reason.
@@ -137,7 +137,7 @@ fn each_operation_has_a_call() {
         "getPlace": place,
         "resumeCampaign": resume,
         "getCampaignState": state,
-        "readFigures": figures,
+        "readStats": stats,
         "getOrder": get_order,
         "cancelOrder": cancel_order,
         "payOrder": pay_order,
@@ -154,7 +154,7 @@ fn each_operation_has_a_call() {
         "listQuarantine": quarantine,
         "getQuarantinedEntry": quarantined,
         "listOwedOrders": owed_orders,
-        "promiseRedPacket": promise_red_packet,
+        "createServerSeed": create_server_seed,
         "redriveEntry": redrive_entry,
         "listRedPackets": red_packets,
         "createRedPacket": create_red_packet,

@@ -58,24 +58,24 @@ async fn operators_see_partitions_quarantine_figures_and_actions() {
     // These calls are forbidden for other users.
     let ann = service.as_user(&operator, "ann");
     assert_problem(ann.partitions().await, "forbidden");
-    assert_problem(ann.figures(None).await, "forbidden");
+    assert_problem(ann.stats(None).await, "forbidden");
     let mut hidden = std::pin::pin!(ann.actions(THE_SERVICE));
     assert_problem(hidden.next().await.unwrap(), "forbidden");
     service.stop().await;
 }
 
-/// A node records figures once a second.
+/// A node records stats once a second.
 #[tokio::test]
-async fn figures_are_read_behind_those_that_are_known() {
+async fn stats_are_read_after_a_number() {
     let service = Service::start().await;
     let operator = service.client();
-    let mut figures = Vec::new();
-    while figures.is_empty() {
+    let mut stats = Vec::new();
+    while stats.is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        figures = operator.figures(None).await.unwrap();
+        stats = operator.stats(None).await.unwrap();
     }
-    let last = figures.last().unwrap().number;
-    let later = operator.figures(Some(last)).await.unwrap();
+    let last = stats.last().unwrap().number;
+    let later = operator.stats(Some(last)).await.unwrap();
     assert!(later.iter().all(|it| it.number > last), "{later:?}");
     service.stop().await;
 }

@@ -22,7 +22,7 @@ impl Service {
 
     /// Actions on a subject: actor, kind and request.
     async fn actions(&self, subject: &str) -> Vec<(String, String, String)> {
-        let path = format!("/v1/actions?subject={subject}");
+        let path = format!("/v1/operation-log?subject={subject}");
         let page = self.get(&path, &self.token("eve", "read:any")).await;
         assert_eq!(page.status, 200, "{page:?}");
         let page = page.json();
@@ -66,7 +66,7 @@ async fn campaigns_and_accounts_know_who_changed_them() {
         done(&[("pay-1", "deposit", "r1")])
     );
     let page = service
-        .get("/v1/actions?subject=sam", &service.operator())
+        .get("/v1/operation-log?subject=sam", &service.operator())
         .await
         .json();
     let detail = &page["actions"][0]["detail"];
@@ -137,7 +137,7 @@ async fn sales_and_orders_know_who_changed_them() {
         ("tom", "change", "r3"),
     ];
     assert_eq!(service.actions(&id).await, done(&expected));
-    let page = format!("/v1/actions?subject={id}");
+    let page = format!("/v1/operation-log?subject={id}");
     let page = service.get(&page, &service.operator()).await.json();
     let details: Vec<_> = (1..3)
         .map(|n| page["actions"][n]["detail"].clone())
@@ -193,7 +193,7 @@ async fn a_repetition_is_no_second_deposit_and_pages_follow_each_other() {
         service.clock.advance_ms(1);
     }
     let token = service.token("eve", "read:any");
-    let mut next = "/v1/actions?subject=sam&limit=2".to_owned();
+    let mut next = "/v1/operation-log?subject=sam&limit=2".to_owned();
     let mut amounts = Vec::new();
     for last in [false, true] {
         let page = service.get(&next, &token).await;
@@ -211,7 +211,7 @@ async fn a_repetition_is_no_second_deposit_and_pages_follow_each_other() {
     }
     assert_eq!(amounts, [1, 2, 3]);
     service
-        .get("/v1/actions?subject=sam&limit=0", &token)
+        .get("/v1/operation-log?subject=sam&limit=0", &token)
         .await
         .assert_problem(400, "bad-request");
     service.stop().await;
@@ -244,7 +244,7 @@ async fn webhooks_know_who_changed_them() {
         ("oscar", "delete", "r5"),
     ]);
     assert_eq!(service.actions(&id).await, expected);
-    let path = format!("/v1/actions?subject={id}");
+    let path = format!("/v1/operation-log?subject={id}");
     let page = service.get(&path, &service.operator()).await.json();
     let detail =
         json!({"host": "localhost", "types": ["order.paid"], "campaigns": [], "owner": "sam"});

@@ -75,11 +75,13 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
         (&seen["due"], &seen["other_currencies"], &seen["settled"]),
         (&money(1_000, "CNY"), &json!([dollars]), &json!(true))
     );
-    let listed = service.get("/v1/refunds?limit=1&all=true", &operator).await;
+    let listed = service
+        .get("/v1/refunds-due?limit=1&all=true", &operator)
+        .await;
     let listed = listed.json();
     let row = |amount: i64, currency: &str| {
         json!({ "order": order, "user": "ann", "due": money(amount, currency),
-            "refunded": money(0, currency), "left": money(amount, currency) })
+            "refunded": money(0, currency), "outstanding": money(amount, currency) })
     };
     assert_eq!(
         (&listed["orders"], &listed["next"]),
@@ -90,9 +92,9 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
         service.post(&refunds, &operator, body).await
     };
     let less = refund("r-1", 501, "USD").await;
-    less.assert_problem(409, "not-owed");
+    less.assert_problem(409, "refund-exceeds-due");
     let euros = refund("r-1", 1, "EUR").await;
-    euros.assert_problem(409, "not-owed");
+    euros.assert_problem(409, "refund-exceeds-due");
     for (reference, amount, currency) in [("r-1", 500, "USD"), ("r-2", 1_000, "CNY")] {
         let made = refund(reference, amount, currency).await;
         assert_eq!(
@@ -101,7 +103,7 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
             "{made:?}"
         );
     }
-    let left = service.get("/v1/refunds?all=true", &operator).await;
+    let left = service.get("/v1/refunds-due?all=true", &operator).await;
     assert_eq!(left.json()["orders"], json!([]));
 
     let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
@@ -159,7 +161,7 @@ async fn a_refused_report_is_counted_and_listed() {
     reply.assert_problem(422, "invalid");
 
     let listed = async |order: &str| -> Vec<Value> {
-        let path = format!("/v1/actions?subject={order}");
+        let path = format!("/v1/operation-log?subject={order}");
         let body = service.get(&path, &operator).await.json();
         let actions = body["actions"].as_array().unwrap().iter();
         let row = |it: &Value| json!([it["actor"], it["action"], it["detail"]]);

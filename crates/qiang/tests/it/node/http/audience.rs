@@ -20,13 +20,13 @@ async fn named_users_take_part_and_no_others() {
     assert_eq!(claim(&service, &id, "ann", json!({})).await.status, 201);
     claim(&service, &id, "eve", json!({}))
         .await
-        .assert_problem(403, "not-named");
+        .assert_problem(403, "not-in-audience");
     let sale = service.sale(9, named).await;
     let orders = format!("/v1/sales/{sale}/orders");
     service
         .act(&orders, &service.token("eve", "claim"))
         .await
-        .assert_problem(403, "not-named");
+        .assert_problem(403, "not-in-audience");
     let token = service.token("bob", "claim");
     assert_eq!(service.act(&orders, &token).await.status, 201);
     let seen = service.get(&format!("/v1/sales/{sale}"), &token).await;
@@ -40,7 +40,7 @@ async fn named_users_take_part_and_no_others() {
     let service = service.restart().await;
     claim(&service, &id, "eve", json!({}))
         .await
-        .assert_problem(403, "not-named");
+        .assert_problem(403, "not-in-audience");
     assert_eq!(claim(&service, &id, "bob", json!({})).await.status, 201);
     let tally = service
         .get(&format!("/v1/campaigns/{id}/state"), &token)

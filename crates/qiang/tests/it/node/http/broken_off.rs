@@ -383,7 +383,7 @@ async fn a_retry_after_an_uncertain_answer_carries_out_what_was_not() {
             assert_eq!((late.status, late.json()), (200, again.json()), "{key}");
             assert_eq!(case.seen(&service, &sale).await, since, "{key}");
             // The change is listed once, beside the creation, an earlier pause, the independent change and the undo.
-            let path = format!("/v1/actions?subject={sale}");
+            let path = format!("/v1/operation-log?subject={sale}");
             let actions = service.get(&path, &service.operator()).await.json();
             let listed = actions["actions"].as_array().map(Vec::len);
             let before = usize::from(case.name == "resume");

@@ -253,7 +253,7 @@ async fn connections_past_the_limit_are_told_so_and_health_is_not_held_out() {
     let (answer, closed) = read_to_end(&mut silent, Duration::from_secs(3)).await;
     assert_eq!((answer.as_str(), closed), ("", true));
     let (metrics, _) = hear(&service, "/metrics").await;
-    assert!(metrics.contains("qiang_limited_total{limit=\"connections\"}"));
+    assert!(metrics.contains("qiang_rate_limited_total{limit=\"connections\"}"));
     drop(idle);
     let begun = Instant::now();
     while hear(&service, "/problems")

@@ -227,7 +227,7 @@ async fn parameters_that_are_wrong_are_named() {
         ("/v1/red-packets?product_id=x", "product_id"),
         ("/v1/accounts/ann/orders?state=x", "state"),
         ("/v1/accounts/ann/postings?kind=x", "kind"),
-        ("/v1/actions", "subject"),
+        ("/v1/operation-log", "subject"),
     ] {
         check(path, &[], &[wrong]).await;
     }

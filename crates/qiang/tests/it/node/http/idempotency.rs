@@ -198,7 +198,8 @@ async fn a_refused_creation_spends_no_key() {
 
 #[tokio::test]
 async fn old_keys_are_forgotten_and_references_are_not() {
-    let service = Service::start_with(|config, _| config.limits.idempotency_key_ttl_ms = 60_000).await;
+    let service =
+        Service::start_with(|config, _| config.limits.idempotency_key_ttl_ms = 60_000).await;
     let operator = service.operator();
     let deposit = async |amount: i64| {
         let body = json!({ "amount": amount, "currency": "CNY" });

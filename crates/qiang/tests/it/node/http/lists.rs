@@ -266,8 +266,8 @@ async fn a_place_in_another_list_is_refused() {
         format!("/v1/sales?after={absent}"),
         format!("/v1/red-packets?after={first}"),
         format!("/v1/red-packets?order=newest&after={second}"),
-        format!("/v1/refunds?after={packet}-1"),
-        format!("/v1/refunds?after={others}-1"),
+        format!("/v1/refunds-due?after={packet}-1"),
+        format!("/v1/refunds-due?after={others}-1"),
     ] {
         let refused = list(&path).await;
         refused.assert_problem(400, "bad-request");

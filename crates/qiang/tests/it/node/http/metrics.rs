@@ -38,30 +38,23 @@ async fn what_a_node_does_is_told_second_by_second() {
     let service = Service::start().await;
     let id = service.sale(1, |_| ()).await;
     let support = service.token("support", "read:any");
-    let begun = call(
-        service.addr,
-        "GET",
-        "/v1/figures",
-        Some(&support),
-        &[],
-        None,
-    );
-    let begun = begun.await.json()["figures"].as_array().unwrap().len();
+    let begun = call(service.addr, "GET", "/v1/stats", Some(&support), &[], None);
+    let begun = begun.await.json()["stats"].as_array().unwrap().len();
     let orders = format!("/v1/sales/{id}/orders");
     for (user, status) in [("ann", 201), ("bob", 409)] {
         let answer = service.act(&orders, &service.token(user, "claim")).await;
         assert_eq!(answer.status, status);
     }
-    let figures = async || {
-        let answer = service.get("/v1/figures", &support).await.json();
-        answer["figures"].as_array().unwrap().clone()
+    let stats = async || {
+        let answer = service.get("/v1/stats", &support).await.json();
+        answer["stats"].as_array().unwrap().clone()
     };
-    let sum = |figures: &[Value], end: &str| {
-        let rates = figures.iter().map(|it| it["outcomes_per_s"][end].as_f64());
+    let sum = |stats: &[Value], end: &str| {
+        let rates = stats.iter().map(|it| it["outcomes_per_s"][end].as_f64());
         rates.flatten().sum::<f64>()
     };
     let told = loop {
-        let told = figures().await;
+        let told = stats().await;
         if sum(&told, "sold_out") > 0.0 && told.len() > begun + 1 {
             break told;
         }
@@ -75,18 +68,18 @@ async fn what_a_node_does_is_told_second_by_second() {
         .map(|it| it["number"].as_u64().unwrap())
         .collect();
     assert!(numbers.is_sorted_by(|a, b| *b == a + 1), "{numbers:?}");
-    // A caller with some figures gets the later ones, and a stream continues with the next.
+    // A caller with some stats gets the later ones, and a stream continues with the next.
     let last = numbers[numbers.len() - 1];
-    let path = format!("/v1/figures?after={}", last - 1);
+    let path = format!("/v1/stats?after={}", last - 1);
     let rest = service.get(&path, &support).await.json();
-    assert_eq!(rest["figures"][0]["number"], last);
-    // The number of an earlier process returns all figures.
-    let all = service.get("/v1/figures?after=4000000000", &support).await;
-    assert_eq!(all.json()["figures"][0]["number"], numbers[0]);
+    assert_eq!(rest["stats"][0]["number"], last);
+    // The number of an earlier process returns all stats.
+    let all = service.get("/v1/stats?after=4000000000", &support).await;
+    assert_eq!(all.json()["stats"][0]["number"], numbers[0]);
     assert_eq!(all.json()["process"], rest["process"]);
     let mut stream = TcpStream::connect(service.addr).await.unwrap();
     let request = format!(
-        "GET /v1/figures HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {support}\r\n\
+        "GET /v1/stats HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {support}\r\n\
          Accept: text/event-stream\r\nLast-Event-ID: {last}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -102,7 +95,7 @@ async fn what_a_node_does_is_told_second_by_second() {
         text.starts_with("HTTP/1.1 400 ") && text.contains("Last-Event-ID"),
         "{text}"
     );
-    while figures().await.len() < told.len() + 3 {
+    while stats().await.len() < told.len() + 3 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     service.stop().await;

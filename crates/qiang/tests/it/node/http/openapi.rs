@@ -98,7 +98,7 @@ impl Operation {
             path if path.contains("/deposits/{id}") => &ids.deposit,
             path if path.contains("/sales/{id}") => &ids.sale,
             path if path.ends_with("/invitations") => &ids.invited,
-            path if path.ends_with("/place") => &ids.line,
+            path if path.ends_with("/queue-entry") => &ids.line,
             path if path.contains("/webhooks/{id}") => &ids.webhook,
             path if path.contains("/audits/{id}") => &ids.audit,
             _ => &ids.packet,
@@ -107,7 +107,7 @@ impl Operation {
         let path = path.replace("{reference}", "paid-before");
         let path = path.replace("{partition}", "0").replace("{entry}", "0-17");
         let mut path = path.replace("{slug}", "sold-out");
-        if path == "/v1/actions" {
+        if path == "/v1/operation-log" {
             path += "?subject=sam";
         }
         let mut body = self.body();

@@ -68,7 +68,7 @@ async fn audit(service: &Service) -> Value {
 
 /// Actions on the service, oldest first: actor, kind and detail.
 async fn done(service: &Service) -> Vec<(String, String, Value)> {
-    let path = "/v1/actions?subject=the%20service";
+    let path = "/v1/operation-log?subject=the%20service";
     let body = service.get(path, &service.operator()).await.json();
     let actions = body["actions"].as_array().unwrap().iter();
     let text = |action: &Value, field: &str| action[field].as_str().unwrap().to_owned();
@@ -96,7 +96,7 @@ async fn the_partition_of_an_embedded_engine_is_shown_and_has_nothing_to_repair(
     assert!(one["settled"].as_u64().unwrap() >= 4, "{one}");
     assert_eq!((&one["nodes"], &one["repairs"]), (&json!([]), &json!([])));
 
-    for what in ["reconcile", "repair", "resume", "release"] {
+    for what in ["reconcile", "repair", "resume", "release-withheld"] {
         let path = format!("/v1/partitions/0/{what}");
         let refused = service.act(&path, &service.operator()).await;
         refused.assert_problem(409, "not-for-engine");

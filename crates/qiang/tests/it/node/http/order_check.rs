@@ -265,7 +265,10 @@ async fn what_the_shop_refuses_takes_no_unit() {
     assert_eq!(remaining(&service, &sale).await, 9);
     assert_eq!(count(&service, "refused").await, 3.0);
     // A refusal is an answer, so the breaker stays closed. A campaign without the requirement is not checked.
-    assert_eq!(metric(&service, "qiang_order_check_open").await, 0.0);
+    assert_eq!(
+        metric(&service, "qiang_order_check_breaker_open").await,
+        0.0
+    );
     assert_eq!(order(&service, &free, "ann").await.status, 201);
     assert_eq!(shop.asked(), 3);
     shop.feels(allows());
@@ -360,9 +363,15 @@ async fn given_up(open_ms: u64) -> (Shop, Service, String) {
         shop.feels(mood);
         order(&service, &sale, "ann").await;
     }
-    assert_eq!(metric(&service, "qiang_order_check_open").await, 0.0);
+    assert_eq!(
+        metric(&service, "qiang_order_check_breaker_open").await,
+        0.0
+    );
     refused(&service, &sale).await;
-    assert_eq!(metric(&service, "qiang_order_check_open").await, 1.0);
+    assert_eq!(
+        metric(&service, "qiang_order_check_breaker_open").await,
+        1.0
+    );
     (shop, service, sale)
 }
 
@@ -392,12 +401,18 @@ async fn a_probe_finds_out_that_the_shop_is_back() {
     soon().await;
     refused(&service, &sale).await;
     assert_eq!(shop.asked(), asked + 1);
-    assert_eq!(metric(&service, "qiang_order_check_open").await, 1.0);
+    assert_eq!(
+        metric(&service, "qiang_order_check_breaker_open").await,
+        1.0
+    );
     shop.feels(allows());
     soon().await;
     for user in ["ann", "bob"] {
         assert_eq!(order(&service, &sale, user).await.status, 201);
-        assert_eq!(metric(&service, "qiang_order_check_open").await, 0.0);
+        assert_eq!(
+            metric(&service, "qiang_order_check_breaker_open").await,
+            0.0
+        );
     }
     assert_eq!(shop.asked(), asked + 3);
     assert_eq!(remaining(&service, &sale).await, 7);

@@ -45,13 +45,13 @@ async fn anothers_place_and_anothers_money_are_not_told() {
     let ann = service.token("ann", "claim");
     let waits = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
     assert_eq!(waits.status, 202);
-    let place = format!("/v1/campaigns/{sale}/place");
+    let place = format!("/v1/campaigns/{sale}/queue-entry");
     assert_eq!(service.get(&place, &ann).await.status, 200);
     let bob = service.token("bob", "claim send");
     service
         .get(&place, &bob)
         .await
-        .assert_problem(404, "no-place");
+        .assert_problem(404, "no-queue-entry");
     service.deposit("ann", 500).await;
     service
         .get("/v1/accounts/ann", &bob)

@@ -16,7 +16,9 @@ async fn what_is_owed_for_an_order_is_paid_back() {
             .post(&refunds, &operator, paid(reference, amount))
             .await
     };
-    refund("r-1", 1).await.assert_problem(409, "not-owed");
+    refund("r-1", 1)
+        .await
+        .assert_problem(409, "refund-exceeds-due");
     for reference in ["p", "q"] {
         let path = format!("{order}/payment");
         service.post(&path, &operator, paid(reference, 500)).await;
@@ -35,11 +37,13 @@ async fn what_is_owed_for_an_order_is_paid_back() {
     refund("r-1", 300)
         .await
         .assert_problem(409, "reference-used");
-    refund("r-2", 301).await.assert_problem(409, "not-owed");
+    refund("r-2", 301)
+        .await
+        .assert_problem(409, "refund-exceeds-due");
     refund("r-2", 0).await.assert_problem(422, "invalid");
     let other = json!({ "reference": "r-2", "amount": { "amount": 1, "currency": "USD" } });
     let other = service.post(&refunds, &operator, other).await;
-    other.assert_problem(409, "not-owed");
+    other.assert_problem(409, "refund-exceeds-due");
     let by_buyer = service.post(&refunds, &ann, paid("r-2", 300)).await;
     by_buyer.assert_problem(403, "forbidden");
 
@@ -82,8 +86,11 @@ async fn sellers_see_what_they_owe() {
         }
         orders.push(order);
     }
-    let first = service.get("/v1/refunds?limit=1", &sam).await;
-    let next = format!("</v1/refunds?limit=1&after={}>; rel=\"next\"", orders[0]);
+    let first = service.get("/v1/refunds-due?limit=1", &sam).await;
+    let next = format!(
+        "</v1/refunds-due?limit=1&after={}>; rel=\"next\"",
+        orders[0]
+    );
     assert_eq!(
         (first.status, first.header("link")),
         (200, &*next),
@@ -91,10 +98,10 @@ async fn sellers_see_what_they_owe() {
     );
     let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });
     let listed = json!({
-        "order": orders[0], "user": "ann", "due": money(500), "refunded": money(0), "left": money(500),
+        "order": orders[0], "user": "ann", "due": money(500), "refunded": money(0), "outstanding": money(500),
     });
     assert_eq!(first.json()["orders"], json!([listed]));
-    let path = format!("/v1/refunds?limit=1&after={}", first.text("next"));
+    let path = format!("/v1/refunds-due?limit=1&after={}", first.text("next"));
     let last = service.get(&path, &sam).await;
     assert_eq!(last.json()["orders"][0]["user"], json!("bob"));
     assert!(
@@ -111,7 +118,7 @@ async fn sellers_see_what_they_owe() {
         .assert_problem(404, "not-found");
     service.post(&path, &operator, paid("r-1", 500)).await;
     let seen = async |query: &str, token: &str| {
-        let reply = service.get(&format!("/v1/refunds{query}"), token).await;
+        let reply = service.get(&format!("/v1/refunds-due{query}"), token).await;
         let orders = reply.json()["orders"].clone();
         let orders = orders
             .as_array()
@@ -125,12 +132,14 @@ async fn sellers_see_what_they_owe() {
     assert_eq!(seen("?owner=sam", &reader).await, [json!("bob")]);
     assert_eq!(seen("", &tom).await, [] as [serde_json::Value; 0]);
     for query in ["?all=true", "?owner=sam"] {
-        let refused = service.get(&format!("/v1/refunds{query}"), &tom).await;
+        let refused = service.get(&format!("/v1/refunds-due{query}"), &tom).await;
         refused.assert_problem(403, "forbidden");
     }
-    let both = service.get("/v1/refunds?all=true&owner=sam", &reader).await;
+    let both = service
+        .get("/v1/refunds-due?all=true&owner=sam", &reader)
+        .await;
     both.assert_problem(422, "invalid");
-    let nowhere = service.get("/v1/refunds?after=x", &sam).await;
+    let nowhere = service.get("/v1/refunds-due?after=x", &sam).await;
     nowhere.assert_problem(400, "bad-request");
     service.stop().await;
 }

@@ -63,7 +63,7 @@ async fn a_user_claims_so_often() {
     let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
     for line in [
-        "qiang_limited_total{limit=\"claims-of-user\"} 3",
+        "qiang_rate_limited_total{limit=\"claims-of-user\"} 3",
         "qiang_claims_total{outcome=\"throttled\"} 3",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");

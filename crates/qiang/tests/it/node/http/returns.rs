@@ -152,7 +152,10 @@ async fn units_are_returned_once_per_key() {
         (case.due().await, case.remaining().await),
         (json!(1_500), json!(9))
     );
-    let path = format!("/v1/actions?subject={}", &case.order["/v1/orders/".len()..]);
+    let path = format!(
+        "/v1/operation-log?subject={}",
+        &case.order["/v1/orders/".len()..]
+    );
     let actions = case.service.get(&path, &case.operator).await.json();
     let of_returns = actions["actions"].as_array().into_iter().flatten();
     let of_returns: Vec<_> = of_returns

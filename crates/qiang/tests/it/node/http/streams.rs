@@ -68,7 +68,7 @@ async fn an_address_has_so_many_streams_of_all_kinds() {
     let orders = format!("/v1/sales/{id}/orders");
     assert_eq!(service.act(&orders, &ann).await.status, 202);
     let events = format!("/v1/campaigns/{id}/events");
-    let place = format!("/v1/campaigns/{id}/place");
+    let place = format!("/v1/campaigns/{id}/queue-entry");
     let (ann, olga) = (
         format!("Bearer {ann}"),
         format!("Bearer {}", service.operator()),
@@ -77,11 +77,11 @@ async fn an_address_has_so_many_streams_of_all_kinds() {
     let (ann, olga) = (("Authorization", &*ann), ("Authorization", &*olga));
     let first = open(&service, &events, &[from]).await;
     let _place = open(&service, &place, &[from, ann]).await;
-    let _figures = open(&service, "/v1/figures", &[from, olga]).await;
+    let _figures = open(&service, "/v1/stats", &[from, olga]).await;
     for (path, headers) in [
         (&*events, &[from][..]),
         (&place, &[from, ann]),
-        ("/v1/figures", &[from, olga]),
+        ("/v1/stats", &[from, olga]),
     ] {
         let refused = ask(&service, path, headers).await;
         assert_refused(&refused, "streams-of-address", 3);
@@ -97,7 +97,7 @@ async fn an_address_has_so_many_streams_of_all_kinds() {
     }
     let metrics = service.get("/metrics", "").await;
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
-    let line = "qiang_limited_total{limit=\"streams-of-address\"}";
+    let line = "qiang_rate_limited_total{limit=\"streams-of-address\"}";
     assert!(metrics.contains(line), "{metrics}");
     service.stop().await;
 }

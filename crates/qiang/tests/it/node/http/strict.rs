@@ -69,7 +69,7 @@ async fn ids_have_one_form() {
         .await;
     assert_eq!((again.status, again.text("order")), (200, order.clone()));
     let actions = async |subject: &str| {
-        let path = format!("/v1/actions?subject={subject}");
+        let path = format!("/v1/operation-log?subject={subject}");
         get(path).await.json()["actions"].clone()
     };
     assert_eq!(actions(&capitals).await, actions(&id).await);
@@ -87,7 +87,7 @@ async fn ids_have_one_form() {
     let deposit = json!({ "amount": 1, "currency": "CNY" });
     let deposits = "/v1/accounts/ann/deposits";
     let deposit = service.post(deposits, &token, deposit).await.text("id");
-    let made = service.get("/v1/actions?subject=ann", &token).await;
+    let made = service.get("/v1/operation-log?subject=ann", &token).await;
     let action = made.json()["actions"][0]["id"].clone();
     let webhook = json!({ "url": "https://localhost:9/" });
     let webhook = service
@@ -102,7 +102,7 @@ async fn ids_have_one_form() {
     for (prefix, id) in [
         (format!("{deposits}/"), deposit.as_str()),
         (
-            "/v1/actions?subject=ann&after=".to_owned(),
+            "/v1/operation-log?subject=ann&after=".to_owned(),
             action.as_str().unwrap(),
         ),
         ("/v1/webhooks/".to_owned(), &webhook),

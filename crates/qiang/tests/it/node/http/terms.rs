@@ -75,7 +75,7 @@ async fn the_terms_of_a_sale_are_changed() {
     refused.assert_problem(422, "invalid");
     let pointer = &refused.json()["errors"][0]["pointer"];
     assert_eq!(pointer, "#/admission_percent");
-    let actions = format!("/v1/actions?subject={id}");
+    let actions = format!("/v1/operation-log?subject={id}");
     let actions = service.get(&actions, &service.operator()).await.json();
     let recorded = actions["actions"].as_array().unwrap().iter();
     let is_change = |it: &&Value| it["detail"] == json!({ "admission_percent": 300 });

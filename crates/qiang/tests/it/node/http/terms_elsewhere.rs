@@ -97,7 +97,7 @@ async fn a_line_goes_by_the_present_window_limit_and_price() {
     let sale = service
         .sale(5, |body| body["waiting_room"] = json!(true))
         .await;
-    let place = format!("/v1/campaigns/{sale}/place");
+    let place = format!("/v1/campaigns/{sale}/queue-entry");
     let decided = async |user: &str| {
         let began = Instant::now();
         loop {

@@ -32,7 +32,7 @@ impl Line {
         Self {
             service,
             orders: format!("/v1/sales/{id}/orders"),
-            place: format!("/v1/campaigns/{id}/place"),
+            place: format!("/v1/campaigns/{id}/queue-entry"),
             id,
         }
     }
@@ -105,7 +105,7 @@ async fn a_claim_takes_a_place_and_is_decided() {
     let sale = format!("/v1/sales/{}", line.id);
     let seen = line.service.get(&sale, &line.token("ann")).await;
     assert_eq!(seen.json()["waiting_room"], json!(true));
-    line.look("ann").await.assert_problem(404, "no-place");
+    line.look("ann").await.assert_problem(404, "no-queue-entry");
     line.act("pause").await;
     for (at, user) in ["ann", "bob", "cid", "bob"].into_iter().enumerate() {
         let entered = line.order(user).await;
@@ -119,7 +119,7 @@ async fn a_claim_takes_a_place_and_is_decided() {
         assert_eq!(seen.header("cache-control"), "no-store");
     }
     // Another user has no entry to read, and a token without the scope reads none.
-    line.look("eve").await.assert_problem(404, "no-place");
+    line.look("eve").await.assert_problem(404, "no-queue-entry");
     let bare = line.service.token("ann", "");
     let refused = line.service.get(&line.place, &bare).await;
     refused.assert_problem(403, "forbidden");
@@ -136,7 +136,7 @@ async fn a_claim_takes_a_place_and_is_decided() {
     let again = line.order("ann").await;
     assert_eq!((again.status, again.json()), (200, ann["grant"].clone()));
     line.order("dan").await.assert_problem(409, "sold-out");
-    line.look("dan").await.assert_problem(404, "no-place");
+    line.look("dan").await.assert_problem(404, "no-queue-entry");
     // A restocked unit opens the queue again.
     let order = ann["grant"]["order"].as_str().unwrap();
     let cancel = format!("/v1/orders/{order}/cancellation");
@@ -148,11 +148,11 @@ async fn a_claim_takes_a_place_and_is_decided() {
     let metrics = line.service.get("/metrics", "").await;
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
     for wanted in [
-        "qiang_waiting_decided_total{outcome=\"granted\"} 2",
-        "qiang_waiting_decided_total{outcome=\"sold_out\"} 2",
+        "qiang_queue_decided_total{outcome=\"granted\"} 2",
+        "qiang_queue_decided_total{outcome=\"sold_out\"} 2",
         "qiang_claims_total{outcome=\"waiting\"} 5",
-        "qiang_waiting_places 0",
-        "qiang_waiting_leases_lost_total 0",
+        "qiang_queue_entries 0",
+        "qiang_queue_leases_lost_total 0",
     ] {
         assert!(metrics.contains(wanted), "{wanted}: {metrics}");
     }
@@ -221,11 +221,11 @@ async fn a_place_needs_what_a_claim_needs() {
         .assert_problem(403, "ticket-of-another-user");
     enter("eve", Some(&eves))
         .await
-        .assert_problem(403, "not-named");
-    let place = format!("/v1/campaigns/{id}/place");
+        .assert_problem(403, "not-in-audience");
+    let place = format!("/v1/campaigns/{id}/queue-entry");
     for user in ["ann", "bob", "eve"] {
         let reply = service.get(&place, &token(user)).await;
-        reply.assert_problem(404, "no-place");
+        reply.assert_problem(404, "no-queue-entry");
     }
     assert_eq!(enter("ann", Some(&anns)).await.status, 202);
     service.stop().await;
@@ -257,7 +257,7 @@ async fn a_packet_has_a_line_too_and_a_restart_keeps_it() {
     for (user, granted) in [("ann", true), ("bob", true), ("cid", false)] {
         let began = Instant::now();
         let reply = loop {
-            let place = format!("{campaign}/place");
+            let place = format!("{campaign}/queue-entry");
             let reply = service.get(&place, &service.token(user, "claim")).await;
             if reply.status != 200 || reply.json()["state"] != "waiting" {
                 break reply;
@@ -321,7 +321,7 @@ async fn a_full_line_turns_away_until_somebody_is_decided() {
     assert_eq!(line.order("ann").await.status, 202);
     assert_eq!(line.order("bob").await.status, 202);
     let refused = line.order("cid").await;
-    refused.assert_problem(503, "line-full");
+    refused.assert_problem(503, "queue-full");
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(line.order("ann").await.status, 202);
     line.act("resume").await;

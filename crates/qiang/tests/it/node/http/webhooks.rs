@@ -293,7 +293,10 @@ async fn what_was_told_and_not_noted_is_told_again() {
 async fn an_endpoint_that_lags_too_far_behind_is_disabled() {
     let service = Service::start_with(|config, backend| {
         adjust(config, backend);
-        (config.webhooks.event_ttl_ms, config.webhooks.disable_after_ms) = (1_000, 60_000);
+        (
+            config.webhooks.event_ttl_ms,
+            config.webhooks.disable_after_ms,
+        ) = (1_000, 60_000);
     })
     .await;
     let receiver = Receiver::start().await;

@@ -10,7 +10,7 @@ use qiang_core::{
     outcome::Outcome,
     ports::{Clock as _, EngineError, WaitingMonitor},
     split::SplitRule,
-    waiting::{Decision, Place, Standing, QueueLimits},
+    waiting::{Decision, Place, QueueLimits, Standing},
 };
 use qiang_testkit::campaign::{Target, red_packet, sale, user};
 use qiang_worker::waiting::{LineDecider, WaitingPorts};

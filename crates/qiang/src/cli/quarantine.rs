@@ -1,4 +1,4 @@
-//! `qiang settlement`: lists, settles and discards quarantined entries.
+//! `qiang quarantine`: lists, settles and discards quarantined entries.
 
 mod drive;
 
@@ -31,15 +31,15 @@ const LEFT: u8 = 1;
 
 /// Entries in quarantine: the ledger refused them, or they wait for a refused entry.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Settlement {
+pub(crate) enum QuarantineCommand {
     /// List quarantined entries.
-    #[command(after_help = "Example: qiang settlement list --partition 3 --json")]
+    #[command(after_help = "Example: qiang quarantine list --partition 3 --json")]
     List(ListArgs),
     /// Settle quarantined entries after you repaired the cause.
-    #[command(after_help = "Example: qiang settlement redrive 3 17 3 20 --as ann")]
+    #[command(after_help = "Example: qiang quarantine redrive 3 17 3 20 --as ann")]
     Redrive(RedriveArgs),
     /// Discard grants of sales that cannot be settled: their units are sold again.
-    #[command(after_help = "Example: qiang settlement discard 3 17 --as ann")]
+    #[command(after_help = "Example: qiang quarantine discard 3 17 --as ann")]
     Discard(DiscardArgs),
 }
 
@@ -92,9 +92,9 @@ pub(crate) struct RedriveArgs {
 /// Request that quarantined grants of sales are discarded, if the cause cannot be corrected. The buyer loses the
 /// order, its units are sold again, and its payments become refunds due.
 ///
-/// This command records the request. A running node executes it, or `qiang control run discards`: the engine restocks
-/// the units, and the entries that waited for the grant are settled. Only one process can open a ledger in a file:
-/// stop its node first. If the ledger is in a database, nodes and workers may keep running.
+/// This command records the request. A running node executes it, or `qiang reconciler run discards`: the engine
+/// restocks the units, and the entries that waited for the grant are settled. Only one process can open a ledger in a
+/// file: stop its node first. If the ledger is in a database, nodes and workers may keep running.
 ///
 /// Exits 0 if all requests are recorded, and 1 if some are left.
 #[derive(Debug, clap::Args)]
@@ -111,29 +111,31 @@ pub(crate) struct DiscardArgs {
     json: bool,
 }
 
-pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: &QuarantineCommand) -> anyhow::Result<ExitCode> {
     let backend = match command {
-        Settlement::List(args) => &args.backend,
-        Settlement::Redrive(args) => &args.backend,
-        Settlement::Discard(args) => &args.backend,
+        QuarantineCommand::List(args) => &args.backend,
+        QuarantineCommand::Redrive(args) => &args.backend,
+        QuarantineCommand::Discard(args) => &args.backend,
     };
     let config = backend.load(&backend.overrides())?;
     let asked = match command {
-        Settlement::Redrive(args) if !args.all => Some(places(&args.places)?),
-        Settlement::Discard(args) => Some(places(&args.places)?),
+        QuarantineCommand::Redrive(args) if !args.all => Some(places(&args.places)?),
+        QuarantineCommand::Discard(args) => Some(places(&args.places)?),
         _ => None,
     };
     block_on(async {
         let ledger_backend = open(&config).await?;
         let ledger = ledger_backend.ledger();
         let done = match command {
-            Settlement::List(args) => list(&*ledger, args).await,
-            Settlement::Redrive(args) if args.dry_run => rehearse(&*ledger, asked, args.json).await,
-            Settlement::Redrive(args) => match args.operator.operator(&config) {
+            QuarantineCommand::List(args) => list(&*ledger, args).await,
+            QuarantineCommand::Redrive(args) if args.dry_run => {
+                rehearse(&*ledger, asked, args.json).await
+            }
+            QuarantineCommand::Redrive(args) => match args.operator.operator(&config) {
                 Ok(by) => redrive(&*ledger, asked, &by, args.json).await,
                 Err(error) => Err(error),
             },
-            Settlement::Discard(args) => match args.operator.operator(&config) {
+            QuarantineCommand::Discard(args) => match args.operator.operator(&config) {
                 Ok(by) => discard(&*ledger, asked.unwrap_or_default(), &by, args.json).await,
                 Err(error) => Err(error),
             },
@@ -171,7 +173,7 @@ fn places(numbers: &[u64]) -> Result<BTreeSet<(PartitionId, Seq)>, UsageError> {
     places.ok_or_else(|| {
         UsageError::new(
             "give each entry as two numbers, its partition (0 to 65535) and its position (from 1): \
-             `qiang settlement redrive 3 17`",
+             `qiang quarantine redrive 3 17`",
         )
     })
 }

@@ -1,28 +1,30 @@
-//! Seeds from service and sender: the promise, the time at which each part is shown, and refusals.
+//! Seeds from service and sender: the hash, the time at which each part is shown, and refusals.
 
 use crate::node::http::common::{Service, packet};
 use qiang::config::{AuthConfig, Secret};
 use qiang_core::{
     id::CampaignId,
     split::{
-        Commitment, Entropy, Parts, Promise, Secret as ServiceSecret, Seed, Split, SplitRule,
-        commit, promise,
+        ClientSeed, Commitment, Parts, Seed, ServerSeed, ServerSeedHash, Split, SplitRule, commit,
+        server_seed_hash,
     },
 };
 use serde_json::{Value, json};
 
-const PROMISES: &str = "/v1/red-packets/promises";
-const ENTROPY: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
+const SERVER_SEEDS: &str = "/v1/red-packets/server-seeds";
+const CLIENT_SEED: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
 
-/// The body of a packet of ¥10.00 in two shares with entropy of its sender, and the promise of the service.
+/// The body of a packet of ¥10.00 in two shares with a client seed, and the hash of the server seed.
 async fn promised(service: &Service) -> (Value, Value) {
-    let answer = service.act(PROMISES, &service.token("sam", "send")).await;
+    let answer = service
+        .act(SERVER_SEEDS, &service.token("sam", "send"))
+        .await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let mut body = packet(1_000, 2);
-    for field in ["id", "promise"] {
+    for field in ["id", "server_seed_hash"] {
         body[field] = answer.json()[field].clone();
     }
-    body["entropy"] = json!(ENTROPY);
+    body["client_seed"] = json!(CLIENT_SEED);
     (body, answer.json())
 }
 
@@ -39,12 +41,15 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     let sent = service.post("/v1/red-packets", &sam, body.clone()).await;
     assert_eq!(sent.status, 201, "{sent:?}");
     let sent = sent.json();
-    // The promise and the entropy are shown before the first claim. The secret and the seed are not.
-    for field in ["id", "promise"] {
+    // The hash and the client seed are shown before the first claim. The server seed and the seed are not.
+    for field in ["id", "server_seed_hash"] {
         assert_eq!(sent[field], promised[field]);
     }
-    assert_eq!(sent["entropy"], json!(ENTROPY));
-    assert_eq!((&sent["seed"], sent.get("secret")), (&Value::Null, None));
+    assert_eq!(sent["client_seed"], json!(CLIENT_SEED));
+    assert_eq!(
+        (&sent["seed"], sent.get("server_seed")),
+        (&Value::Null, None)
+    );
 
     let path = format!("/v1/red-packets/{}", sent["id"].as_str().unwrap());
     let mut amounts = Vec::new();
@@ -53,7 +58,10 @@ async fn neither_service_nor_sender_chooses_the_seed() {
         let draws = service.get(&format!("{path}/claims"), &sam).await.json();
         assert_eq!(draws["settled"], json!(true));
         let open = service.get(&path, &sam).await.json();
-        assert_eq!((&open["seed"], open.get("secret")), (&Value::Null, None));
+        assert_eq!(
+            (&open["seed"], open.get("server_seed")),
+            (&Value::Null, None)
+        );
         let token = service.token(user, "claim");
         let granted = service.act(&format!("{path}/claims"), &token).await.json();
         amounts.push(granted["amount"]["amount"].as_i64().unwrap());
@@ -63,14 +71,21 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     let over = service.get(&path, &sam).await.json();
     assert_eq!(over["commitment"], sent["commitment"]);
     let id: CampaignId = parsed(&over, "id");
-    let (secret, entropy): (ServiceSecret, Entropy) =
-        (parsed(&over, "secret"), parsed(&over, "entropy"));
+    let (server_seed, client_seed): (ServerSeed, ClientSeed) =
+        (parsed(&over, "server_seed"), parsed(&over, "client_seed"));
     assert_eq!(
-        promise(id, &secret),
-        parsed::<Promise>(&promised, "promise")
+        server_seed_hash(id, &server_seed),
+        parsed::<ServerSeedHash>(&promised, "server_seed_hash")
     );
     let seed: Seed = parsed(&over, "seed");
-    assert_eq!(Parts { secret, entropy }.seed(), seed);
+    assert_eq!(
+        Parts {
+            server_seed,
+            client_seed
+        }
+        .seed(),
+        seed
+    );
     let split = Split::new(1_000, 2, SplitRule::DoubleAverage { min: 1 }).unwrap();
     let commitment: Commitment = parsed(&over, "commitment");
     assert_eq!(
@@ -79,15 +94,21 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     );
     assert_eq!(split.shares(&seed), amounts);
 
-    // Another packet has another secret. A packet without entropy of its sender has no promise.
-    let other = service.act(PROMISES, &sam).await;
-    assert_ne!(other.text("promise"), promised["promise"].as_str().unwrap());
+    // Another packet has another server seed. A packet without a client seed has none.
+    let other = service.act(SERVER_SEEDS, &sam).await;
+    assert_ne!(
+        other.text("server_seed_hash"),
+        promised["server_seed_hash"].as_str().unwrap()
+    );
     service.deposit("sam", 1_000).await;
     let alone = service
         .post("/v1/red-packets", &sam, packet(1_000, 2))
         .await
         .json();
-    assert_eq!((alone.get("promise"), alone.get("entropy")), (None, None));
+    assert_eq!(
+        (alone.get("server_seed_hash"), alone.get("client_seed")),
+        (None, None)
+    );
     service.stop().await;
 }
 
@@ -125,13 +146,13 @@ async fn a_commitment_is_shown_before_claims_open() {
     service.stop().await;
 }
 
-/// The secret of one packet does not reveal another packet's secret.
+/// The server seed of one packet does not reveal that of another packet.
 #[tokio::test]
-async fn each_packet_has_a_secret_of_its_own() {
+async fn each_packet_has_its_own_server_seed() {
     let service = Service::start().await;
     service.deposit("sam", 2_000).await;
     let (sam, operator) = (service.token("sam", "send"), service.operator());
-    let mut secrets: Vec<String> = Vec::new();
+    let mut seeds: Vec<String> = Vec::new();
     for _ in 0..2 {
         let (body, _) = promised(&service).await;
         let sent = service.post("/v1/red-packets", &sam, body).await;
@@ -142,19 +163,19 @@ async fn each_packet_has_a_secret_of_its_own() {
         let draws = service.get(&format!("{path}/claims"), &sam).await.json();
         assert_eq!(draws["settled"], json!(true));
         let over = service.get(&path, &sam).await.json();
-        secrets.push(over["secret"].as_str().unwrap().to_owned());
+        seeds.push(over["server_seed"].as_str().unwrap().to_owned());
     }
-    assert_ne!(secrets[0], secrets[1]);
+    assert_ne!(seeds[0], seeds[1]);
     service.stop().await;
 }
 
 #[tokio::test]
-async fn half_of_it_and_what_was_not_promised_are_refused() {
+async fn incomplete_or_foreign_seeds_are_refused() {
     let service = Service::start().await;
     service.deposit("sam", 1_000).await;
     let sam = service.token("sam", "send");
     let (body, _) = promised(&service).await;
-    let other = service.act(PROMISES, &sam).await.json();
+    let other = service.act(SERVER_SEEDS, &sam).await.json();
     let without = |field: &str| {
         let mut body = body.clone();
         body.as_object_mut().unwrap().remove(field);
@@ -166,12 +187,15 @@ async fn half_of_it_and_what_was_not_promised_are_refused() {
         body
     };
     for (wrong, pointer) in [
-        (without("promise"), "#/promise"),
-        (without("entropy"), "#/entropy"),
+        (without("server_seed_hash"), "#/server_seed_hash"),
+        (without("client_seed"), "#/client_seed"),
         (without("id"), "#/id"),
-        (with("promise", &other["promise"]), "#/promise"),
-        (with("id", &other["id"]), "#/promise"),
-        (with("entropy", &json!("00")), "#/entropy"),
+        (
+            with("server_seed_hash", &other["server_seed_hash"]),
+            "#/server_seed_hash",
+        ),
+        (with("id", &other["id"]), "#/server_seed_hash"),
+        (with("client_seed", &json!("00")), "#/client_seed"),
     ] {
         let refused = service.post("/v1/red-packets", &sam, wrong).await;
         refused.assert_problem(422, "invalid");
@@ -180,14 +204,14 @@ async fn half_of_it_and_what_was_not_promised_are_refused() {
     assert_eq!(service.balance("sam").await, 1_000);
     let bob = service.token("bob", "claim");
     service
-        .act(PROMISES, &bob)
+        .act(SERVER_SEEDS, &bob)
         .await
         .assert_problem(403, "forbidden");
     service.stop().await;
 }
 
 #[tokio::test]
-async fn a_promise_holds_as_long_as_the_secret_and_a_packet_longer() {
+async fn a_server_seed_ends_with_the_secret_but_a_packet_keeps_it() {
     let mut auth = AuthConfig::default();
     let service = Service::start_with(|config, _| auth = config.auth.clone()).await;
     auth.ticket_secret = Secret::new("another secret, of 32 bytes at least");
@@ -198,11 +222,14 @@ async fn a_promise_holds_as_long_as_the_secret_and_a_packet_longer() {
     let sent = service.post("/v1/red-packets", &sam, first.clone()).await;
     assert_eq!(sent.status, 201);
     service.reload_auth(&auth);
-    // A retry returns the packet with the promise of its creation.
+    // A retry returns the packet with the hash of its creation.
     let again = service.post("/v1/red-packets", &sam, first).await;
     assert_eq!((again.status, again.text("id")), (200, sent.text("id")));
-    assert_eq!(again.text("promise"), sent.text("promise"));
-    // A promise without a packet is void and must be requested again.
+    assert_eq!(
+        again.text("server_seed_hash"),
+        sent.text("server_seed_hash")
+    );
+    // A server seed without a packet is void and must be requested again.
     let refused = service.post("/v1/red-packets", &sam, second).await;
     refused.assert_problem(422, "invalid");
     assert_eq!(service.balance("sam").await, 1_000);

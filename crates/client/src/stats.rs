@@ -9,7 +9,7 @@ use crate::{call::Call, client::Client, error::Error, values::Timestamp};
 /// Statistics of one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Figure {
+pub struct Stats {
     /// Number of the record; consecutive.
     pub number: u64,
     /// End of the second.
@@ -23,13 +23,13 @@ pub struct Figure {
     pub latency_ms: Option<Latency>,
     /// Fraction of claims that passed the gate and reached the engine; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub admitted_share: Option<f64>,
+    pub gate_pass_ratio: Option<f64>,
     /// Log entries that are not in the ledger yet.
     pub settlement_lag_entries: u64,
     /// Claims and commands that wait for the engine.
     pub queue_length: u64,
     /// Queue entries in the queues that the node decides.
-    pub waiting_places: u64,
+    pub queue_entries: u64,
 }
 
 /// Latency of claims, in milliseconds.
@@ -50,15 +50,15 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn figures(&self, after: Option<u64>) -> Result<Vec<Figure>, Error> {
+    pub async fn stats(&self, after: Option<u64>) -> Result<Vec<Stats>, Error> {
         #[derive(Deserialize)]
-        struct Figures {
-            figures: Vec<Figure>,
+        struct StatsList {
+            stats: Vec<Stats>,
         }
         let after = after.unwrap_or(0);
-        let all: Figures = self
-            .json(Call::get(format!("/v1/figures?after={after}")))
+        let all: StatsList = self
+            .json(Call::get(format!("/v1/stats?after={after}")))
             .await?;
-        Ok(all.figures)
+        Ok(all.stats)
     }
 }

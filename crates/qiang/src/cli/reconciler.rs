@@ -1,4 +1,4 @@
-//! `qiang control`: lists reconcilers, and runs one once.
+//! `qiang reconciler`: lists reconcilers, and runs one once.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -16,9 +16,9 @@ const LEFT: u8 = 1;
 /// Reconcilers: loops of nodes and workers that repair drift. Each run is idempotent, and may run beside nodes,
 /// workers and other runs.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Control {
+pub(crate) enum ReconcilerCommand {
     /// List the reconcilers.
-    #[command(after_help = "Example: qiang control list --json")]
+    #[command(after_help = "Example: qiang reconciler list --json")]
     List {
         /// Print one JSON object per line.
         #[arg(long)]
@@ -26,7 +26,7 @@ pub(crate) enum Control {
     },
     /// Run a reconciler once.
     #[command(
-        after_help = "Example: qiang control run settlement --dry-run --config /etc/qiang.toml"
+        after_help = "Example: qiang reconciler run settlement --dry-run --config /etc/qiang.toml"
     )]
     Run(Box<RunArgs>),
 }
@@ -37,7 +37,7 @@ pub(crate) enum Control {
 /// Exits 0 if no work is left, and 1 if some is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// The reconciler's name: see `qiang control list`.
+    /// The reconciler's name: see `qiang reconciler list`.
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -52,9 +52,9 @@ pub(crate) struct RunArgs {
     json: bool,
 }
 
-pub(crate) fn run(command: &Control) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: &ReconcilerCommand) -> anyhow::Result<ExitCode> {
     match command {
-        Control::List { json } => {
+        ReconcilerCommand::List { json } => {
             for one in Reconciler::ALL {
                 if *json {
                     let (name, purpose, dry_run) = (one.name(), one.purpose(), one.has_dry_run());
@@ -67,14 +67,14 @@ pub(crate) fn run(command: &Control) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Control::Run(args) => run_once(args),
+        ReconcilerCommand::Run(args) => run_once(args),
     }
 }
 
 fn run_once(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let name = &args.name;
     let reconciler = Reconciler::of_name(name).ok_or_else(|| {
-        let line = format!("there is no reconciler `{name}`: see `qiang control list`");
+        let line = format!("there is no reconciler `{name}`: see `qiang reconciler list`");
         UsageError::new(line)
     })?;
     let config = args.backend.load(&args.backend.overrides())?;

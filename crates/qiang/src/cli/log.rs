@@ -1,4 +1,4 @@
-//! `qiang archive`: moves old entries of an embedded engine's log into archive files.
+//! `qiang log`: moves old entries of an embedded engine's log into archive files.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -9,13 +9,19 @@ use qiang::{
 
 use crate::block_on;
 
+/// The log of an embedded engine.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum LogCommand {
+    Archive(ArchiveArgs),
+}
+
 /// Move past months of an embedded engine's log into archive files, one per month. Stop the node first. If
 /// `engine.archive_dir` is set, a node does the same automatically.
 ///
 /// Users never need these files. `qiang audit` reads them beside the engine's file, and compares each with the digest
 /// in that file.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: qiang archive --data qiang.db --to archives --before 2026-10")]
+#[command(after_help = "Example: qiang log archive --data qiang.db --to archives --before 2026-10")]
 pub(crate) struct ArchiveArgs {
     /// The engine's file, instead of `engine.data`.
     #[arg(long, value_name = "FILE")]
@@ -37,7 +43,13 @@ pub(crate) struct ArchiveArgs {
     config: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &ArchiveArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: &LogCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        LogCommand::Archive(args) => archive(args),
+    }
+}
+
+fn archive(args: &ArchiveArgs) -> anyhow::Result<ExitCode> {
     let text = |path: &PathBuf| path.display().to_string();
     let flags = [
         ("engine.data", args.data.as_ref().map(text)),

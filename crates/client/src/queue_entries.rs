@@ -20,10 +20,10 @@ impl Client {
     /// The caller's queue entry of a campaign, with the grant once there is one. Scope `claim`.
     ///
     /// # Errors
-    /// The result of an entry without a grant: `sold-out`, `limit-reached`, `ended`. `no-place` if the caller has no
-    /// entry and may claim again. See [`Error`].
+    /// The result of an entry without a grant: `sold-out`, `limit-reached`, `ended`. `no-queue-entry` if the caller has
+    /// no entry and may claim again. See [`Error`].
     pub async fn place(&self, campaign: &CampaignId) -> Result<Place, Error> {
-        self.json(Call::get(path(campaign, "place"))).await
+        self.json(Call::get(path(campaign, "queue-entry"))).await
     }
 
     /// States of the caller's queue entry of a campaign, until it is decided. The last state is not `Waiting`, unless
@@ -100,7 +100,7 @@ impl Places {
         loop {
             let Some(events) = &mut self.events else {
                 // If there is no stream, a single read returns the reason.
-                let path = path(&self.campaign, "place");
+                let path = path(&self.campaign, "queue-entry");
                 self.events = Events::open(&self.client, path).await;
                 match self.events {
                     Some(_) => continue,

@@ -1,4 +1,4 @@
-//! Figures of this node per second, for charts.
+//! Statistics of this node per second, for charts.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -23,32 +23,32 @@ use crate::{
         client_address::LimitedOrigin,
         problem::{Problem, ProblemBody},
     },
-    observe::last_minutes::FiguresBody,
+    observe::last_minutes::StatsListBody,
 };
 
-/// First figure of an answer.
+/// First record of an answer.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct After {
-    /// Number of the newest figure that the caller has; `Last-Event-ID` takes precedence. A number that this process
+    /// Number of the newest record that the caller has; `Last-Event-ID` takes precedence. A number that this process
     /// has not reached counts as 0.
     #[serde(default)]
     after: u32,
 }
 
-/// Figures of this node for each of the last 300 seconds: claims by outcome, latency, and settlement lag.
+/// Statistics of this node for each of the last 300 seconds: claims by outcome, latency, and settlement lag.
 ///
 /// The node samples them once a second, for all readers. With `Accept: text/event-stream` it is a stream: an event
-/// `figures` with such a body at once and then once a second. A stream ends after a while, or because the service
+/// `stats` with such a body at once and then once a second. A stream ends after a while, or because the service
 /// stops: connect again, as browsers do automatically. `/metrics` has the same counters, since the start.
-#[utoipa::path(get, path = "/v1/figures", tag = "operation",
-    operation_id = "readFigures", security(("bearer" = ["read:any"])),
+#[utoipa::path(get, path = "/v1/stats", tag = "operation",
+    operation_id = "readStats", security(("bearer" = ["read:any"])),
     params(After,
-        ("Last-Event-ID" = Option<u32>, Header, description = "The number of the newest figure that the caller has")),
+        ("Last-Event-ID" = Option<u32>, Header, description = "The number of the newest record that the caller has")),
     responses(
-        (status = 200, description = "The figures, or a stream of them", content(
-            (FiguresBody = "application/json"), (String = "text/event-stream"))),
+        (status = 200, description = "The statistics, or a stream of them", content(
+            (StatsListBody = "application/json"), (String = "text/event-stream"))),
         (status = 403, body = ProblemBody),
         (status = 429, description = "`too-many-streams`", body = ProblemBody),
         (status = 503, description = "`overloaded`: too many clients watch already", body = ProblemBody)))]
@@ -63,8 +63,8 @@ pub(crate) async fn read(
     let after = u64::from(last_event_id(&headers)?.unwrap_or(from.after));
     let caching = (header::CACHE_CONTROL, "no-store");
     if !accepts_stream(&headers) {
-        let (figures, _) = app.last_minutes.after(after);
-        return Ok(([caching], Json(figures)).into_response());
+        let (stats, _) = app.last_minutes.after(after);
+        return Ok(([caching], Json(stats)).into_response());
     }
     let permit = app
         .stream_limits
@@ -77,15 +77,15 @@ pub(crate) async fn read(
         let (app, _, taken, told, until) = &mut stream;
         loop {
             taken.mark_unchanged();
-            let (figures, last) = app.last_minutes.after(*told);
+            let (stats, last) = app.last_minutes.after(*told);
             if app.readiness.is_draining() || Instant::now() >= *until {
                 return None;
             }
-            if !figures.is_empty() {
+            if !stats.is_empty() {
                 *told = last;
                 // A struct of strings and numbers always serialises.
-                let data = serde_json::to_string(&figures).ok()?;
-                let text = format!("event: figures\nid: {told}\ndata: {data}\n\n");
+                let data = serde_json::to_string(&stats).ok()?;
+                let text = format!("event: stats\nid: {told}\ndata: {data}\n\n");
                 return Some((Ok::<_, Infallible>(text), stream));
             }
             timeout_at(*until, taken.changed()).await.ok()?.ok()?;

@@ -1,4 +1,5 @@
-//! `qiang control run`: a reconciler works once as on a node, and reports the work that is left. It creates no files.
+//! `qiang reconciler run`: a reconciler works once as on a node, and reports the work that is left. It creates no
+//! files.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -58,7 +59,7 @@ fn embedded(folder: &Path, args: &[&str]) -> Ended {
 #[tokio::test(flavor = "multi_thread")]
 async fn reconcilers_are_listed_and_nothing_is_made() {
     let folder = tempfile::tempdir().unwrap();
-    let here = |args: &[&str]| embedded(folder.path(), &[&["control"], args].concat());
+    let here = |args: &[&str]| embedded(folder.path(), &[&["reconciler"], args].concat());
     let listed = here(&["list"]);
     listed.did("drafts");
     let names = listed.printed.lines().map(|line| line.split(' ').next());
@@ -76,7 +77,7 @@ async fn reconcilers_are_listed_and_nothing_is_made() {
     for name in NAMES {
         let data = ["run", name, "--data", "missing.db"];
         here(&data).failed(1, "there is no file missing.db");
-        let data = [&["control"], &data[..]].concat();
+        let data = [&["reconciler"], &data[..]].concat();
         maintain(folder.path(), "unmade", &data).failed(1, "there is no ledger in missing.db");
     }
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
@@ -101,7 +102,7 @@ async fn a_file_is_brought_up_to_date_by_hand() {
     engine.create(&setup).await.unwrap();
     engine.close();
     let run = |args: &[&str]| {
-        let args = [&["control", "run"], args, &["--data", "qiang.db"]].concat();
+        let args = [&["reconciler", "run"], args, &["--data", "qiang.db"]].concat();
         embedded(folder.path(), &args)
     };
     let dry = run(&["drafts", "--dry-run"]);
@@ -148,7 +149,7 @@ async fn redis_and_its_ledger_are_brought_up_to_date_by_hand() {
     let prefix = "byhand";
     let orders = served(folder.path(), prefix, "ledger.db", 3).await;
     let run = |args: &[&str]| {
-        let args = [&["control", "run"], args, &["--data", "ledger.db"]].concat();
+        let args = [&["reconciler", "run"], args, &["--data", "ledger.db"]].concat();
         maintain(folder.path(), prefix, &args)
     };
     // A sale that was not opened.
@@ -246,7 +247,7 @@ async fn a_line_in_a_file_is_decided_by_hand() {
     }
     engine.close();
     let run = || {
-        let args = ["control", "run", "waiting", "--data", "qiang.db"];
+        let args = ["reconciler", "run", "waiting", "--data", "qiang.db"];
         embedded(folder.path(), &args)
     };
     run().left_in_line(&campaign.to_string(), "the campaign is paused");
@@ -276,7 +277,7 @@ async fn a_line_that_another_process_decides_is_left_to_it() {
     node.signal("-TERM");
     assert_eq!(node.ended().await, Some(0));
     let run = || {
-        let args = ["control", "run", "waiting", "--data", "ledger.db"];
+        let args = ["reconciler", "run", "waiting", "--data", "ledger.db"];
         maintain(folder.path(), "line", &args)
     };
     let deciders = [0, 1].map(|n| format!("line:{{p{n:02}}}:decider"));
