@@ -130,14 +130,23 @@ fn a_return_whose_row_was_deleted_gives_no_units_again() {
         "returned 1 1 k, returned 1 1 l",
         "returned 1 1 l, returned 1 1 k",
     ] {
-        check((1, paid), paid, kept, "", 2);
+        let found = check((1, paid), paid, kept, "", 2);
+        assert_eq!(found.conflicts.len(), 1, "{kept}");
+        let found = check((2, paid), paid, kept, "", 3);
+        assert_eq!(found.conflicts, [], "{kept}");
     }
+    // Engine and node have one each.
+    let found = check((1, paid), one, "returned 1 1 l", "", 2);
+    let named = found.conflicts[0].to_string();
+    let rows = "engine ann 4 40 paid, 2 returned; ledger ann 4 40 paid, 1 returned";
+    assert!(named.contains(rows), "{named}");
     for kept in [
         "returned 1 1 k, returned 1 2 l",
         "returned 1 2 l, returned 1 1 k",
     ] {
         let found = check((1, paid), paid, kept, "returned 1 2 l", 4);
         assert_eq!(found.rows.grants[&1].returned, 3);
+        assert_eq!(found.conflicts, []);
     }
     // The rest is returned in one entry, which owes what the settled returns have left.
     let all = "1 ann 4 returned p k=1 l=1 m=2";

@@ -64,17 +64,30 @@ impl Union<'_> {
         units <= self.settled.unnamed_returns(number)
     }
 
-    /// Names the orders whose units the engine has returned and the union has not: the ledger may have settled these
-    /// returns, and their rows are gone.
+    /// Names the orders of which engine or nodes have more units returned than the union. The ledger may have settled
+    /// these returns, and their rows are gone.
     pub(super) fn report_unproven_returns(&mut self) {
-        for (number, row) in &self.survey.engine.rows.grants {
-            let known = self.rows.grants.get(number);
-            let is_ahead = known.is_some_and(|known| {
-                known.user == row.user && known.units() > row.units() && row.units() > 0
-            });
-            if is_ahead && self.settled.unnamed_returns(*number) > 0 {
-                let (kind, campaign) = (DifferenceKind::StateDiffers, self.facts().campaign);
-                let found = Difference::of(kind, campaign, *number, Some(row), known);
+        let (kind, campaign) = (DifferenceKind::StateDiffers, self.facts().campaign);
+        for (number, known) in &self.rows.grants {
+            let unnamed = self.settled.unnamed_returns(*number);
+            if unnamed == 0 || known.units() == 0 {
+                continue;
+            }
+            let row = self.survey.engine.rows.grants.get(number);
+            let row = row.filter(|row| row.user == known.user && row.units() > 0);
+            let of_engine = row.map_or(0, |row| row.returned);
+            let claimed = self.maybe_settled_returns(*number).map(|(_, units)| units);
+            let claimed = claimed.fold(0, u32::saturating_add);
+            let in_answers = known
+                .returned
+                .saturating_add(claimed - claimed.min(unnamed));
+            let returned = of_engine.max(in_answers).min(known.quantity);
+            if returned > known.returned {
+                let engine = GrantRow {
+                    returned,
+                    ..known.clone()
+                };
+                let found = Difference::of(kind, campaign, *number, Some(&engine), Some(known));
                 self.conflicts.extend(found);
             }
         }
@@ -82,9 +95,20 @@ impl Union<'_> {
 
     /// Returns of an order that are not settled: keys and units.
     fn new_returns(&self, number: u32) -> impl Iterator<Item = (&IdempotencyKey, u32)> {
-        self.rows.returns_of(number).filter(move |(key, units)| {
+        let unnamed = self.unnamed_by_ledger(number);
+        unnamed.filter(move |(_, units)| !self.may_be_settled(number, *units))
+    }
+
+    /// Returns of an order that the ledger does not name, and may have settled.
+    fn maybe_settled_returns(&self, number: u32) -> impl Iterator<Item = (&IdempotencyKey, u32)> {
+        let unnamed = self.unnamed_by_ledger(number);
+        unnamed.filter(move |(_, units)| self.may_be_settled(number, *units))
+    }
+
+    fn unnamed_by_ledger(&self, number: u32) -> impl Iterator<Item = (&IdempotencyKey, u32)> {
+        self.rows.returns_of(number).filter(move |(key, _)| {
             let key = (number, (*key).clone());
-            !self.settled.returns.contains_key(&key) && !self.may_be_settled(number, *units)
+            !self.settled.returns.contains_key(&key)
         })
     }
 
