@@ -125,28 +125,20 @@ pub fn deleted_orders(
     let mut deleted = Vec::new();
     for (number, row) in &engine.rows.grants {
         if engine.rows.returned_in_parts(*number) > 0 {
-            deleted.extend(deleted_returns(*number, &engine.rows, ledger));
+            deleted.extend(deleted_parts(*number, &engine.rows, ledger));
             continue;
         }
         let known = ledger.grants.get(number);
-        let of_ledger: BTreeMap<_, _> = payments_of(ledger, *number);
-        let of_engine = payments_of(&engine.rows, *number);
-        let lacks_payment = of_engine.keys().any(|it| !of_ledger.contains_key(it));
-        let lacks_rows = match known {
-            Some(known) => (&known.user, known.state) == (&row.user, row.state) && lacks_payment,
-            None => true,
-        };
+        let lacks_rows = known.is_none_or(|known| {
+            (&known.user, known.state) == (&row.user, row.state)
+                && lacks_payment(*number, &engine.rows, ledger)
+        });
         if !lacks_rows {
             continue;
         }
-        let mut payments = of_engine;
-        let is_other = |(payment, state): (&PaymentRef, &PaymentState)| {
-            payments.get(payment).is_some_and(|it| it != state)
-        };
-        if of_ledger.iter().any(is_other) {
+        let Some(payments) = united_payments(*number, &engine.rows, ledger) else {
             continue;
-        }
-        payments.extend(of_ledger);
+        };
         let mut order = DeletedOrder {
             number: *number,
             row: row.clone(),
@@ -163,6 +155,12 @@ pub fn deleted_orders(
             (state, 0) if !matches!(state, OrderState::Paid | OrderState::Returned) => state,
             _ => continue,
         };
+        if order.row.state == OrderState::Paid {
+            // The engine may have lost returns that the ledger still has.
+            let in_parts = ledger.returned_in_parts(*number);
+            let units = in_parts.saturating_sub(order.row.returned);
+            order.row.return_units(units);
+        }
         if known.is_some() || room.take(&order.row) {
             deleted.push(order);
         }
@@ -170,13 +168,13 @@ pub fn deleted_orders(
     deleted
 }
 
-/// An order whose row is there, and says that as many units were returned as the returns have that the ledger lacks.
-/// Other rows of orders with partial returns are not restored.
-fn deleted_returns(number: u32, engine: &PartRows, ledger: &PartRows) -> Option<DeletedOrder> {
+/// An order with partial returns that lacks returns or payments in the ledger. Its row is there, and says that as many
+/// units were returned as the returns of both sides have. Other rows of orders with partial returns are not restored.
+fn deleted_parts(number: u32, engine: &PartRows, ledger: &PartRows) -> Option<DeletedOrder> {
     let (row, known) = (engine.grants.get(&number)?, ledger.grants.get(&number)?);
-    let payments = payments_of(ledger, number);
-    let is_same = (&row.user, row.state) == (&known.user, known.state)
-        && payments == payments_of(engine, number);
+    let payments = united_payments(number, engine, ledger)?;
+    let pays = |state: &&PaymentState| state.outcome != PaymentOutcome::RefundDue;
+    let is_same = (&row.user, row.state) == (&known.user, known.state);
     let returns = engine.returns_of(number);
     let returns = returns.filter(|(key, _)| {
         let key = (number, (*key).clone());
@@ -184,8 +182,10 @@ fn deleted_returns(number: u32, engine: &PartRows, ledger: &PartRows) -> Option<
     });
     let returns: BTreeMap<_, _> = returns.map(|(key, units)| (key.clone(), units)).collect();
     let units = returns.values().copied().fold(0, u32::saturating_add);
-    let is_provable = is_same && units > 0 && units == ledger.unnamed_returns(number);
-    is_provable.then(|| DeletedOrder {
+    let lacks_rows = units > 0 || lacks_payment(number, engine, ledger);
+    let is_provable = is_same && lacks_rows && units == ledger.unnamed_returns(number);
+    let is_paid_once = payments.values().filter(pays).count() == 1;
+    (is_provable && is_paid_once).then(|| DeletedOrder {
         number,
         row: known.clone(),
         payments,
@@ -216,17 +216,47 @@ fn payments_of(rows: &PartRows, number: u32) -> BTreeMap<PaymentRef, PaymentStat
         .collect()
 }
 
-/// Settled orders with partial returns that the ledger lacks. No repair restores their rows. As entries, their money
-/// would move again.
+/// Whether the engine has a payment of an order that the ledger lacks.
+fn lacks_payment(number: u32, engine: &PartRows, ledger: &PartRows) -> bool {
+    let mut payments = engine.payments_of(number);
+    payments.any(|(it, _)| !ledger.payments.contains_key(&(number, it.clone())))
+}
+
+/// Payments of an order on both sides; `None` if the sides contradict each other.
+fn united_payments(
+    number: u32,
+    engine: &PartRows,
+    ledger: &PartRows,
+) -> Option<BTreeMap<PaymentRef, PaymentState>> {
+    let mut payments = payments_of(engine, number);
+    for (payment, state) in ledger.payments_of(number) {
+        if *payments.entry(payment.clone()).or_insert(state) != state {
+            return None;
+        }
+    }
+    Some(payments)
+}
+
+/// Settled orders with partial returns that the ledger lacks, in full or as a payment, and that [`deleted_orders`]
+/// leaves out. No repair restores their rows. As entries, their money would move again.
 #[must_use]
 pub fn unrestorable_orders(engine: &EnginePart, ledger: &PartRows, is_settled: bool) -> Vec<u32> {
-    let numbers = engine.rows.grants.keys().copied();
-    let is_lacking = |number: &u32| {
-        is_settled
-            && !ledger.grants.contains_key(number)
-            && engine.rows.returned_in_parts(*number) > 0
+    if !is_settled {
+        return Vec::new();
+    }
+    let engine = &engine.rows;
+    let is_lacking = |(number, row): &(&u32, &GrantRow)| {
+        let number = **number;
+        let known = ledger.grants.get(&number);
+        let lacks_rows = known.is_none_or(|known| {
+            known.user == row.user
+                && lacks_payment(number, engine, ledger)
+                && deleted_parts(number, engine, ledger).is_none()
+        });
+        lacks_rows && engine.returned_in_parts(number) > 0
     };
-    numbers.filter(is_lacking).collect()
+    let lacking = engine.grants.iter().filter(is_lacking);
+    lacking.map(|(number, _)| *number).collect()
 }
 
 /// Supply, money and limits that the ledger's rows leave for others.

@@ -63,26 +63,13 @@ pub(super) async fn restore(
     for (place, part) in members.iter_mut() {
         let (rebuild, attempt) = (&held[*place].rebuild, &held[*place].attempt);
         let rows = rows[*place];
-        let facts = &part.facts;
-        for number in unrestorable_orders(&part.engine, &part.ledger, rows.is_settled) {
-            let of_order = |key: &u32| *key == number;
-            let engine = &part.engine.rows;
-            if let Some(row) = engine.grants.get(&number) {
-                part.ledger.grants.insert(number, row.clone());
-            }
-            let payments = engine.payments.iter().filter(|(key, _)| of_order(&key.0));
-            let payments = payments.map(|(key, state)| (key.clone(), *state));
-            part.ledger.payments.extend(payments);
-            let returns = engine.returns.iter().filter(|(key, _)| of_order(&key.0));
-            let returns = returns.map(|(key, units)| (key.clone(), *units));
-            part.ledger.returns.extend(returns);
-            tracing::error!(
-                campaign = %facts.campaign,
-                number,
-                "an order with partial returns was deleted from the ledger; restore its rows from a backup"
-            );
+        let unrestorable = unrestorable_orders(&part.engine, &part.ledger, rows.is_settled);
+        for number in &unrestorable {
+            leave_order(part, *number);
         }
+        let facts = &part.facts;
         let mut orders = deleted_orders(facts, &part.engine, &part.ledger, rows.is_settled);
+        orders.retain(|order| !unrestorable.contains(&order.number));
         if orders.is_empty() {
             continue;
         }
@@ -152,6 +139,29 @@ fn note(part: &mut BothSides, orders: &[DeletedOrder]) {
         let known = part.ledger.grants.entry(order.number);
         known.or_insert_with(|| order.row.clone());
     }
+}
+
+/// Leaves an order with partial returns as it is on both sides. Its rows are not restored. As entries, its money would
+/// move again.
+fn leave_order(part: &mut BothSides, number: u32) {
+    let (engine, ledger) = (&part.engine.rows, &mut part.ledger);
+    if !ledger.grants.contains_key(&number)
+        && let Some(row) = engine.grants.get(&number)
+    {
+        ledger.grants.insert(number, row.clone());
+        let returns = engine.returns_of(number);
+        let returns = returns.map(|(key, units)| ((number, key.clone()), units));
+        ledger.returns.extend(returns);
+    }
+    for (payment, state) in engine.payments_of(number) {
+        let known = ledger.payments.entry((number, payment.clone()));
+        known.or_insert(state);
+    }
+    tracing::error!(
+        campaign = %part.facts.campaign,
+        number,
+        "rows of an order with partial returns were deleted from the ledger; restore them from a backup"
+    );
 }
 
 /// Leaves shares that cannot be restored as they are on both sides.

@@ -72,6 +72,48 @@ fn returns_that_the_ledger_lacks_are_deleted_ones() {
     check(one, ("1 ann 4 paid q", 1), &[]);
 }
 
+/// A payment of an order with partial returns is restored if the order's row is there and its returns are known. All
+/// others are left as they are: as entries, their money would move again.
+#[test]
+fn payments_of_partly_returned_orders_are_restored_or_left() {
+    let check = |ours: &str, (ledger, returned): (&str, u32), restored: &str, left: &[u32]| {
+        let mut ledger = rows(ledger);
+        for row in ledger.grants.values_mut() {
+            row.returned = returned;
+        }
+        for is_settled in [true, false] {
+            let engine = engine(ours, 100);
+            let orders = deleted_orders(&facts(Some(3)), &engine, &ledger, is_settled);
+            let others = unrestorable_orders(&engine, &ledger, is_settled);
+            let expected = match is_settled {
+                true => (restored.to_owned(), left),
+                false => (String::new(), &[][..]),
+            };
+            assert_eq!(
+                (found(&orders), &others[..]),
+                expected,
+                "{ours}, {returned}"
+            );
+        }
+    };
+    let ours = "1 ann 3 paid p -q k=1";
+    check(ours, (ours, 1), "", &[]);
+    check(ours, ("1 ann 3 paid p k=1", 1), "1 paid p -q", &[]);
+    check(ours, ("1 ann 3 paid k=1", 1), "1 paid p -q", &[]);
+    check(ours, ("1 ann 3 paid", 1), "1 paid p -q", &[]);
+    check(ours, ("", 0), "", &[1]);
+    // The ledger has a return without a key.
+    check(ours, ("1 ann 3 paid p k=1", 2), "", &[1]);
+    // The sides contradict each other.
+    check(ours, ("1 ann 3 paid q k=1", 1), "", &[1]);
+    check(ours, ("1 bob 3 paid p k=1", 1), "", &[]);
+    // The engine has lost the second payment.
+    check("1 ann 3 paid p k=1", (ours, 1), "", &[]);
+    let all = "1 ann 3 returned p -q k=1";
+    check(all, ("1 ann 3 returned p k=1", 3), "1 returned p -q", &[]);
+    check(all, ("1 ann 3 returned p", 3), "", &[1]);
+}
+
 #[test]
 fn settled_orders_that_the_ledger_lacks_are_deleted_ones() {
     let check = |ours: &str, ledger: &str, settled: &str, unsettled: &str| {
@@ -113,6 +155,22 @@ fn settled_orders_that_the_ledger_lacks_are_deleted_ones() {
         true,
     );
     assert_eq!(found(&few), "1 held");
+}
+
+/// The engine has lost a return of an order that the ledger lacks. The ledger still has the return.
+#[test]
+fn an_order_is_restored_with_the_returns_that_are_left() {
+    for (units, state) in [(1, OrderState::Paid), (3, OrderState::Returned)] {
+        let mut ledger = rows("");
+        let key = (1, crate::id::IdempotencyKey::new("k").unwrap());
+        ledger.returns.insert(key, units);
+        let engine = engine("1 ann 3 paid p", 100);
+        let orders = deleted_orders(&facts(Some(3)), &engine, &ledger, true);
+        let found = orders
+            .iter()
+            .map(|order| (order.row.state, order.row.returned));
+        assert_eq!(found.collect::<Vec<_>>(), [(state, units)]);
+    }
 }
 
 /// The ledger has payments of orders that it lacks.

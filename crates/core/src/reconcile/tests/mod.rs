@@ -47,7 +47,7 @@ fn row(user: &str, quantity: u32, state: OrderState) -> GrantRow {
 }
 
 /// Rows of the form `number user quantity state`, followed by the payment of paid orders. `free` rows have no price and
-/// are paid. A payment with a leading minus has a refund due. Partial returns follow as `key=units`.
+/// are paid. A payment with a leading minus has a refund due. A partial return is `key=units`.
 fn rows(text: &str) -> PartRows {
     let mut rows = PartRows::new(Phase::Scheduled);
     for line in text
@@ -69,17 +69,18 @@ fn rows(text: &str) -> PartRows {
             row.amount_minor = 0;
         }
         rows.grants.insert(number, row);
-        if let Some(payment) = words.get(4) {
-            let (payment, outcome) = match payment.strip_prefix('-') {
+        for word in words.iter().skip(4) {
+            if let Some((key, units)) = word.split_once('=') {
+                let event = format!("returned {number} {units} {key}");
+                rows.apply(at(1_000), &Event::from_text(&event).unwrap());
+                continue;
+            }
+            let (payment, outcome) = match word.strip_prefix('-') {
                 Some(payment) => (payment, PaymentOutcome::RefundDue),
-                None => (*payment, PaymentOutcome::Paid),
+                None => (*word, PaymentOutcome::Paid),
             };
             let key = (number, PaymentRef::new(payment).unwrap());
             rows.payments.insert(key, outcome.into());
-        }
-        for (key, units) in words.iter().skip(5).filter_map(|word| word.split_once('=')) {
-            let event = format!("returned {number} {units} {key}");
-            rows.apply(at(1_000), &Event::from_text(&event).unwrap());
         }
     }
     rows

@@ -75,7 +75,12 @@ enum Place {
     ClosedSale,
 }
 
-async fn post(node: &Node, path: &str, as_user: (&str, &str), body: Option<Value>) -> Reply {
+pub(super) async fn post(
+    node: &Node,
+    path: &str,
+    as_user: (&str, &str),
+    body: Option<Value>,
+) -> Reply {
     let token = token(as_user.0, as_user.1);
     call(node.addr, "POST", path, Some(&token), &[], body).await
 }
@@ -87,7 +92,7 @@ async fn claim(node: &Node, sale: &str, user: &str) -> u64 {
     reply.json()["number"].as_u64().unwrap()
 }
 
-async fn pay(node: &Node, order: &str, reference: &str) -> String {
+pub(super) async fn pay(node: &Node, order: &str, reference: &str) -> String {
     let path = format!("/v1/orders/{order}/payment");
     let payment = Some(paid(reference, PRICE_MINOR));
     let reply = post(node, &path, ("shop", "pay"), payment).await;
@@ -110,7 +115,7 @@ async fn state(node: &Node, order: &str) -> String {
 }
 
 /// Refund due for an order.
-async fn owed(node: &Node, order: &str) -> i64 {
+pub(super) async fn owed(node: &Node, order: &str) -> i64 {
     let path = format!("/v1/orders/{order}/refunds");
     let token = token("olga", "pay admin read:any");
     let reply = call(node.addr, "GET", &path, Some(&token), &[], None).await;
@@ -248,7 +253,7 @@ impl Order {
 }
 
 /// Checks that the program finds this number of differences, repairs them, and then finds none.
-fn repair(ledger: &TestLedger, differences: usize) {
+pub(super) fn repair(ledger: &TestLedger, differences: usize) {
     let (code, printed) = ledger.maintain(&["reconcile", "--json"]);
     let found: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{printed}"));
     let found = found["differences"].as_array().unwrap().len();
@@ -259,7 +264,7 @@ fn repair(ledger: &TestLedger, differences: usize) {
     assert_eq!(code, Some(0), "{printed}");
 }
 
-fn audit(ledger: &TestLedger, node: &Node) {
+pub(super) fn audit(ledger: &TestLedger, node: &Node) {
     let (code, report) = ledger.audit(node);
     assert_eq!(code, Some(0), "{report:#}");
 }
@@ -379,75 +384,6 @@ async fn withdrawn_sum_does_not_return(kind: LedgerKind, minor: i64) {
     node.settled().await;
     assert_eq!(node.balance("olga").await, balance - minor, "{minor}");
     node.stop();
-}
-
-/// Two of three units of an order were returned. If the rows of these returns are deleted, they are put back, and
-/// nothing is returned again.
-async fn deleted_returns_are_put_back(kind: LedgerKind) {
-    let ledger = TestLedger::new(kind);
-    let mut node = Node::start(&ledger).await;
-    let mut sale = crate::common::sale(9);
-    sale["per_user_limit"] = json!(3);
-    let sale = node.operate("/v1/sales", sale).await.text("id");
-    let claim = Some(json!({ "quantity": 3 }));
-    let orders = format!("/v1/sales/{sale}/orders");
-    let order = post(&node, &orders, ("ann", "claim"), claim).await;
-    let order = format!("/v1/orders/{}", order.text("order"));
-    let payment = Some(paid("p", 3 * PRICE_MINOR));
-    let reply = post(&node, &format!("{order}/payment"), ("shop", "pay"), payment).await;
-    assert_eq!(reply.status, 200, "{reply:?}");
-    let give = async |node: &Node, key: &str| {
-        let (path, body) = (format!("{order}/return"), json!({ "quantity": 1 }));
-        let (token, key) = (token("olga", "admin"), ("Idempotency-Key", key));
-        let reply = call(node.addr, "POST", &path, Some(&token), &[key], Some(body)).await;
-        assert_eq!(reply.status, 200, "{reply:?}");
-        reply.json()["returned_quantity"].as_u64().unwrap()
-    };
-    for (key, units) in [("r-1", 1), ("r-2", 2)] {
-        assert_eq!(give(&node, key).await, units);
-    }
-    let check = async |node: &Node, units: i64| {
-        node.settled().await;
-        let id = &order["/v1/orders/".len()..];
-        assert_eq!(owed(node, id).await, units * PRICE_MINOR);
-        assert_eq!(node.balance("olga").await, (3 - units) * PRICE_MINOR);
-        let path = format!("/v1/campaigns/{sale}/state");
-        let state = call(node.addr, "GET", &path, None, &[], None).await.json();
-        assert_eq!(state["remaining"], json!(6 + units));
-    };
-    check(&node, 2).await;
-    for deleted in [
-        "DELETE FROM order_returns WHERE quantity = 1",
-        "DELETE FROM idempotency_keys",
-    ] {
-        ledger.run_any(deleted).await;
-    }
-    node.stop();
-    repair(&ledger, 1);
-    audit(&ledger, &node);
-    let mut node = Node::start_again(node, &ledger).await;
-    check(&node, 2).await;
-    for (key, units) in [("r-1", 2), ("r-2", 2), ("r-3", 3)] {
-        assert_eq!(give(&node, key).await, units, "{key}");
-    }
-    check(&node, 3).await;
-    node.stop();
-    audit(&ledger, &node);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn returns_in_a_file() {
-    deleted_returns_are_put_back(LedgerKind::File).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn returns_in_postgres() {
-    deleted_returns_are_put_back(LedgerKind::Postgres).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn returns_in_mariadb() {
-    deleted_returns_are_put_back(LedgerKind::MariaDb).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

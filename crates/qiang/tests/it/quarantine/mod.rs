@@ -6,6 +6,7 @@ mod after_money_repair;
 mod after_repair;
 mod by_hand;
 mod deleted_orders;
+mod deleted_returns;
 mod deleted_shares;
 mod discard;
 mod engine_file;
