@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 
 use crate::error::StoreError;
 
-/// Maximum downtimes stored; the newest stay.
+/// Maximum downtimes stored. Above it, the oldest two are merged, as in the book: no hold is shorter after a restart.
 const REMEMBERED_MAX: u32 = DOWNTIMES_MAX as u32;
 
 /// The last instant at which the engine is known to have been up. `None` in a new file.
@@ -38,15 +38,29 @@ pub(crate) fn put(tx: &Connection, up: Timestamp, now: Timestamp) -> Result<(), 
             "INSERT OR IGNORE INTO downtimes (ended, began) VALUES (?1, ?2)",
             params![now_ms, up.as_millis()],
         )?;
-        tx.execute(
-            "DELETE FROM downtimes WHERE ended NOT IN \
-             (SELECT ended FROM downtimes ORDER BY ended DESC LIMIT ?1)",
-            [REMEMBERED_MAX],
-        )?;
+        while count(tx)? > REMEMBERED_MAX {
+            merge_oldest(tx)?;
+        }
     }
     tx.execute(
         "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)",
         [now_ms],
+    )?;
+    Ok(())
+}
+
+fn count(conn: &Connection) -> Result<u32, StoreError> {
+    Ok(conn.query_row("SELECT count(*) FROM downtimes", [], |row| row.get(0))?)
+}
+
+/// Merges the oldest two downtimes, so that the time between them counts as down.
+fn merge_oldest(tx: &Connection) -> Result<(), StoreError> {
+    let oldest =
+        "DELETE FROM downtimes WHERE ended = (SELECT min(ended) FROM downtimes) RETURNING began";
+    let began: i64 = tx.query_row(oldest, [], |row| row.get(0))?;
+    tx.execute(
+        "UPDATE downtimes SET began = min(began, ?1) WHERE ended = (SELECT min(ended) FROM downtimes)",
+        [began],
     )?;
     Ok(())
 }
@@ -74,7 +88,7 @@ mod tests {
     use crate::file::{self, FileKind};
 
     #[test]
-    fn the_newest_downtimes_are_remembered() {
+    fn the_oldest_downtimes_are_merged() {
         let folder = tempfile::TempDir::new().unwrap();
         let at = Timestamp::from_millis;
         let path = folder.path().join("qiang.db");
@@ -89,7 +103,7 @@ mod tests {
         let downtimes = all(&conn).unwrap();
         assert_eq!(downtimes.len(), REMEMBERED_MAX as usize);
         let first = Downtime {
-            began: at(20),
+            began: at(10),
             ended: at(27),
         };
         assert_eq!(downtimes[0], first);

@@ -115,7 +115,7 @@ impl Book {
         downtimes.push(downtime);
         if downtimes.len() > DOWNTIMES_MAX {
             let oldest = downtimes.remove(0);
-            downtimes[0].began = oldest.began;
+            downtimes[0].began = downtimes[0].began.min(oldest.began);
         }
         // The grace pauses too.
         let since = &mut self.agenda.grace.since;

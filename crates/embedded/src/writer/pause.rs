@@ -144,6 +144,37 @@ mod tests {
         assert_eq!(engine.state(&setup), OrderState::Expired);
     }
 
+    /// The file keeps as many downtimes as the book, and merges the oldest ones in the same way.
+    #[test]
+    fn holds_end_at_the_same_time_after_a_restart_with_many_pauses() {
+        let mut engine = serving(TempDir::new().unwrap());
+        let setup = open_sale(&mut engine);
+        for _ in 0..70 {
+            engine.clock.advance(100);
+            // The turn waits for no task.
+            let (answer, _ticket) = Ticket::new();
+            engine.push(Task::Command(Command::Tick { events_max: 100 }, answer));
+            engine.pause(PAUSE_MS);
+            engine.turn();
+        }
+        assert_eq!(engine.state(&setup), OrderState::Held);
+        let end = |engine: &Engine| {
+            let book = engine.writer.shared.book.read();
+            book.expires_at(OPENS, HOLD_MS)
+        };
+        let (before, now) = (end(&engine), engine.writer.clock.now());
+        assert!(before >= OPENS.plus_millis(HOLD_MS + 70 * PAUSE_MS));
+        let Engine { folder, writer, .. } = engine;
+        drop(writer);
+        let mut engine = serving(folder);
+        engine.clock.set(now);
+        assert_eq!(end(&engine), before);
+        let mut again = engine.claim(&setup, "ann");
+        engine.turn();
+        assert_eq!(outcome(&mut again).name(), "already_granted");
+        assert_eq!(engine.state(&setup), OrderState::Held);
+    }
+
     /// A step of the engine's clock alone is no pause, and neither is a short one.
     #[test]
     fn other_gaps_are_no_downtimes() {
