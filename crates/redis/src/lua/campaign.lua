@@ -3,10 +3,9 @@
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
 -- Replies: {"unknown", "campaign"} if Redis does not have the campaign
--- luacheck: read globals seq now int append held_until damaged broken_of schedule is_older
+-- luacheck: read globals seq now int append held_until damaged broken_of schedule
 -- luacheck: ignore 211
-local broken = broken_of(KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13],
-  is_older)
+local broken = broken_of(KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13])
 if broken then
   return damaged(broken)
 end

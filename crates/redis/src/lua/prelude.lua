@@ -81,13 +81,6 @@ local function length(command, key)
   return type(count) == 'number' and count or -1
 end
 
--- Whether a hash lacks the row that was written last, so that its value is an older one. `newest` is the row's field, a
--- newline and the row, as the campaign's hash has them.
-local function is_older(key, newest)
-  local field, row = string.match(newest, '^([^\n]*)\n(.*)$')
-  return redis.call('HGET', key, field) ~= row
-end
-
 -- Invalidates a campaign in the gates of all nodes. They also poll, so a Redis user without the right to publish must
 -- not make a script fail half-way.
 local function invalidate(campaign, key)

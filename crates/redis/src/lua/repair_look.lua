@@ -1,4 +1,4 @@
--- Checks whether the keys of campaigns match; runs after whole.lua.
+-- Checks whether the keys of campaigns match; runs after older.lua and whole.lua.
 -- KEYS of each campaign: campaign, shares, sums, users, orders, payments, transfers, keys
 -- ARGV none
 -- Replies: per campaign the name of a key that does not match, or empty

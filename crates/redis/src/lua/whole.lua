@@ -5,11 +5,12 @@
 -- KEYS nothing of its own
 -- ARGV nothing of its own
 -- Replies: nothing of its own
+-- luacheck: read globals is_older
 -- luacheck: ignore 211
 
 -- Name of a key that is gone, is of another type or does not match the others; nil if there is none, or no campaign.
--- `is_older` is that of prelude.lua, or nil if a stopped repair may have written rows.
-local function broken_of(campaign, shares, sums, users, orders, payments, transfers, keys, is_older)
+-- A repair forgets the rows that were written last before it writes others, because it may stop and begin again.
+local function broken_of(campaign, shares, sums, users, orders, payments, transfers, keys)
   local c = redis.pcall('HMGET', campaign, 'kind', 'phase', 'rule', 'remaining', 'granted', 'grants', 'buyers',
     'paid', 'moving', 'keyed', 'newest_buyer', 'newest_order')
   if c.err then
@@ -30,8 +31,7 @@ local function broken_of(campaign, shares, sums, users, orders, payments, transf
   elseif c[1] == 'sale' then
     return lacks(c[7], users) and 'users' or differs(c[6], 'HLEN', orders) and 'orders'
       or lacks(c[8], payments) and 'payments' or lacks(c[10], keys) and 'keys'
-      or is_older and c[11] and is_older(users, c[11]) and 'users'
-      or is_older and c[12] and is_older(orders, c[12]) and 'orders' or nil
+      or c[11] and is_older(users, c[11]) and 'users' or c[12] and is_older(orders, c[12]) and 'orders' or nil
   elseif differs(c[5], 'HLEN', users) then
     return 'users'
   elseif c[3] == 'shares' and c[2] ~= 'c' then

@@ -14,12 +14,16 @@ use crate::connection::{AT_MAXMEMORY, FENCE, Script};
 
 /// Changes of a partition's agenda.
 pub(crate) const AGENDA: &str = include_str!("../lua/agenda.lua");
+/// Finds older values of hashes.
+pub(crate) const OLDER: &str = include_str!("../lua/older.lua");
 
 macro_rules! scripts {
     ($($name:ident = $file:literal, $($flags:ident)? $($part:literal),+;)+) => {
         $(
             pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-                Script::new($file, &[$($flags,)? FENCE, AGENDA, $(include_str!(concat!("../lua/", $part, ".lua"))),+])
+                let head = [$($flags,)? FENCE, AGENDA, OLDER];
+                let parts = [$(include_str!(concat!("../lua/", $part, ".lua"))),+];
+                Script::new($file, &[&head[..], &parts[..]].concat())
             });
         )+
 
@@ -32,7 +36,7 @@ macro_rules! scripts {
         #[cfg(test)]
         fn files() -> BTreeMap<&'static str, &'static str> {
             let head = crate::connection::HEAD;
-            let of_others = [("fence", FENCE), ("head", head), ("agenda", AGENDA)];
+            let of_others = [("fence", FENCE), ("head", head), ("agenda", AGENDA), ("older", OLDER)];
             let own = [$($(($part, include_str!(concat!("../lua/", $part, ".lua")))),+),+];
             own.into_iter().chain(of_others).collect()
         }

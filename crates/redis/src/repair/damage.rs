@@ -1,4 +1,4 @@
-//! Campaigns whose keys do not match: a key was deleted, has expired, was evicted or overwritten.
+//! Campaigns whose keys do not match: a key was deleted, has expired, was evicted, overwritten or set back.
 //!
 //! Such a campaign is rebuilt like one that Redis has lost. Its keys are removed once the ledger has each entry of the
 //! log, so the ledger's rows are complete. Until the halt ends, a repair that stops and starts again does the same.
@@ -17,12 +17,14 @@ use crate::{
     campaigns::damaged_keys::quarantined,
     connection::{KeySpace, eval, is_wrong_type},
     engine::RedisEngine,
+    protocol::scripts::OLDER,
     repair::rebuild::Rebuild,
 };
 
 /// Script that names the mismatched key of each campaign.
 static LOOK: LazyLock<String> = LazyLock::new(|| {
     let parts = [
+        OLDER,
         include_str!("../lua/whole.lua"),
         include_str!("../lua/repair_look.lua"),
     ];

@@ -61,6 +61,9 @@ const CHUNK: usize = 1_000;
 /// Maximum bytes of keys in a buyer's row; further keys are in a hash. As in `claim_sale.lua`.
 const KEYS_BYTES_MAX: usize = 1_024;
 
+/// Fields of a campaign that hold the rows of buyers and orders that were written last.
+const NEWEST_ROWS: [&str; 2] = ["newest_buyer", "newest_order"];
+
 /// Keys of a campaign, besides its hash, that are removed when it is taken out of service.
 const SUSPENDED_KEYS: [&str; 10] = [
     "shares",
@@ -296,6 +299,9 @@ impl<'a> Rebuild<'a> {
         let keys = self.partitions.keys();
         let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
         let rows = Rows::of_sale(meta, facts, repair);
+        // If this attempt stops half-way, the next one must not take its rows for older ones.
+        let hash = keys.campaign(self.partition, meta.id);
+        self.put(&hash, "del", 0, &NEWEST_ROWS).await?;
         self.put_all(&of("orders"), "set", &rows.orders).await?;
         self.put_all(&of("payments"), "set", &rows.payments).await?;
         self.put_all(&of("payments"), "del", &rows.refused_returns)

@@ -24,6 +24,32 @@ async fn a_buyer_stays_at_the_limit_with_an_older_row() {
     settling.abort();
 }
 
+/// A repair rebuilds the hash of buyers from before the second order, though no call has noticed it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repair_notices_an_older_row_of_a_buyer() {
+    let mut world = World::calm(false).await;
+    for repairs in world.repairs.drain(..) {
+        repairs.abort();
+    }
+    let builder = open_now(sale(1_000)).limit(2).price(1).hold_ms(3_600_000);
+    world.ledger.create(&builder.setup(3)).await.unwrap();
+    let target = world.harness.open(builder).await;
+    let claim = |key: &str| world.harness.ask_all(vec![target.keyed(&name(1), 1, key)]);
+    let mut answers = claim("a").await;
+    let key = blocking(|| world.key_of(target, ":users"));
+    blocking(|| world.damage_partition_key(&key, Damage::Older, true));
+    answers.extend(claim("b").await);
+    world.settle().await;
+    blocking(|| world.damage_partition_key(&key, Damage::Older, false));
+    let node = &world.harness.nodes[0];
+    for partition in node.partitions() {
+        node.unite(partition, &*world.ledger).await.unwrap();
+    }
+    let third = claim("c").await;
+    assert!(third[0].1.outcome.grant().is_none(), "{:?}", third[0].1);
+    world.harness.replay(&answers).await;
+}
+
 /// A paid order stays paid, also if the hash of orders is from before the payment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paid_order_stays_paid_with_an_older_row() {
