@@ -16,7 +16,7 @@ pub struct OldLog {
 /// Checks that the ledger has all entries of the Redis that it leaves.
 ///
 /// # Errors
-/// If it lacks some, or the log cannot be read.
+/// If it lacks some, if a partition has lost its state, or if the log cannot be read.
 pub(crate) async fn check(
     ledger: &dyn Ledger,
     bound: &EngineBinding,
@@ -53,10 +53,14 @@ pub(crate) async fn check(
             bound.location
         )
     };
-    let (mut lacking, mut partitions) = (0, Vec::new());
+    let (mut lacking, mut partitions, mut lost) = (0, Vec::new(), Vec::new());
     for (partition, end) in ends.with_context(unreadable)? {
         let settled = ledger.settled(partition).await?;
-        let unsettled = end.unwrap_or(0).saturating_sub(settled);
+        let Some(end) = end else {
+            lost.push(partition.0.to_string());
+            continue;
+        };
+        let unsettled = end.saturating_sub(settled);
         if unsettled > 0 {
             lacking += unsettled;
             partitions.push(partition.0.to_string());
@@ -68,6 +72,14 @@ pub(crate) async fn check(
          configuration and stop it with SIGTERM, which settles them, or leave them behind with --leave",
         bound.location,
         partitions.join(", ")
+    );
+    // A node gives each partition a state, so its entries were lost with it.
+    ensure!(
+        lost.is_empty(),
+        "the Redis at {} has no state of partitions {}: start a node with the old configuration, which repairs them, \
+         and stop it with SIGTERM, or leave behind with --leave what the ledger lacks of them",
+        bound.location,
+        lost.join(", ")
     );
     Ok(())
 }

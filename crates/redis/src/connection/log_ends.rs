@@ -12,7 +12,7 @@ use crate::connection::{
 };
 
 /// Last entry of each partition's log. The number of partitions is the engine's, not that of the options. `None`
-/// for a partition without a state. Reads only.
+/// for a partition whose state is lost. Reads only.
 ///
 /// # Errors
 /// If a server does not answer, or the engine has no state at all.

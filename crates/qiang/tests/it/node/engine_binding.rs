@@ -248,10 +248,11 @@ async fn ledger_moves_to_another_redis_by_command() {
     let url = server.url();
     qiang::migrate(&url).await.unwrap();
     let redis = blocking(|| Standalone::start(&Options::new()));
-    let (old, new) = (
-        on_database(&redis, "old", &url),
-        on_database(&redis, "new", &url),
-    );
+    let [old, new] = ["old", "new"].map(|prefix| {
+        let mut config = on_database(&redis, prefix, &url);
+        config.redis.partitions = 2;
+        config
+    });
     let by = crate::node::corrections::operator();
     let adopt_with = async |config: &Config, old: OldLog| {
         Maintenance::adopt(config, std::sync::Arc::new(SystemClock), by, &old).await
@@ -292,6 +293,13 @@ async fn ledger_moves_to_another_redis_by_command() {
     blocking(|| redis.primary().call(&words)).unwrap();
     let line = adopt(&old).await.unwrap_err().to_string();
     assert!(line.contains("lacks 5 entries"), "{line}");
+    // Without its state, the end of a partition's log is unknown.
+    let words = ["HINCRBY", "new:{p00}:partition", "seq", "-5"];
+    blocking(|| redis.primary().call(&words)).unwrap();
+    let lost = blocking(|| redis.primary().call(&["DEL", "new:{p01}:partition"]));
+    assert_eq!(lost.unwrap().integer(), Some(1));
+    let line = adopt(&old).await.unwrap_err().to_string();
+    assert!(line.contains("no state of partitions 1:"), "{line}");
     let elsewhere = OldLog {
         urls: vec!["redis://127.0.0.1:1".to_owned()],
         leave: false,
