@@ -20,7 +20,10 @@ use crate::{
     connection::{memory_full, unreadable},
     intake::reload_queue::Need,
     node::Node,
-    partitions::{nobody, ticking::Ticking},
+    partitions::{
+        nobody,
+        ticking::{FailedRebuilds, Ticking},
+    },
     protocol::{
         campaign_meta::CampaignMeta,
         scripts::{CHANGE_PHASE, PROBE, SET_STOCK, TICK},
@@ -317,14 +320,29 @@ impl Node {
         }
         // Separate tasks record the uptime repeatedly, but a tick by command may run before them.
         self.note_served(partition).await?;
-        let since = &mut ticking.since;
+        let Ticking {
+            since,
+            failed_rebuilds,
+            ..
+        } = ticking;
         let since = *since.insert(since.unwrap_or(now).min(now));
         let (mut more, mut passed_over, mut first) = (false, 0, None);
         loop {
             // Campaigns without progress stay due, so the next read skips them.
             let before = passed_over;
             let (is_whole, due) = self.due(partition, now_ms, passed_over).await?;
-            if !is_whole && let Err(error) = self.rebuild_agenda(partition, since).await {
+            if is_whole {
+                *failed_rebuilds = FailedRebuilds::default();
+            } else if failed_rebuilds.may_try(Instant::now())
+                && let Err(error) = self.rebuild_agenda(partition, since).await
+            {
+                if failed_rebuilds.note(Instant::now()) {
+                    tracing::warn!(
+                        partition = partition.0,
+                        %error,
+                        "the agenda in Redis cannot be rebuilt; until a later attempt succeeds, holds may expire late"
+                    );
+                }
                 first.get_or_insert(error);
             }
             for campaign in &due {

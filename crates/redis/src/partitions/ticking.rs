@@ -68,6 +68,33 @@ impl Watched {
     }
 }
 
+/// Pause after the first failed rebuild of an agenda. Each further failure doubles it.
+const REBUILD_AGAIN_MIN: Duration = Duration::from_millis(500);
+/// Maximum of this pause. Holds of the partition may expire late by it.
+const REBUILD_AGAIN_MAX: Duration = Duration::from_secs(30);
+
+/// Failed rebuilds of an agenda. A rebuild reads all open campaigns from the ledger, so it must not follow each tick.
+#[derive(Default)]
+pub(crate) struct FailedRebuilds {
+    count: u32,
+    again_at: Option<Instant>,
+}
+
+impl FailedRebuilds {
+    /// Whether the next attempt is due.
+    pub(crate) fn may_try(&self, now: Instant) -> bool {
+        self.again_at.is_none_or(|again_at| again_at <= now)
+    }
+
+    /// Notes a failure. Returns whether it is the first one.
+    pub(crate) fn note(&mut self, now: Instant) -> bool {
+        let pause = REBUILD_AGAIN_MIN.saturating_mul(1 << self.count.min(16));
+        self.again_at = Some(now + pause.min(REBUILD_AGAIN_MAX));
+        self.count += 1;
+        self.count == 1
+    }
+}
+
 /// Time since which payment reports are accepted, and trust in Redis' clock.
 pub(crate) struct Ticking {
     /// As far as this node knows; `None` until the next tick sets it to now.
@@ -76,6 +103,7 @@ pub(crate) struct Ticking {
     guard: JumpGuard,
     /// Difference of Redis' clock at the last tick.
     jump_ms: i64,
+    pub(crate) failed_rebuilds: FailedRebuilds,
 }
 
 impl Ticking {
@@ -86,6 +114,7 @@ impl Ticking {
             started: Instant::now(),
             guard: JumpGuard::default(),
             jump_ms: 0,
+            failed_rebuilds: FailedRebuilds::default(),
         }
     }
 
@@ -116,6 +145,28 @@ mod tests {
     use qiang_core::time::JUMP_CONFIRMED_MS;
 
     use super::*;
+
+    #[test]
+    fn a_failed_rebuild_is_tried_again_ever_later() {
+        let (start, mut failed) = (Instant::now(), FailedRebuilds::default());
+        let mut now = start;
+        assert!(failed.may_try(now));
+        let mut pauses = Vec::new();
+        for n in 0..40 {
+            assert_eq!(failed.note(now), n == 0);
+            assert!(!failed.may_try(now));
+            let before = now;
+            while !failed.may_try(now) {
+                now += Duration::from_millis(500);
+            }
+            pauses.push((now - before).as_millis());
+        }
+        assert_eq!(
+            pauses[..8],
+            [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
+        );
+        assert_eq!(pauses[39], 30_000);
+    }
 
     #[test]
     fn nothing_ends_by_a_clock_that_has_jumped() {
