@@ -1,5 +1,6 @@
 //! The configuration: built-in defaults, a file, environment variables and flags. Later sources win.
 
+mod environment;
 mod ledger;
 mod redis;
 mod source;
@@ -23,7 +24,7 @@ use qiang_embedded::EmbeddedOptions;
 use qiang_redis::Options;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use self::source::Sources;
+use self::{environment::variables, source::Sources};
 pub use self::{
     ledger::{LedgerConfig, SettlementConfig, TransportKind},
     redis::{RedisConfig, TopologyKind},
@@ -187,7 +188,7 @@ impl Config {
         let text = file.map(read_file).transpose()?;
         let sources = Sources::new(
             file.zip(text.as_deref()),
-            variables(std::env::vars_os()),
+            variables(std::env::vars_os())?,
             overrides,
         )?;
         Ok((config, sources.settings()))
@@ -218,7 +219,7 @@ impl Config {
         let mut builder =
             config::Config::builder().add_source(config::File::from_str(DEFAULTS, toml));
         let text = file.map(read_file).transpose()?;
-        let variables: Vec<_> = variables(environment).collect();
+        let variables = variables(environment)?;
         let sources = Sources::new(file.zip(text.as_deref()), variables.clone(), overrides)?;
         if let Some(text) = &text {
             builder = builder.add_source(config::File::from_str(text, toml));
@@ -316,16 +317,6 @@ impl Config {
 fn read_file(path: &Path) -> anyhow::Result<String> {
     let read = std::fs::read_to_string(path);
     Ok(read.map_err(|error| UsageError::new(format!("cannot read {}: {error}", path.display())))?)
-}
-
-/// The variables that are valid Unicode. Others are ignored.
-fn variables(
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
-) -> impl Iterator<Item = (String, String)> {
-    let text = |(name, value): (OsString, OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    };
-    environment.into_iter().filter_map(text)
 }
 
 #[cfg(test)]

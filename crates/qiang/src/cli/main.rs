@@ -10,6 +10,7 @@ mod completions;
 mod config;
 mod copies;
 mod demo;
+mod environment;
 mod histogram;
 mod log;
 mod migrate;

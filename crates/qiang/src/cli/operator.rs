@@ -3,6 +3,8 @@
 use qiang::{Config, Operator, UsageError};
 use qiang_core::id::UserId;
 
+use crate::environment;
+
 /// Actor if the environment names no user.
 const NOBODY: &str = "unknown";
 
@@ -20,7 +22,7 @@ impl OperatorArgs {
     pub(crate) fn operator(&self, config: &Config) -> anyhow::Result<Operator> {
         let actor = match &self.actor {
             Some(actor) => actor.clone(),
-            None => of_user(std::env::var("USER").ok().as_deref())?,
+            None => of_user(environment::variable("USER")?.as_deref())?,
         };
         Operator::new(actor, config)
     }

@@ -10,6 +10,8 @@ use qiang::UsageError;
 use qiang_client::{Client, Error, IdempotencyKey};
 use serde::Serialize;
 
+use crate::environment;
+
 /// Exit code if the result is unknown.
 const UNKNOWN: u8 = 3;
 
@@ -106,7 +108,7 @@ impl ServiceArgs {
             Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
                 UsageError::new(format!("cannot read {}: {error}", file.display()))
             })?),
-            None => std::env::var("QIANG_TOKEN").ok(),
+            None => environment::variable("QIANG_TOKEN")?,
         };
         Ok(token.filter(|token| !token.trim().is_empty()))
     }

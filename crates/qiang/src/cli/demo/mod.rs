@@ -13,7 +13,7 @@ use self::{
     crowd::{Crowd, PACKET, SALE},
     report::{Outcome, Report},
 };
-use crate::secrets;
+use crate::{environment, secrets};
 use qiang::{
     UsageError,
     local::{LocalServers, LocalService},
@@ -242,8 +242,10 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 /// A server's URL, from the flag without a password, or from the variable.
 fn place(flag: &str, given: &Option<String>, variable: &str) -> anyhow::Result<Option<String>> {
     secrets::refuse(flag, given.as_deref(), variable)?;
-    let held = || std::env::var(variable).ok().filter(|url| !url.is_empty());
-    Ok(given.clone().or_else(held))
+    match given {
+        Some(url) => Ok(Some(url.clone())),
+        None => Ok(environment::variable(variable)?),
+    }
 }
 
 fn user(n: u32) -> String {
