@@ -29,6 +29,7 @@ mod late_retries;
 mod limits;
 mod lists;
 mod metrics;
+mod mistakes;
 #[cfg(feature = "servers")]
 pub(crate) mod nginx;
 mod openapi;
