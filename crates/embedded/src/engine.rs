@@ -23,13 +23,19 @@ impl Embedded {
         if self.shared.under_way.hangs_for(self.commit_hangs_after) {
             return self.refuse_while_it_hangs(task);
         }
-        let queue = &self.shared.queue;
-        let pushed = match task {
-            Task::Read(_) => queue.push_aside(task),
-            _ => queue.push(task),
-        };
-        if let Err((error, task)) = pushed {
-            task.refuse(&self.shared.refusal(error));
+        let mut task = task;
+        loop {
+            let queue = &self.shared.queue;
+            let pushed = match task {
+                Task::Read(_) => queue.push_aside(task),
+                _ => queue.push(task),
+            };
+            let Err((error, back)) = pushed else { return };
+            match self.shared.refusal(error) {
+                Some(refusal) => return back.refuse(&refusal),
+                // The queue took no tasks, and takes them again by now.
+                None => task = back,
+            }
         }
     }
 
@@ -144,5 +150,50 @@ impl Engine for Embedded {
 
     fn ack_levels(&self) -> &'static [AckLevel] {
         &[AckLevel::Memory, AckLevel::Fsync, AckLevel::Ledger]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::{Shared, queue::PushError};
+
+    const ROUNDS: usize = 20_000;
+
+    /// A caller that reads that granting continues may send tasks at once. A caller whose task came just before learns
+    /// the reason, or sends it again.
+    #[test]
+    fn tasks_are_queued_once_granting_continues() {
+        let (shared, turn) = (Shared::new(Book::new()), Barrier::new(2));
+        let task = || Task::Probe(Ticket::new().0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    turn.wait();
+                    shared.resume(Book::new());
+                    turn.wait();
+                }
+            });
+            let mut refused = 0;
+            for round in 0..ROUNDS {
+                shared.stop("full");
+                turn.wait();
+                if round % 2 == 0 {
+                    while shared.stopped.read().is_some() {
+                        std::hint::spin_loop();
+                    }
+                    refused += u32::from(shared.queue.push(task()).is_err());
+                } else if let Err((error, _)) = shared.queue.push(task())
+                    && shared.refusal(error).is_none()
+                {
+                    assert_eq!(error, PushError::Halted);
+                    refused += u32::from(shared.queue.push(task()).is_err());
+                }
+                turn.wait();
+            }
+            assert_eq!(refused, 0, "of {ROUNDS}");
+        });
     }
 }

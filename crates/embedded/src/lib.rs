@@ -150,20 +150,22 @@ impl Shared {
         }
     }
 
-    /// The error for a task that was not queued.
-    fn refusal(&self, error: PushError) -> EngineError {
-        let reason = self.stopped.read().clone();
-        let reason = reason.filter(|_| error == PushError::Halted);
-        reason.map_or_else(|| error.into(), EngineError::unavailable)
+    /// The error for a task that was not queued. `None` if granting has resumed since.
+    fn refusal(&self, error: PushError) -> Option<EngineError> {
+        match error {
+            PushError::Halted => self.stopped.read().clone().map(EngineError::unavailable),
+            PushError::Full | PushError::Closed => Some(error.into()),
+        }
     }
 
     fn resume(&self, book: Book) {
         let mut shared = self.book.write();
         self.committed.store(book.head(), Ordering::Release);
         *shared = book;
-        *self.stopped.write() = None;
         drop(shared);
+        // In this order: once a caller reads that granting continues, its tasks are queued.
         self.queue.resume();
+        *self.stopped.write() = None;
     }
 }
 

@@ -25,7 +25,7 @@ use qiang_core::{
     },
     split::SplitRule,
 };
-use qiang_embedded::Embedded;
+use qiang_embedded::{Embedded, EmbeddedOptions};
 use qiang_testkit::{
     ManualClock,
     auditor::{History, assert_sound},
@@ -43,6 +43,18 @@ const CLAIMS: u64 = 12_000;
 
 fn open(path: &Path) -> Embedded {
     let opened = Embedded::open(path, ManualClock::new(OPENS));
+    opened.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Opens the file with long waits: on a busy machine, a commit and the settlement of thousands of claims take seconds,
+/// and then the reason of an error is not the disk.
+fn open_patiently(path: &Path) -> Embedded {
+    let options = EmbeddedOptions {
+        commit_hangs_after: Duration::from_secs(60),
+        ledger_wait: Duration::from_secs(60),
+        ..EmbeddedOptions::default()
+    };
+    let opened = Embedded::open_with(path, ManualClock::new(OPENS), options);
     opened.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -240,7 +252,7 @@ fn a_full_disk_gives_no_false_grant_and_heals() {
     };
     let (path, ballast) = (disk.join("qiang.db"), disk.join("ballast"));
     std::fs::write(&ballast, vec![1; BALLAST_BYTES]).unwrap();
-    let embedded = open(&path);
+    let embedded = open_patiently(&path);
     let mut history = History::default();
     let packet = red_packet(1_000_000, 2_000, SplitRule::Lazy { min: 1 });
     let packet = enter(&embedded, 1, packet, &mut history);
@@ -335,7 +347,7 @@ fn grants_that_wait_for_the_ledger_are_not_lost_on_a_full_disk() {
     };
     let (path, ballast) = (disk.join("qiang.db"), disk.join("ballast"));
     std::fs::write(&ballast, vec![1; BALLAST_BYTES]).unwrap();
-    let embedded = open(&path);
+    let embedded = open_patiently(&path);
     let mut history = History::default();
     let target = sale(100_000).ack(AckLevel::Ledger);
     let target = enter(&embedded, 1, target, &mut history);
