@@ -167,7 +167,7 @@ function packetPage() {
   });
 
   element("check").addEventListener("click", async () => {
-    const { shares, commitment, madeOf, serverSeedHash, unhex } = await import("./split.js");
+    const { shares, commitment, knows, madeOf, serverSeedHash, unhex } = await import("./split.js");
     // Draws may be missing between the draws that the stream delivered.
     if (next === undefined && draws.size < packet.state.granted) next = 0;
     while (next !== undefined && (await readMore()));
@@ -177,6 +177,11 @@ function packetPage() {
       min: BigInt(packet.split.min ?? 1), max: BigInt(packet.split.max ?? 0),
     };
     const verdict = element("verdict");
+    // A page that is older than the service must not accuse a packet whose rule it does not know.
+    if (!knows(split.rule)) {
+      show(verdict, say("proof_unknown_rule"));
+      return;
+    }
     const bound = { id: packet.id, currency: packet.total.currency };
     if (commitment(seed, split, bound) !== packet.commitment) {
       show(verdict, say("proof_bad_commitment"));

@@ -156,7 +156,13 @@ export function shares(seed, { total, count, rule, min, max }) {
   return all;
 }
 
+/** Rules, with the codes that a commitment has for them. */
 const CODES = new Map([["normal", 1], ["double_average", 2], ["equal", 3], ["lazy", 4]]);
+
+/** Whether this script can verify a split by the rule. @param {string} rule */
+export function knows(rule) {
+  return CODES.has(rule);
+}
 
 /**
  * What is published before a packet opens: the SHA-256 over split, id, currency and seed, in hexadecimal digits.
@@ -167,7 +173,9 @@ const CODES = new Map([["normal", 1], ["double_average", 2], ["equal", 3], ["laz
 export function commitment(seed, { total, count, rule, min, max }, packet) {
   const parameters = new Uint8Array(30);
   const view = new DataView(parameters.buffer);
-  parameters.set([1, CODES.get(rule) ?? 0]);
+  const code = CODES.get(rule);
+  if (code === undefined) throw new RangeError(`unknown split rule: ${rule}`);
+  parameters.set([1, code]);
   view.setBigInt64(2, total);
   view.setUint32(10, Number(count));
   view.setBigInt64(14, rule === "equal" ? 0n : min);

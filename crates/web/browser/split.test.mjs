@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { test } from "node:test";
-import { commitment, madeOf, serverSeedHash, sha256, shares, unhex } from "./assets/split.js";
+import { commitment, knows, madeOf, serverSeedHash, sha256, shares, unhex } from "./assets/split.js";
 import { PROGRAM } from "./stage.mjs";
 
 const SEED = Uint8Array.from({ length: 32 }, (_, i) => i);
@@ -48,8 +48,21 @@ test("it has the values of a packet's commitment", () => {
   assert.equal(committed, "864e69af4743001275501a7ee0abdcfe6d59b678052f6186f35965484b2034ab");
 });
 
+/** The rules of the program, by its OpenAPI document. */
+function rulesOfProgram() {
+  const document = JSON.parse(execFileSync(PROGRAM, ["openapi"], { encoding: "utf8", maxBuffer: 1 << 26 }));
+  return document.components.schemas.SplitRuleName.enum;
+}
+
+test("a rule that it does not know is no false verdict", () => {
+  assert.equal(knows("by_height"), false);
+  const split = { total: 1n, count: 1n, rule: "by_height", min: 1n, max: 1n };
+  assert.throws(() => commitment(SEED, split, PACKET), RangeError);
+});
+
 test("it draws what the program draws", () => {
-  for (const rule of ["normal", "double_average", "equal", "lazy"]) {
+  for (const rule of rulesOfProgram()) {
+    assert.ok(knows(rule), `split.js lacks the rule ${rule}`);
     for (const [total, count] of [[1, 1], [17, 10], [99_999, 7], [1_000_003, 1_000]]) {
       const seed = randomBytes(32).toString("hex");
       const bounds = { normal: ["--min", "1", "--max", String(2 * total)], equal: [] }[rule] ?? ["--min", "1"];

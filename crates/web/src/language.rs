@@ -131,6 +131,9 @@ texts! {
         "This does not show who opened it or when, nor that service and sender are strangers to each other.",
         "这不能证明是谁在何时拆开的，也不能证明系统与发红包的人没有串通。";
     proof_bad_commitment: "The fingerprint does not fit the seed.", "指纹与种子不符。";
+    proof_unknown_rule:
+        "This page cannot check this kind of split. Reload it, or use `qiang split verify`.",
+        "本页面无法验证这种分配方式。请刷新页面，或使用 qiang split verify。";
     proof_bad_share: "Draw {number} is not what was promised.", "第 {number} 份与承诺不符。";
     amount: "Amount", "金额";
     currency: "Currency", "币种";
