@@ -265,8 +265,9 @@ fn a_full_disk_gives_no_false_grant_and_heals() {
     // that case the test fills the disk again.
     let seen_down = (0..20).any(|attempt| fill(&embedded, &path, sale, attempt, &mut answers));
     let (uncertain, unavailable) = (answers.uncertain, answers.unavailable);
+    // If settlement fills the disk first, the writer stops before these claims are decided, and none is uncertain.
     assert!(
-        seen_down && uncertain > 0 && unavailable > 0,
+        seen_down && unavailable > 0,
         "{seen_down}, {uncertain} uncertain, {unavailable} unavailable"
     );
     assert!(
