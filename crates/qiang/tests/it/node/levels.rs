@@ -1,5 +1,5 @@
-//! Every command at every acknowledgement level. It answers once its campaign's level is reached. Its effect survives
-//! the loss of a store that the level covers.
+//! Every command and queue entry at every acknowledgement level. It answers once its campaign's level is reached. Its
+//! effect survives the loss of a store that the level covers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,13 +8,14 @@ use qiang::{
     config::{Config, EngineKind},
 };
 use qiang_core::{
-    book::{CampaignAction, Command},
+    book::{CampaignAction, Claim, Command},
     campaign::{AckLevel, Phase, TermsChange},
-    id::PaymentRef,
-    order::OrderState,
+    id::{IdempotencyKey, PaymentRef},
+    order::{OrderState, ReturnPart},
     payment::Received,
     ports::EngineError,
     time::Timestamp,
+    waiting::WaitingLimits,
 };
 use qiang_testkit::{
     campaign::{Target, sale},
@@ -28,45 +29,57 @@ const BACK_MAX: Duration = Duration::from_secs(60);
 const STOCK: u32 = 10;
 const NEW_STOCK: u64 = 7;
 const NEW_PRICE: i64 = 777;
+/// Units of the order.
+const UNITS: u32 = 3;
+const LIMITS: WaitingLimits = WaitingLimits {
+    places_max: 100,
+    partition_max: 100,
+    kept_ms: 3_600_000,
+};
 
-/// A change of a sale with one order.
+/// A change of a sale with one order, or of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Pay,
     Cancel,
     Return,
+    ReturnPart,
     Pause,
     Resume,
     Close,
     Stock,
     Terms,
+    Enter,
 }
 
-const ALL: [Does; 8] = [
+const ALL: [Does; 10] = [
     Does::Pay,
     Does::Cancel,
     Does::Return,
+    Does::ReturnPart,
     Does::Pause,
     Does::Resume,
     Does::Close,
     Does::Stock,
     Does::Terms,
+    Does::Enter,
 ];
 
 impl Does {
     /// The change that must come first.
     fn before(self) -> Option<Self> {
         match self {
-            Self::Return => Some(Self::Pay),
+            Self::Return | Self::ReturnPart => Some(Self::Pay),
             Self::Resume => Some(Self::Pause),
             _ => None,
         }
     }
 
-    fn command(self, Sale { target, number }: Sale) -> Command {
+    /// The command; `None` for a queue entry.
+    fn command(self, Sale { target, number }: Sale) -> Option<Command> {
         let (campaign, order) = (target.id, target.order(number));
         let act = |action| Command::Act { campaign, action };
-        match self {
+        Some(match self {
             Self::Pay => Command::Pay {
                 order,
                 payment: PaymentRef::new(&format!("paid-{campaign}")).unwrap(),
@@ -75,6 +88,13 @@ impl Does {
             },
             Self::Cancel => Command::Cancel { order },
             Self::Return => Command::Return { order, part: None },
+            Self::ReturnPart => Command::Return {
+                order,
+                part: Some(ReturnPart {
+                    quantity: 1,
+                    key: IdempotencyKey::new("part").unwrap(),
+                }),
+            },
             Self::Pause => act(CampaignAction::Pause),
             Self::Resume => act(CampaignAction::Resume),
             Self::Close => act(CampaignAction::Close),
@@ -89,7 +109,8 @@ impl Does {
                     ..TermsChange::default()
                 },
             },
-        }
+            Self::Enter => return None,
+        })
     }
 
     /// Whether an engine has the change.
@@ -99,10 +120,15 @@ impl Does {
         Sale { target, number }: Sale,
     ) -> Result<bool, EngineError> {
         let engine = &backend.ports.engine;
+        if self == Self::Enter {
+            let entry = queued(target);
+            let room = &backend.ports.waiting_room;
+            let standing = room.standing(entry.campaign, &entry.user).await?;
+            return Ok(standing.is_some());
+        }
         let order = engine.order(target.order(number)).await?;
-        let state = order
-            .and_then(|view| view.grant.order)
-            .map(|order| order.state);
+        let order = order.and_then(|view| view.grant.order);
+        let state = order.map(|order| order.state);
         let Some(tally) = engine.tally(target.id).await? else {
             return Ok(false);
         };
@@ -110,6 +136,7 @@ impl Does {
             Self::Pay => state == Some(OrderState::Paid),
             Self::Cancel => state == Some(OrderState::Cancelled),
             Self::Return => state == Some(OrderState::Returned),
+            Self::ReturnPart => order.is_some_and(|order| order.returned_quantity == 1),
             Self::Pause => tally.phase == Phase::Paused,
             Self::Resume => tally.phase == Phase::Live && state == Some(OrderState::Held),
             Self::Close => tally.phase == Phase::Closed,
@@ -117,8 +144,14 @@ impl Does {
             Self::Terms => tally
                 .terms
                 .is_some_and(|terms| terms.unit_price_minor == NEW_PRICE),
+            Self::Enter => unreachable!("it is not a command"),
         })
     }
+}
+
+/// Claim of a user who waits in the queue.
+fn queued(target: Target) -> Claim {
+    target.keyed("bob", 1, "waits")
 }
 
 /// A sale and the number of its order. A shard of a spread sale gives the number.
@@ -130,7 +163,10 @@ struct Sale {
 
 /// A node, and what it stores in.
 struct World {
+    /// Level of the campaigns.
     ack: AckLevel,
+    /// Level whose store is unreachable, and lost.
+    store: AckLevel,
     config: Config,
     backend: Arc<Backend>,
     server: Option<Standalone>,
@@ -138,8 +174,8 @@ struct World {
 }
 
 impl World {
-    async fn new(kind: EngineKind, ack: AckLevel, spread: bool) -> Self {
-        let replicas = usize::from(ack == AckLevel::Replica);
+    async fn new(kind: EngineKind, (ack, store): (AckLevel, AckLevel), spread: bool) -> Self {
+        let replicas = usize::from(store == AckLevel::Replica);
         let start = || Standalone::start(&Options::new().replicas(replicas));
         let server = (kind == EngineKind::Redis).then(|| tokio::task::block_in_place(start));
         let folder = tempfile::tempdir().unwrap();
@@ -156,6 +192,7 @@ impl World {
         let backend = Arc::new(Backend::open(&config).await.unwrap());
         Self {
             ack,
+            store,
             config,
             backend,
             server,
@@ -184,8 +221,14 @@ impl World {
     }
 
     async fn submit(&self, does: Does, sale: Sale) -> Result<(), EngineError> {
-        let command = does.command(sale);
-        self.backend.ports.engine.submit(command).await.map(drop)
+        let ports = &self.backend.ports;
+        if let Some(command) = does.command(sale) {
+            return ports.engine.submit(command).await.map(drop);
+        }
+        let (entry, now) = (queued(sale.target), ports.clock.now());
+        let entered = ports.waiting_room.enter(&entry, now, LIMITS).await?;
+        assert!(entered.is_some(), "the queue is full");
+        Ok(())
     }
 
     /// Creates a sale with one order, on which the command can act.
@@ -193,6 +236,7 @@ impl World {
         let setup = sale(STOCK)
             .window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
             .hold_ms(3_600_000)
+            .limit(UNITS)
             .admission(None)
             .ack(self.ack)
             .setup(n);
@@ -201,7 +245,7 @@ impl World {
         let engine = &self.backend.ports.engine;
         let opening = Command::Open(Box::new(setup));
         engine.submit(opening).await.unwrap();
-        let claimed = engine.claim(target.one("ann")).await.unwrap();
+        let claimed = engine.claim(target.units("ann", UNITS)).await.unwrap();
         assert_eq!(claimed.outcome.name(), "granted");
         let number = claimed.outcome.grant().unwrap().number;
         let sale = Sale { target, number };
@@ -213,7 +257,7 @@ impl World {
 
     /// Makes the store of the level unreachable. Returns false if that is impossible.
     fn withhold(&self) -> bool {
-        match (&self.server, self.ack) {
+        match (&self.server, self.store) {
             (Some(server), AckLevel::Replica) => {
                 let reply = server.replica(0).call(&["REPLICAOF", "127.0.0.1", "1"]);
                 reply.unwrap();
@@ -225,7 +269,7 @@ impl World {
     }
 
     fn restore(&self) {
-        if let (Some(server), AckLevel::Replica) = (&self.server, self.ack) {
+        if let (Some(server), AckLevel::Replica) = (&self.server, self.store) {
             let port = server.addr().port().to_string();
             let reply = server.replica(0).call(&["REPLICAOF", "127.0.0.1", &port]);
             reply.unwrap();
@@ -236,7 +280,7 @@ impl World {
     /// Loses the node and the store that the level covers. Then starts a node on the rest.
     async fn lose(&mut self) {
         if let Some(server) = &self.server {
-            match self.ack {
+            match self.store {
                 AckLevel::Replica => {
                     server.kill();
                     let replica = server.replica(0);
@@ -255,15 +299,16 @@ impl World {
 
 /// # Panics
 /// With the changes that were answered too early, not answered, or lost.
-async fn check(kind: EngineKind, ack: AckLevel, spread: bool) {
-    let mut world = World::new(kind, ack, spread).await;
+async fn check(kind: EngineKind, levels: (AckLevel, AckLevel), spread: bool, all: &[Does]) {
+    let mut world = World::new(kind, levels, spread).await;
+    let store = world.store;
     let mut wrong = Vec::new();
     let mut settling = world.settle();
     let mut sales = Vec::new();
-    for (n, does) in (1..).zip(ALL) {
-        sales.push((does, world.sale(n, does).await));
+    for (n, does) in (1..).zip(all) {
+        sales.push((*does, world.sale(n, *does).await));
     }
-    if ack == AckLevel::Ledger
+    if store == AckLevel::Ledger
         && let Some(settling) = settling.take()
     {
         settling.abort();
@@ -277,9 +322,9 @@ async fn check(kind: EngineKind, ack: AckLevel, spread: bool) {
         });
         let early = futures_util::future::join_all(early).await;
         let early = early.into_iter().flatten();
-        wrong.extend(early.map(|does| format!("{does:?} is answered before {ack:?} is reached")));
+        wrong.extend(early.map(|does| format!("{does:?} is answered before {store:?} is reached")));
         world.restore();
-        if ack == AckLevel::Ledger {
+        if store == AckLevel::Ledger {
             settling = world.settle();
         }
     }
@@ -310,7 +355,7 @@ async fn check(kind: EngineKind, ack: AckLevel, spread: bool) {
             }
         }
     }
-    assert!(wrong.is_empty(), "{kind:?}, {ack:?}: {wrong:#?}");
+    assert!(wrong.is_empty(), "{kind:?}, {levels:?}: {wrong:#?}");
     world.backend.close().await.unwrap();
 }
 
@@ -318,7 +363,11 @@ macro_rules! levels {
     ($($name:ident: $kind:ident, $ack:ident, $spread:literal;)*) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $name() {
-            check(EngineKind::$kind, AckLevel::$ack, $spread).await;
+            let (kind, ack) = (EngineKind::$kind, AckLevel::$ack);
+            // The ledger has no queues, so replicas are the highest level of a queue entry on Redis.
+            let is_above_queues = kind == EngineKind::Redis && ack == AckLevel::Ledger;
+            let all = if is_above_queues { &ALL[..ALL.len() - 1] } else { &ALL };
+            check(kind, (ack, ack), $spread, all).await;
         }
     )*};
 }
@@ -330,4 +379,10 @@ levels! {
     a_replica_keeps_what_commands_answer: Redis, Replica, false;
     the_ledger_keeps_what_commands_answer: Redis, Ledger, false;
     the_ledger_keeps_what_commands_of_a_spread_sale_answer: Redis, Ledger, true;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_keeps_queue_entries_of_the_level_ledger() {
+    let levels = (AckLevel::Ledger, AckLevel::Replica);
+    check(EngineKind::Redis, levels, false, &[Does::Enter]).await;
 }
