@@ -1,22 +1,23 @@
 //! Routes, and the document that describes them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::{
     Router,
     extract::FromRef,
     http::{HeaderValue, header},
     middleware::map_response,
-    response::Response,
+    response::{IntoResponse as _, Response},
     routing::{get, post},
 };
+use bytes::Bytes;
 use serde_json::Value;
 use utoipa::{
     OpenApi,
     openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
-use utoipa_swagger_ui::SwaggerUi;
+use utoipa_swagger_ui::{Config as ViewerConfig, SwaggerUi};
 
 use crate::{
     app::App,
@@ -169,8 +170,18 @@ pub(crate) fn collected() -> utoipa::openapi::OpenApi {
 
 /// Viewer of the document, and the document.
 fn docs<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    let ui = SwaggerUi::new("/docs").external_url_unchecked("/openapi.json", document());
-    Router::from(ui).layer(map_response(with_docs_policy))
+    let ui = SwaggerUi::new("/docs").config(ViewerConfig::new([DOCUMENT_PATH]));
+    Router::from(ui)
+        .route(DOCUMENT_PATH, get(document_text))
+        .layer(map_response(with_docs_policy))
+}
+
+const DOCUMENT_PATH: &str = "/openapi.json";
+
+/// The document is half a megabyte, so it is not serialised for each request.
+async fn document_text() -> Response {
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| document().to_string().into());
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.clone()).into_response()
 }
 
 async fn with_docs_policy(mut response: Response) -> Response {

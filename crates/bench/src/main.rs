@@ -1,6 +1,7 @@
 //! Program `qiang-bench`: repeatable benchmarks of Qiang.
 
 mod admission;
+mod anonymous;
 mod campaigns;
 mod cold;
 mod engine;
@@ -32,6 +33,10 @@ enum Bench {
     ///
     /// Exit code 1: less than --at-least, an oversold or unsold unit, or a failed claim.
     Admission(admission::AdmissionArgs),
+    /// Measure the cost of each route that needs no token, and of refused requests, one connection at a time.
+    ///
+    /// Exit code 1: a route without a measurement, or a request above --at-most.
+    Anonymous(anonymous::AnonymousArgs),
     /// Measure many small red packets: rates of creation, claims and settlement, and the cost of a live packet in
     /// memory, in the file, at a start and while idle.
     Campaigns(campaigns::CampaignsArgs),
@@ -88,6 +93,7 @@ fn run(command: Bench) -> anyhow::Result<bool> {
     runtime.block_on(async {
         match command {
             Bench::Admission(args) => admission::run(&args).await,
+            Bench::Anonymous(args) => anonymous::run(&args).await,
             Bench::Campaigns(args) => campaigns::run(&args).await,
             Bench::Cold(args) => cold::run(&args).await,
             Bench::Engine(args) => engine::run(&args).await,

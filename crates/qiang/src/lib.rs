@@ -1,5 +1,6 @@
 //! One running node: configuration, and the wiring of engine, ledger, transport and settlement to the HTTP API.
 
+mod anonymous;
 pub mod archive;
 mod audit;
 mod backend;
@@ -28,6 +29,7 @@ pub use qiang_ledger::{SCHEMA_VERSION as DATABASE_SCHEMA_VERSION, migrate, schem
 pub use qiang_redis::PartitionState;
 
 pub use self::{
+    anonymous::anonymous_routes,
     audit::engine_place,
     backend::Backend,
     config::Config,

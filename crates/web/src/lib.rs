@@ -28,7 +28,7 @@ use axum::{
     extract::{Request, State},
     middleware,
     response::Response,
-    routing::{get, post},
+    routing::{MethodRouter, get, post},
 };
 
 use self::api::Api;
@@ -68,23 +68,11 @@ pub fn router(api: Router, options: Options) -> Router {
         api: Api::new(api.clone()),
         options: Arc::new(options),
     };
-    let mut router = Router::new()
-        .route("/", get(views::home))
-        .route("/p/{id}", get(views::packet))
-        .route("/p/{id}/qr.svg", get(qr::packet))
-        .route("/s/{id}", get(sale::page))
-        .route("/s/{id}/qr.svg", get(qr::sale))
-        .route("/send", get(views::send))
-        .route("/packets", get(mine::packets))
-        .route("/orders", get(mine::orders))
-        .route("/admin", get(desk::campaigns))
-        .route("/admin/lookup", get(desk::lookup))
-        .route("/admin/live", get(desk::live))
-        .route("/admin/operation", get(desk::operation))
-        .route("/admin/sales/new", get(desk::new_sale))
-        .route("/admin/sales/{id}", get(desk::sale))
-        .route("/admin/packets/{id}", get(desk::packet))
-        .route("/sign-in", get(sign_in::page));
+    let mut router = page_routes()
+        .into_iter()
+        .fold(Router::new(), |router, (path, page)| {
+            router.route(path, page)
+        });
     if is_development {
         let sandbox = Router::new()
             .route("/sign-in/as", post(sign_in::be))
@@ -95,7 +83,7 @@ pub fn router(api: Router, options: Options) -> Router {
     }
     let router = router
         .layer(middleware::from_fn(security::headers))
-        .route("/assets/{version}/{name}", get(assets::get))
+        .route(ASSETS, get(assets::get))
         .method_not_allowed_fallback(ask_api)
         .with_state(pages)
         .fallback_service(api);
@@ -103,6 +91,37 @@ pub fn router(api: Router, options: Options) -> Router {
         true => router.layer(middleware::from_fn(development::for_loopback)),
         false => router,
     }
+}
+
+/// Paths of the pages and their files in production. They need no token.
+#[must_use]
+pub fn paths() -> Vec<&'static str> {
+    let pages = page_routes().into_iter().map(|(path, _)| path);
+    pages.chain([ASSETS]).collect()
+}
+
+/// Path of scripts and pictures.
+const ASSETS: &str = "/assets/{version}/{name}";
+
+fn page_routes() -> [(&'static str, MethodRouter<Pages>); 16] {
+    [
+        ("/", get(views::home)),
+        ("/p/{id}", get(views::packet)),
+        ("/p/{id}/qr.svg", get(qr::packet)),
+        ("/s/{id}", get(sale::page)),
+        ("/s/{id}/qr.svg", get(qr::sale)),
+        ("/send", get(views::send)),
+        ("/packets", get(mine::packets)),
+        ("/orders", get(mine::orders)),
+        ("/admin", get(desk::campaigns)),
+        ("/admin/lookup", get(desk::lookup)),
+        ("/admin/live", get(desk::live)),
+        ("/admin/operation", get(desk::operation)),
+        ("/admin/sales/new", get(desk::new_sale)),
+        ("/admin/sales/{id}", get(desk::sale)),
+        ("/admin/packets/{id}", get(desk::packet)),
+        ("/sign-in", get(sign_in::page)),
+    ]
 }
 
 /// The API refuses methods that no page has, with problem details.

@@ -1,5 +1,7 @@
 //! Kinds of requests that limits count.
 
+use std::num::NonZeroU32;
+
 use axum::http::Method;
 
 /// Kind of a request, for limits.
@@ -24,6 +26,20 @@ impl Traffic {
         }
     }
 }
+
+/// Number of reads as which the limit of addresses counts a request: expensive answers count as several. `None` for
+/// probes, which balancers send from addresses of users too.
+pub(crate) fn read_cost(path: &str) -> Option<NonZeroU32> {
+    NonZeroU32::new(match path {
+        "/healthz" | "/readyz" => 0,
+        "/metrics" | "/openapi.json" => EXPENSIVE,
+        _ if path.starts_with("/docs/") || path.ends_with("/qr.svg") => EXPENSIVE,
+        _ => 1,
+    })
+}
+
+/// Cost of a page of hundreds of kilobytes, and of a drawn picture, in cheap reads.
+const EXPENSIVE: u32 = 20;
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ use crate::{
     http::{
         client_address::{AddressKey, LimitedOrigin, TrustedProxies, contain},
         problem::{Policy, Problem, ProblemKind},
-        traffic::Traffic,
+        traffic::{Traffic, read_cost},
     },
     observe::metrics::Metrics,
     protect::throttle::{Throttle, quota},
@@ -142,14 +142,14 @@ impl Limits {
         }
     }
 
-    /// Refuses a request of an address above its limit. Returns the address, if it is limited.
+    /// Refuses a request of an address above its limit. Returns the address of users' requests, if it is limited.
     pub(crate) fn check_address(
         &self,
-        traffic: Option<Traffic>,
+        (traffic, path): (Option<Traffic>, &str),
         peer: IpAddr,
         headers: &HeaderMap,
     ) -> Result<Option<IpAddr>, Problem> {
-        let Some(traffic) = traffic else {
+        let Some(cost) = read_cost(path) else {
             return Ok(None);
         };
         let client = self.proxies.client(peer, headers);
@@ -158,10 +158,10 @@ impl Limits {
         }
         let key = AddressKey::of(client);
         match traffic {
-            Traffic::Claims => self.claim(self.claims_of_address.check(&key))?,
-            Traffic::Reads => self.reads_of_address.check(&key)?,
+            Some(Traffic::Claims) => self.claim(self.claims_of_address.check(&key))?,
+            Some(Traffic::Reads) | None => self.reads_of_address.check_cost(&key, cost)?,
         }
-        Ok(Some(client))
+        Ok(traffic.map(|_| client))
     }
 
     /// Refuses an address with too many requests that lack a valid token.

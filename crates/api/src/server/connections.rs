@@ -446,12 +446,15 @@ impl Connections {
     /// Checks the limits first, and then the parts of the head that parsers read differently. Returns the client's
     /// address, if it is limited.
     fn check_origin(&self, request: &Request, origin: Origin) -> Result<Option<IpAddr>, Problem> {
-        let traffic = Traffic::of(request.method(), request.uri().path());
+        let path = request.uri().path();
+        let traffic = Traffic::of(request.method(), path);
         if let (Some(why), Some(_)) = (origin.refused, traffic) {
             return Err(why.problem());
         }
         let client = match &self.public.limits {
-            Some(limits) => limits.check_address(traffic, origin.peer, request.headers())?,
+            Some(limits) => {
+                limits.check_address((traffic, path), origin.peer, request.headers())?
+            }
             None => None,
         };
         heads::check(request, traffic.is_some())?;

@@ -5,6 +5,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 #[cfg(feature = "servers")]
 mod admission;
+mod anonymous;
 mod cold;
 mod killed;
 #[cfg(feature = "servers")]

@@ -73,6 +73,15 @@ impl Client {
         })
     }
 
+    /// Sends a `DELETE`. If the token is empty, there is no `Authorization`.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub async fn delete(&mut self, path: &str, token: &HeaderValue) -> anyhow::Result<Response> {
+        self.request(Method::DELETE, path, token, &[], Bytes::new())
+            .await
+    }
+
     /// Sends a `GET`. If the token is empty, there is no `Authorization`.
     ///
     /// # Errors

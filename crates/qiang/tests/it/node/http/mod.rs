@@ -3,6 +3,7 @@
 mod actions;
 mod admin;
 mod amounts;
+mod anonymous_routes;
 mod api;
 mod audience;
 mod auth_failures;

@@ -135,12 +135,38 @@ async fn an_address_reads_so_often_with_whatever_token() {
     get("/problems", None)
         .await
         .assert_problem(429, "address-throttled");
-    for path in ["/healthz", "/readyz", "/metrics"] {
+    for path in ["/healthz", "/readyz"] {
         for _ in 0..6 {
             assert_eq!(get(path, None).await.status, 200, "{path}");
         }
     }
     service.stop().await;
+}
+
+/// An expensive answer without a token counts as many reads.
+#[tokio::test]
+async fn an_address_reads_expensive_answers_less_often() {
+    for path in [
+        "/metrics",
+        "/openapi.json",
+        "/docs/",
+        "/p/1/qr.svg",
+        "/s/1/qr.svg",
+    ] {
+        let service = limited(|limits| {
+            limits.reads_per_address_per_second = 1;
+            limits.reads_per_address_burst = 50;
+        })
+        .await;
+        let get = async || {
+            call(service.addr, "GET", path, None, &[], None)
+                .await
+                .status
+        };
+        let statuses = [get().await, get().await, get().await];
+        assert_eq!(statuses, [200, 200, 429], "{path}");
+        service.stop().await;
+    }
 }
 
 /// Reads once with each of these header values, with a limit of one read per address. Returns which reads passed.
