@@ -6,7 +6,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -26,10 +29,19 @@ use crate::{
     partitions::Partitions,
 };
 
-const ENTER: &str = include_str!("lua/queue/enter.lua");
-const LOOK: &str = include_str!("lua/queue/get_status.lua");
-pub(crate) const HEAD: &str = include_str!("lua/queue/head.lua");
-pub(crate) const RECORD: &str = include_str!("lua/queue/record.lua");
+macro_rules! after_whole_line {
+    ($file:literal) => {
+        concat!(
+            include_str!("lua/queue/whole_line.lua"),
+            include_str!(concat!("lua/queue/", $file))
+        )
+    };
+}
+
+const ENTER: &str = after_whole_line!("enter.lua");
+const LOOK: &str = after_whole_line!("get_status.lua");
+pub(crate) const HEAD: &str = after_whole_line!("head.lua");
+pub(crate) const RECORD: &str = after_whole_line!("record.lua");
 pub(crate) const LINES: &str = include_str!("lua/queue/lines.lua");
 
 /// Maximum users of one call.
@@ -61,26 +73,37 @@ pub(crate) struct Lines {
     /// Requests that wait for the next call.
     queued: Mutex<Vec<Visitor>>,
     connection: tokio::sync::Mutex<CallConnection>,
+    rebuilt: Arc<AtomicU64>,
 }
 
 /// Queues of all partitions.
 pub(crate) struct WaitingLines {
     partitions: Arc<Partitions>,
     lines: Vec<Arc<Lines>>,
+    /// Calls of this process that found damaged keys of a queue.
+    rebuilt: Arc<AtomicU64>,
 }
 
 impl WaitingLines {
     pub(crate) fn new(partitions: &Arc<Partitions>) -> Self {
+        let rebuilt = Arc::new(AtomicU64::new(0));
         let lines = |id| Lines {
             partition: id,
             queued: Mutex::default(),
             connection: tokio::sync::Mutex::new(partitions.connection(id, "waiting")),
+            rebuilt: Arc::clone(&rebuilt),
         };
         let ids = partitions.list().iter().map(|partition| partition.id);
         Self {
             lines: ids.map(|id| Arc::new(lines(id))).collect(),
             partitions: Arc::clone(partitions),
+            rebuilt,
         }
+    }
+
+    /// Calls of this process that found damaged keys of a queue.
+    pub(crate) fn rebuilt(&self) -> u64 {
+        self.rebuilt.load(Ordering::Relaxed)
     }
 
     pub(crate) fn of(&self, campaign: CampaignId) -> &Arc<Lines> {
@@ -119,6 +142,16 @@ pub(crate) fn keys_of<'a>(
 }
 
 impl Lines {
+    /// Logs and counts a call that found damaged keys of a queue, and has rebuilt the queue.
+    pub(crate) fn note_rebuilt(&self, campaign: CampaignId) {
+        self.rebuilt.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            partition = self.partition.0,
+            %campaign,
+            "keys of a queue in Redis were damaged; the queue is rebuilt, and users without an entry claim again"
+        );
+    }
+
     /// Adds a request to the next call.
     ///
     /// # Errors
@@ -197,10 +230,11 @@ impl Lines {
             keys.splice(0..0, lines);
             eval(ENTER, &keys)
         } else {
+            keys.insert(0, partitions.keys().waiting(self.partition));
             eval_at_maxmemory(LOOK, &keys)
         };
+        command.arg(campaign.to_string());
         if let Wish::Enter(_, limits) = &group[0].wish {
-            command.arg(campaign.to_string());
             command
                 .arg(limits.entries_max)
                 .arg(limits.partition_entries_max);
@@ -224,6 +258,9 @@ impl Lines {
             true => connection.query_replicated(&command).await?,
             false => (connection.query(&command).await?, true),
         };
+        if replies.len() > group.len() {
+            self.note_rebuilt(campaign);
+        }
         // If a failover loses a grant among the queue's results, the claim is decided again as the same grant. A
         // refusal might become a grant, so it is answered only after replicas have it.
         let refused = read_all(group, &replies).any(|standing| is_refusal(&standing));

@@ -87,10 +87,17 @@ impl WaitingRoom for RedisEngine {
     async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError> {
         let lines = &self.lines;
         let partition = lines.of(campaign).partition;
-        let keys = keys_of(lines.keys(), partition, campaign, None);
+        let mut keys = keys_of(lines.keys(), partition, campaign, None);
+        keys.insert(0, lines.keys().waiting(partition));
         let mut command = eval_at_maxmemory(HEAD, &keys);
-        let replies: Vec<String> = lines.query(partition, command.arg(limit)).await?;
-        let (waiting, rows) = replies.split_first().ok_or_else(unreadable)?;
+        command.arg(campaign.to_string()).arg(limit);
+        let replies: Vec<String> = lines.query(partition, &command).await?;
+        let [waiting, state, rows @ ..] = &replies[..] else {
+            return Err(unreadable());
+        };
+        if state == "rebuilt" {
+            lines.of(campaign).note_rebuilt(campaign);
+        }
         let mut places = Vec::with_capacity(rows.len() / 2);
         for row in rows.chunks_exact(2) {
             let user = UserId::new(&row[0]).ok();
@@ -125,7 +132,14 @@ impl WaitingRoom for RedisEngine {
             command.arg(place.claim.user.as_str());
             command.arg(place.to_text()).arg(result);
         }
-        let _: i64 = lines.query(partition, &command).await?;
+        let (_, rebuilt): (i64, i64) = lines.query(partition, &command).await?;
+        if rebuilt > 0 {
+            lines.of(campaign).note_rebuilt(campaign);
+        }
         Ok(())
+    }
+
+    fn rebuilt(&self) -> u64 {
+        self.lines.rebuilt()
     }
 }

@@ -133,11 +133,21 @@ impl LineDecider {
         let asked_at = Instant::now();
         let lines = self.lines().await?;
         self.note_lease(asked_at, &lines);
+        self.ports.monitor.show_rebuilt(self.ports.room.rebuilt());
         let Lines { campaigns, own, .. } = lines;
         // If this process does not own the queues, another process decides them.
         let lines: Vec<CampaignId> = campaigns.into_iter().filter(|_| own).collect();
-        let waits = |campaign: &CampaignId, _: &mut Head| lines.contains(campaign);
-        self.heads.lock().retain(waits);
+        let unlisted: Vec<_> = {
+            let mut heads = self.heads.lock();
+            let unlisted = heads.extract_if(.., |campaign, _| !lines.contains(campaign));
+            unlisted.collect()
+        };
+        for (campaign, (waiting, _)) in unlisted {
+            // A queue that was not empty is missing if the list was damaged. Its read lists it again.
+            if own && waiting > 0 {
+                drop(self.ports.room.head(campaign, 1).await);
+            }
+        }
         let (mut deciding, mut campaigns) = (JoinSet::new(), HashMap::new());
         for campaign in lines {
             let (ports, heads) = (self.ports.clone(), Arc::clone(&self.heads));

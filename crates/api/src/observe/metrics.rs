@@ -87,6 +87,10 @@ const WAITING_LEASES_LOST: Labelled = (
     "qiang_queue_leases_lost_total",
     "Leases of a partition's queues that this node did not renew in time",
 );
+const WAITING_REBUILT: Labelled = (
+    "qiang_queue_rebuilt_total",
+    "Calls that found damaged keys of a queue in Redis, and have rebuilt the queue",
+);
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A route, as an index into the known templates. 0 is for paths without a template.
@@ -330,6 +334,7 @@ impl Metrics {
             self.count(WAITING_DECIDED, labels, count);
         }
         self.count(WAITING_LEASES_LOST, Vec::new(), waiting.leases_lost());
+        self.count(WAITING_REBUILT, Vec::new(), waiting.rebuilt());
     }
 
     pub(crate) fn show_token_files(&self, failing: bool) {

@@ -84,6 +84,11 @@ pub trait WaitingRoom: Send + Sync + 'static {
         now: Timestamp,
         limits: QueueLimits,
     ) -> Result<(), EngineError>;
+
+    /// Number of calls of this process that found a queue damaged, and have rebuilt it.
+    fn rebuilt(&self) -> u64 {
+        0
+    }
 }
 
 /// Store of the campaigns that have a queue, recorded at their creation.
@@ -102,6 +107,7 @@ pub struct WaitingMonitor {
     lines: Mutex<BTreeMap<PartitionId, (u64, Option<Timestamp>)>>,
     decided: [AtomicU64; Self::DECISIONS.len()],
     leases_lost: AtomicU64,
+    rebuilt: AtomicU64,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -151,6 +157,17 @@ impl WaitingMonitor {
     #[must_use]
     pub fn leases_lost(&self) -> u64 {
         self.leases_lost.load(Ordering::Relaxed)
+    }
+
+    /// Sets the [number of rebuilt queues](WaitingRoom::rebuilt).
+    pub fn show_rebuilt(&self, calls: u64) {
+        self.rebuilt.fetch_max(calls, Ordering::Relaxed);
+    }
+
+    /// The [number of rebuilt queues](WaitingRoom::rebuilt).
+    #[must_use]
+    pub fn rebuilt(&self) -> u64 {
+        self.rebuilt.load(Ordering::Relaxed)
     }
 
     /// Total of waiting entries, and the time of the oldest one that could be decided.

@@ -47,9 +47,9 @@
 //!   expires after a minute and is counted again. `P:{pNN}:decider`, string: the process that decides queue entries; it
 //!   expires unless that process renews it.
 //! - `P:{pNN}:c:ID:line`, sorted set: users in the queue, by the number of their queue entry. `P:{pNN}:c:ID:places`,
-//!   hash: user → the queue entry as text. `P:{pNN}:c:ID:entered`, string: the number of the last queue entry, for the
-//!   life of the campaign. `P:{pNN}:c:ID:place:USER`, string: the number and the result of the user's last queue entry,
-//!   until it expires.
+//!   hash: user → the queue entry as text. Scripts compare the two, see `queue/whole_line.lua`. `P:{pNN}:c:ID:entered`,
+//!   string: the number of the last queue entry, for the life of the campaign. `P:{pNN}:c:ID:place:USER`, string: the
+//!   number and the result of the user's last queue entry, until it expires.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds of their next tick. The score of `+` counts
 //!   changes, as
 //!   the field `agenda` of the partition does: see `agenda.lua`.

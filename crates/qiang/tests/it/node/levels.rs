@@ -15,7 +15,7 @@ use qiang_core::{
     payment::Received,
     ports::EngineError,
     time::Timestamp,
-    waiting::WaitingLimits,
+    waiting::QueueLimits,
 };
 use qiang_testkit::{
     campaign::{Target, sale},
@@ -31,10 +31,10 @@ const NEW_STOCK: u64 = 7;
 const NEW_PRICE: i64 = 777;
 /// Units of the order.
 const UNITS: u32 = 3;
-const LIMITS: WaitingLimits = WaitingLimits {
-    places_max: 100,
-    partition_max: 100,
-    kept_ms: 3_600_000,
+const LIMITS: QueueLimits = QueueLimits {
+    entries_max: 100,
+    partition_entries_max: 100,
+    result_ttl_ms: 3_600_000,
 };
 
 /// A change of a sale with one order, or of its queue.

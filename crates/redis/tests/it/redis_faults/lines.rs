@@ -6,8 +6,14 @@ use qiang_testkit::servers::redis::Reply;
 
 use crate::redis_faults::harness::{blocking, prefix, shared};
 
-const ENTER: &str = include_str!("../../../src/lua/queue/enter.lua");
-const RECORD: &str = include_str!("../../../src/lua/queue/record.lua");
+const ENTER: &str = concat!(
+    include_str!("../../../src/lua/queue/whole_line.lua"),
+    include_str!("../../../src/lua/queue/enter.lua")
+);
+const RECORD: &str = concat!(
+    include_str!("../../../src/lua/queue/whole_line.lua"),
+    include_str!("../../../src/lua/queue/record.lua")
+);
 
 const CAMPAIGNS: u64 = 5;
 const USERS: u64 = 12;
@@ -115,7 +121,9 @@ impl Lines {
             line.remove(user);
         }
         let gone = (before - line.len()) as i64;
-        assert_eq!(Self::call(&words).integer(), Some(gone));
+        let reply = Self::call(&words);
+        let numbers: Vec<_> = reply.array().iter().filter_map(Reply::integer).collect();
+        assert_eq!(numbers, [gone, 0]);
     }
 
     /// Checks that the scripts' counts equal the sizes of the queues.

@@ -9,6 +9,7 @@ mod ledger_position;
 mod log_gap;
 mod older_rows;
 mod partition_keys;
+mod queue_keys;
 mod repeated;
 mod returns;
 mod stock;

@@ -28,12 +28,13 @@ const KEYS: [&str; 17] = [
 ];
 
 /// Those of them that are strings.
-const STRINGS: [&str; 5] = [
+const STRINGS: [&str; 6] = [
     ":lease",
     ":reconciler",
     ":waiting_all",
     ":decider",
     ":retirer",
+    ":entered",
 ];
 
 /// Each key with each damage, in turn: users with a grant get the same answer, and others get a grant.
@@ -119,7 +120,8 @@ impl World {
             Damage::Expired => self.call(&["PEXPIRE", key, "1"]),
             Damage::WrongType => {
                 self.call(&["DEL", key]);
-                let is_string = STRINGS.iter().any(|string| key.ends_with(string));
+                let is_string =
+                    key.contains(":place:") || STRINGS.iter().any(|it| key.ends_with(it));
                 match is_string {
                     true => self.call(&["HSET", key, "a", "hash"]),
                     false => self.call(&["SET", key, "a string"]),
