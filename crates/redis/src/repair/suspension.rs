@@ -271,6 +271,8 @@ async fn quarantine_answers(
         return Ok(());
     };
     for _ in 0..ATTEMPTS_MAX {
+        // Read before the quarantine: an entry that another repairer adds after this moves the position past it.
+        let mut position = ledger.settled(partition).await.map_err(of_ledger)?;
         let mut there = quarantined_entries(partition, ledger).await?;
         there.retain(|entry| entry.campaign == campaign && entry.seq >= first);
         let mut left = Vec::new();
@@ -286,7 +288,6 @@ async fn quarantine_answers(
         }
         for answer in left {
             rebuild.check().await?;
-            let position = ledger.settled(partition).await.map_err(of_ledger)?;
             let seq = answer.seq.max(position + 1);
             if seq > position + 1 {
                 let moved = ledger
@@ -299,8 +300,9 @@ async fn quarantine_answers(
                 ..answer.clone()
             };
             match ledger.quarantine(partition, &entry, reason).await {
-                // The position has changed, so this is tried again.
-                Ok(_) | Err(LedgerError::Damaged { .. }) => {}
+                Ok(moved) if moved == seq => position = seq,
+                // Another process has moved the position, so the quarantine is read again.
+                Ok(_) | Err(LedgerError::Damaged { .. }) => break,
                 Err(error) => return Err(of_ledger(error)),
             }
         }
