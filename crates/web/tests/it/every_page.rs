@@ -18,8 +18,6 @@ use sha2::{Digest as _, Sha256};
 use tower::ServiceExt as _;
 
 const ID: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
-/// Source that lists the routes of all pages.
-const ROUTES: &str = include_str!("../../src/lib.rs");
 /// Value of all texts of a campaign: no part of it may become an element.
 const BAD: &str = "</title></script><script>alert(1)</script><img src=x onerror=alert(1)>";
 
@@ -82,15 +80,9 @@ fn pages() -> Router {
 
 /// Paths of all pages, with the id of a campaign that exists.
 fn paths() -> Vec<String> {
-    let routes = ROUTES.split(".route(").skip(1);
-    let gets = routes.filter_map(|route| {
-        let (path, handler) = route.trim_start().strip_prefix('"')?.split_once('"')?;
-        let is_read = handler
-            .trim_start_matches([',', ' ', '\n'])
-            .starts_with("get(");
-        (is_read && !path.contains("{version}")).then(|| path.replace("{id}", ID))
-    });
-    gets.collect()
+    let all = qiang_web::paths().into_iter();
+    let pages = all.filter(|path| !path.contains("{version}"));
+    pages.map(|path| path.replace("{id}", ID)).collect()
 }
 
 struct Page {
