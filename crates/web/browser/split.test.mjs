@@ -48,7 +48,7 @@ test("it has the values of a packet's commitment", () => {
   assert.equal(committed, "864e69af4743001275501a7ee0abdcfe6d59b678052f6186f35965484b2034ab");
 });
 
-/** The rules of the program, by its OpenAPI document. */
+/** The rules of the program, by its OpenAPI document. @returns {string[]} */
 function rulesOfProgram() {
   const document = JSON.parse(execFileSync(PROGRAM, ["openapi"], { encoding: "utf8", maxBuffer: 1 << 26 }));
   return document.components.schemas.SplitRuleName.enum;
@@ -65,7 +65,9 @@ test("it draws what the program draws", () => {
     assert.ok(knows(rule), `split.js lacks the rule ${rule}`);
     for (const [total, count] of [[1, 1], [17, 10], [99_999, 7], [1_000_003, 1_000]]) {
       const seed = randomBytes(32).toString("hex");
-      const bounds = { normal: ["--min", "1", "--max", String(2 * total)], equal: [] }[rule] ?? ["--min", "1"];
+      /** @type {Record<string, string[]>} */
+      const special = { normal: ["--min", "1", "--max", String(2 * total)], equal: [] };
+      const bounds = special[rule] ?? ["--min", "1"];
       const numbers = ["--total", String(total), "--count", String(count)];
       const packet = ["--id", PACKET.id, "--currency", PACKET.currency];
       const args = ["split", ...packet, ...numbers, "--rule", rule, "--seed", seed, "--json", ...bounds];
