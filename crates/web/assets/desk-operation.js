@@ -135,7 +135,8 @@ function partition(one, repairable) {
   if (repairable) {
     for (const what of ["reconcile", "repair", "resume", "release"]) {
       const act = async () => {
-        const answer = await ask("POST", `/v1/partitions/${n}/${what}`, { key: freshKey() });
+        const verb = what === "release" ? "release-withheld" : what;
+        const answer = await ask("POST", `/v1/partitions/${n}/${verb}`, { key: freshKey() });
         return answer?.status === 200 ? outcome(what, answer.body) : tell(answer);
       };
       const title = say(`${what}_title`, { n });

@@ -49,7 +49,7 @@ test("claims, latency, lag and the admitted share are drawn as they happen", asy
   assert.notEqual(await drawn(page, "admitted"), "");
   await says(page, "#legend", "sold out");
   for (const id of ["ends", "latency", "lag", "admitted"]) {
-    const edges = page.locator(`stats:has(#${id}) .edges span`);
+    const edges = page.locator(`figure:has(#${id}) .edges span`);
     assert.match((await edges.allTextContents()).join("|"), /^\d[^|]*\|\|\d+:\d\d:\d\d.[AP]M\|\d+:\d\d:\d\d.[AP]M$/);
   }
   await page.click("#numbers summary");
