@@ -61,13 +61,13 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Clock by which the engine opens and ends campaigns. It may differ from this machine's.
     pub engine_clock: Arc<dyn Clock>,
-    /// StatsList for operators.
+    /// Statistics for operators.
     pub gauges: Arc<dyn Gauges>,
     /// Challenge that users solve for a grab ticket. It replaces the configured one.
     pub challenge: Option<Arc<dyn Challenge>>,
     /// Queues of campaigns that have a waiting room.
     pub waiting_room: Arc<dyn WaitingRoom>,
-    /// StatsList of queues and of waiting users.
+    /// Statistics of queues and of waiting users.
     pub waiting: Arc<WaitingMonitor>,
     /// Sender of webhook events; `None` in a process that sends none.
     pub webhooks: Option<Webhooks>,
@@ -77,12 +77,12 @@ pub struct Ports {
     pub auditor: Option<Arc<dyn Auditor>>,
 }
 
-/// Sender of webhook events, with its stats.
+/// Sender of webhook events, with its statistics.
 #[derive(Clone)]
 pub struct Webhooks {
     /// Sender of events.
     pub sender: Arc<dyn WebhookSender>,
-    /// StatsList for operators.
+    /// Statistics for operators.
     pub monitor: Arc<WebhookMonitor>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct App {
     pub(crate) order_check: Option<Arc<OrderCheck>>,
     /// Permits for further streams of queue entries.
     pub(crate) streams: Arc<Semaphore>,
-    /// Streams of campaigns and of stats.
+    /// Streams of campaigns and of statistics.
     pub(crate) watching: Watching,
     pub(crate) watched: Watched,
     /// Limits for streams of both kinds, per connection, user and address.
@@ -155,7 +155,7 @@ impl App {
         })
     }
 
-    /// Runs once a second: samples stats, folds metrics and reloads changed files.
+    /// Runs once a second: samples statistics, folds metrics and reloads changed files.
     pub(crate) fn upkeep(&self) {
         let (ports, now) = (&self.ports, self.ports.clock.now());
         self.last_minutes

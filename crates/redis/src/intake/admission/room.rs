@@ -164,7 +164,7 @@ impl Room {
     /// Removes claims that may proceed, from the front, at most `claims`.
     pub(super) fn admit(&mut self, now: Instant, claims: usize) -> Vec<PendingClaim> {
         let places = Arc::clone(&self.places);
-        let most = self.entries_max(now);
+        let most = self.permits_max(now);
         let alone = most.max(self.admitted_alone(now).unwrap_or(0));
         let mut go = Vec::new();
         let may_go = |waiting: &mut WaitingClaim| {
@@ -193,7 +193,7 @@ impl Room {
     }
 
     /// Maximum users in flight: at least one, unless Redis has just reported that no units are left.
-    fn entries_max(&self, now: Instant) -> usize {
+    fn permits_max(&self, now: Instant) -> usize {
         let is_recent = |at: Instant| now < at + SOLD_OUT_LASTS;
         if self.sold_out_at.is_some_and(is_recent) {
             return 0;

@@ -80,6 +80,7 @@ async fn a_crowd_stays_outside(nodes: usize) {
         harness.nodes.push(node(&harness.options, &[]).await);
     }
     let claims = users(target, CLAIMS);
+    let began = Instant::now();
     let tickets = crowd(&harness.nodes, &claims);
     let answered = answers(&harness, claims, tickets).await;
     assert_eq!(winners(&answered), STOCK as usize);
@@ -92,9 +93,10 @@ async fn a_crowd_stays_outside(nodes: usize) {
     }
     let decided = decided(&harness.nodes);
     assert!(decided >= u64::from(STOCK), "the counter counts decisions");
-    // A claim that has waited for a second goes to Redis anyway. On a busy machine several do.
+    // A claim that has waited for a second goes to Redis anyway, so each further second may bring as many.
+    let seconds = 1 + began.elapsed().as_secs();
     assert!(
-        decided <= CLAIMS as u64 / 20,
+        decided <= seconds * CLAIMS as u64 / 100,
         "{decided} of {CLAIMS} were decided by Redis"
     );
     harness.audit().await;
