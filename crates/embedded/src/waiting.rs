@@ -87,6 +87,10 @@ impl WaitingRoom for Embedded {
         });
         recorded.await.map_err(engine_error)
     }
+
+    fn rebuilt(&self) -> u64 {
+        0
+    }
 }
 
 /// Reads a column that counts something.

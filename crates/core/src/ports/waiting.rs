@@ -85,10 +85,9 @@ pub trait WaitingRoom: Send + Sync + 'static {
         limits: QueueLimits,
     ) -> Result<(), EngineError>;
 
-    /// Number of calls of this process that found a queue damaged, and have rebuilt it.
-    fn rebuilt(&self) -> u64 {
-        0
-    }
+    /// Number of calls of this process that found a queue damaged, and have rebuilt it. 0 for an engine that has its
+    /// queues in a file.
+    fn rebuilt(&self) -> u64;
 }
 
 /// Store of the campaigns that have a queue, recorded at their creation.

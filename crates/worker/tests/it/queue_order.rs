@@ -111,6 +111,10 @@ impl WaitingRoom for Room {
             false => Ok(()),
         }
     }
+
+    fn rebuilt(&self) -> u64 {
+        0
+    }
 }
 
 type Call = Vec<(Claim, Answer<Claimed>)>;

@@ -127,6 +127,10 @@ impl WaitingRoom for FakeRoom {
         self.decided.lock().unwrap().extend_from_slice(decided);
         Ok(())
     }
+
+    fn rebuilt(&self) -> u64 {
+        0
+    }
 }
 
 type UnderWay = Vec<(Claim, Answer<Claimed>)>;
