@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
     book::{Claim, Command, Setup},
-    campaign::{CampaignKind, Phase, Tally, Terms},
+    campaign::{CampaignKind, Phase, SaleSettings, Tally},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef},
     outcome::Outcome,
     ports::{
@@ -24,16 +24,16 @@ use crate::{
     audience::{Audience, passphrase::Guesses},
     auth::{CurrentVerifier, callbacks::Callbacks},
     cache::{
-        campaigns::{CampaignCache, CampaignMeta},
+        campaigns::{AnswerFields, CampaignCache},
         unknown_campaigns::UnknownCampaigns,
-        watched::{Watched, Watching},
+        watched_campaigns::{WatchGuard, WatchedCampaigns},
     },
-    challenge::Challenge,
-    config::Config,
-    http::problem::{Problem, ProblemKind},
-    idempotency::{detached::Detached, fingerprint::fingerprint, running_changes::Changes},
+    challenge::TicketChallenge,
+    config::ApiConfig,
+    http::problem::{ApiProblem, ProblemKind},
+    idempotency::{detached::Detached, fingerprint::fingerprint, running_changes::RunningChanges},
     observe::{
-        audit_runs::Audits,
+        audit_runs::AuditRuns,
         gauges::Gauges,
         last_minutes::LastMinutes,
         metrics::{Metrics, OrderCheckMetrics},
@@ -64,7 +64,7 @@ pub struct Ports {
     /// Statistics for operators.
     pub gauges: Arc<dyn Gauges>,
     /// Challenge that users solve for a grab ticket. It replaces the configured one.
-    pub challenge: Option<Arc<dyn Challenge>>,
+    pub challenge: Option<Arc<dyn TicketChallenge>>,
     /// Queues of campaigns that have a waiting room.
     pub waiting_room: Arc<dyn WaitingRoom>,
     /// Statistics of queues and of waiting users.
@@ -88,7 +88,7 @@ pub struct Webhooks {
 
 /// Shared state of all handlers.
 pub(crate) struct App {
-    pub(crate) config: Config,
+    pub(crate) config: ApiConfig,
     pub(crate) ports: Ports,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) verifier: Arc<CurrentVerifier>,
@@ -100,7 +100,7 @@ pub(crate) struct App {
     pub(crate) guesses: Guesses,
     pub(crate) readiness: Arc<Readiness>,
     /// Challenge that users solve for a grab ticket.
-    pub(crate) challenge: Option<Arc<dyn Challenge>>,
+    pub(crate) challenge: Option<Arc<dyn TicketChallenge>>,
     /// Verifier of signed requests of payment services.
     pub(crate) callbacks: Callbacks,
     /// `None` if no shop is configured.
@@ -108,22 +108,22 @@ pub(crate) struct App {
     /// Permits for further streams of queue entries.
     pub(crate) streams: Arc<Semaphore>,
     /// Streams of campaigns and of statistics.
-    pub(crate) watching: Watching,
-    pub(crate) watched: Watched,
+    pub(crate) watching: WatchGuard,
+    pub(crate) watched: WatchedCampaigns,
     /// Limits for streams of both kinds, per connection, user and address.
     pub(crate) stream_limits: Arc<StreamLimits>,
     pub(crate) last_minutes: LastMinutes,
-    pub(crate) audits: Arc<Audits>,
+    pub(crate) audits: Arc<AuditRuns>,
     /// Lock that lets one large amount pass at a time.
     pub(crate) large_amounts: Mutex<()>,
     /// Requests under idempotency keys that run detached from their clients.
     pub(crate) detached: Arc<Detached>,
     /// Running changes of campaigns.
-    pub(crate) changes: Changes,
+    pub(crate) changes: RunningChanges,
 }
 
 impl App {
-    pub(crate) fn new(config: Config, ports: Ports, metrics: Metrics) -> anyhow::Result<Self> {
+    pub(crate) fn new(config: ApiConfig, ports: Ports, metrics: Metrics) -> anyhow::Result<Self> {
         let metrics = Arc::new(metrics);
         let counted = || OrderCheckMetrics::new(&metrics);
         Ok(Self {
@@ -137,14 +137,14 @@ impl App {
             guesses: Guesses::new(&metrics),
             readiness: Arc::default(),
             streams: Arc::new(Semaphore::new(config.queue.streams_max)),
-            watching: Watching::new(config.server.watchers_max),
-            watched: Watched::default(),
+            watching: WatchGuard::new(config.server.watchers_max),
+            watched: WatchedCampaigns::default(),
             stream_limits: Arc::new(StreamLimits::new(&config.limits, &metrics)),
             last_minutes: LastMinutes::default(),
             audits: Arc::default(),
             large_amounts: Mutex::default(),
             detached: Arc::default(),
-            changes: Changes::default(),
+            changes: RunningChanges::default(),
             metrics,
             challenge: ports
                 .challenge
@@ -173,9 +173,9 @@ impl App {
         &self,
         payment: &PaymentRef,
         order: OrderId,
-    ) -> Result<bool, Problem> {
+    ) -> Result<bool, ApiProblem> {
         let key = IdempotencyKey::new(payment.as_str());
-        let key = key.map_err(|error| Problem::internal(error.to_string()))?;
+        let key = key.map_err(|error| ApiProblem::internal(error.to_string()))?;
         let used = KeyUse::new(KeyUse::PAYMENT, key, fingerprint(&order.to_string(), &()));
         let bound = self.ports.ledger.bind_key(&used, self.fresh_id());
         match bound.await {
@@ -186,7 +186,7 @@ impl App {
 
     /// Waits up to [`SETTLED_WAIT_MAX`] until the ledger has all grants so far, in all partitions at once. Returns
     /// whether it has them; `false` if a log does not answer.
-    pub(crate) async fn settled(&self) -> Result<bool, Problem> {
+    pub(crate) async fn settled(&self) -> Result<bool, ApiProblem> {
         let mut waiting = JoinSet::new();
         for partition in self.ports.log.partitions() {
             let (log, ledger) = (Arc::clone(&self.ports.log), Arc::clone(&self.ports.ledger));
@@ -208,7 +208,10 @@ impl App {
         Ok(settled)
     }
 
-    pub(crate) async fn meta(&self, id: CampaignId) -> Result<Option<Arc<CampaignMeta>>, Problem> {
+    pub(crate) async fn meta(
+        &self,
+        id: CampaignId,
+    ) -> Result<Option<Arc<AnswerFields>>, ApiProblem> {
         match self.campaigns.get(id) {
             Some(meta) => Ok(Some(meta)),
             None if self.is_unknown(id) => Ok(None),
@@ -222,8 +225,8 @@ impl App {
     pub(crate) async fn with_window(
         &self,
         id: CampaignId,
-        meta: Arc<CampaignMeta>,
-    ) -> Arc<CampaignMeta> {
+        meta: Arc<AnswerFields>,
+    ) -> Arc<AnswerFields> {
         if meta.has_window(self.ports.clock.now()) {
             return meta;
         }
@@ -231,7 +234,7 @@ impl App {
         read.ok().flatten().unwrap_or(meta)
     }
 
-    async fn read_meta(&self, id: CampaignId) -> Result<Option<Arc<CampaignMeta>>, Problem> {
+    async fn read_meta(&self, id: CampaignId) -> Result<Option<Arc<AnswerFields>>, ApiProblem> {
         let ledger = Arc::clone(&self.ports.ledger);
         let read_at = self.ports.clock.now();
         let last = self.campaigns.last_read(id);
@@ -244,26 +247,28 @@ impl App {
                 Some(last) => last.audience.clone(),
                 None => {
                     let kept = ledger.audience(id).await?;
-                    let audience = kept.map(|text| Audience::of(id, &text)).transpose()?;
+                    let audience = kept
+                        .map(|text| Audience::from_stored(id, &text))
+                        .transpose()?;
                     audience.map(Arc::new)
                 }
             };
             let waiting_room = ledger.has_waiting_room(id).await?;
-            let meta = CampaignMeta::new(&record, read_at, audience, waiting_room);
+            let meta = AnswerFields::new(&record, read_at, audience, waiting_room);
             Ok(Some(Arc::new(meta)))
         };
         let meta = self.campaigns.load(id, read).await;
-        meta.ok_or_else(|| Problem::internal("a read of the ledger has panicked"))?
-            .map_err(Problem::from)
+        meta.ok_or_else(|| ApiProblem::internal("a read of the ledger has panicked"))?
+            .map_err(ApiProblem::from)
     }
 
     /// Outcome of a claim without a decision, from the engine's outcome at hand. While a campaign with a queue is
     /// paused, its queue still accepts claims.
-    pub(crate) async fn known(
+    pub(crate) async fn known_campaign(
         &self,
         claim: &Claim,
         at_hand: Option<Outcome>,
-    ) -> Result<Option<Outcome>, Problem> {
+    ) -> Result<Option<Outcome>, ApiProblem> {
         if !matches!(at_hand, Some(Outcome::Paused)) {
             return Ok(at_hand);
         }
@@ -285,7 +290,7 @@ impl App {
     }
 
     /// Whether the engine has a campaign that the ledger lacks. If it lacks it too, that is remembered for a moment.
-    pub(crate) async fn engine_has(&self, id: CampaignId) -> Result<bool, Problem> {
+    pub(crate) async fn engine_has(&self, id: CampaignId) -> Result<bool, ApiProblem> {
         if self.is_unknown(id) {
             return Ok(false);
         }
@@ -298,10 +303,10 @@ impl App {
     }
 
     /// Problem for a campaign that the ledger lacks. The engine may still have it.
-    pub(crate) async fn missing(&self, id: CampaignId) -> Problem {
+    pub(crate) async fn missing(&self, id: CampaignId) -> ApiProblem {
         match self.engine_has(id).await {
             Ok(false) => ProblemKind::UnknownCampaign.into(),
-            Ok(true) => Problem::ledger_incomplete(id),
+            Ok(true) => ApiProblem::ledger_incomplete(id),
             Err(problem) => problem,
         }
     }
@@ -312,7 +317,7 @@ impl App {
         &self,
         id: CampaignId,
         kind: CampaignKind,
-    ) -> Result<Outcome, Problem> {
+    ) -> Result<Outcome, ApiProblem> {
         if self.is_unknown(id) {
             return Ok(Outcome::UnknownCampaign);
         }
@@ -338,8 +343,8 @@ impl App {
         &self,
         id: CampaignId,
         kind: CampaignKind,
-    ) -> Result<(CampaignRecord, Tally), Problem> {
-        let record = self.kept_record(id, kind).await?;
+    ) -> Result<(CampaignRecord, Tally), ApiProblem> {
+        let record = self.retained_record(id, kind).await?;
         let tally = self.tally_of(&record).await?;
         Ok((record, tally))
     }
@@ -349,19 +354,19 @@ impl App {
         &self,
         id: CampaignId,
         kind: CampaignKind,
-    ) -> Result<(CampaignRecord, Tally), Problem> {
-        let record = self.kept_record(id, kind).await?;
+    ) -> Result<(CampaignRecord, Tally), ApiProblem> {
+        let record = self.retained_record(id, kind).await?;
         let tally = self.ports.engine.present_tally(id).await?;
         let tally = tally.unwrap_or_else(|| draft_tally(&record));
         Ok((record, tally))
     }
 
     /// A campaign of one kind, from the ledger.
-    async fn kept_record(
+    async fn retained_record(
         &self,
         id: CampaignId,
         kind: CampaignKind,
-    ) -> Result<CampaignRecord, Problem> {
+    ) -> Result<CampaignRecord, ApiProblem> {
         if self.is_unknown(id) {
             return Err(ProblemKind::UnknownCampaign.into());
         }
@@ -392,7 +397,7 @@ impl App {
 fn draft_tally(record: &CampaignRecord) -> Tally {
     let campaign = &record.campaign;
     Tally {
-        terms: Terms::of(&record.campaign),
+        terms: SaleSettings::from_campaign(&record.campaign),
         phase: Phase::Draft,
         supply: campaign.supply(),
         remaining: campaign.supply(),

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use crate::{
     audience::passphrase::{Hash, KeptPassphrase, Passphrase, decode, digest, encode},
-    http::{problem::Problem, wire::Text},
+    http::{problem::ApiProblem, wire::Text},
 };
 
 /// Maximum number of users that an audience names.
@@ -56,7 +56,7 @@ fn only_that_it_is_there<S: Serializer>(_: &Option<String>, to: S) -> Result<S::
 /// Users who may see the draws of a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Draws {
+pub(crate) enum DrawVisibility {
     /// All users with a token.
     #[default]
     Everybody,
@@ -66,7 +66,7 @@ pub(crate) enum Draws {
     Sender,
 }
 
-impl Draws {
+impl DrawVisibility {
     pub(crate) fn is_everybody(&self) -> bool {
         *self == Self::Everybody
     }
@@ -86,14 +86,14 @@ pub(crate) struct Credentials {
 /// JSON that the ledger stores.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct StoredAudience {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     users: Option<HashSet<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     invitation_secret: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     passphrase: Option<KeptPassphrase>,
-    draws: Draws,
+    draws: DrawVisibility,
 }
 
 /// Audience of a new campaign.
@@ -108,7 +108,7 @@ pub(crate) struct NewAudience {
 impl NewAudience {
     /// Audience of campaign `id` that already has the digest of its passphrase.
     pub(crate) fn ready(&self, id: CampaignId) -> Result<Audience, LedgerError> {
-        let audience = Audience::of(id, &self.text)?;
+        let audience = Audience::from_stored(id, &self.text)?;
         if let (Members::Told(passphrase), Some(digest)) = (&audience.members, self.passphrase) {
             passphrase.learn(digest);
         }
@@ -120,7 +120,7 @@ impl NewAudience {
 #[derive(Debug)]
 pub(crate) struct Audience {
     pub(crate) members: Members,
-    pub(crate) draws: Draws,
+    pub(crate) draws: DrawVisibility,
 }
 
 /// Kind of the audience, with its data.
@@ -141,7 +141,7 @@ impl AudienceRequest {
     }
 
     /// Checks that apply to a new audience only. A repetition is answered before them.
-    pub(crate) fn check_new(request: Option<&Self>) -> Result<(), Problem> {
+    pub(crate) fn check_new(request: Option<&Self>) -> Result<(), ApiProblem> {
         let said = request.and_then(|request| request.passphrase.as_deref());
         said.map_or(Ok(()), passphrase::check_new)
     }
@@ -149,11 +149,11 @@ impl AudienceRequest {
     /// Audience of a new campaign; `None` if all users may take part and see the draws.
     pub(crate) async fn keep(
         request: Option<&Self>,
-        draws: Draws,
-    ) -> Result<Option<NewAudience>, Problem> {
-        let mut kept = Kept {
+        draws: DrawVisibility,
+    ) -> Result<Option<NewAudience>, ApiProblem> {
+        let mut kept = StoredAudience {
             draws,
-            ..Kept::default()
+            ..StoredAudience::default()
         };
         match request {
             None if draws.is_everybody() => return Ok(None),
@@ -165,7 +165,7 @@ impl AudienceRequest {
             }) => {
                 if users.is_empty() || users.len() > USERS_MAX {
                     let detail = "an audience names 1 to 5000 users";
-                    return Err(Problem::invalid_at("#/audience/users", detail));
+                    return Err(ApiProblem::invalid_at("#/audience/users", detail));
                 }
                 kept.users = Some(users.iter().map(|user| user.0.to_string()).collect());
             }
@@ -178,14 +178,14 @@ impl AudienceRequest {
                 users: None,
                 invitation: false,
                 passphrase: Some(said),
-            }) => kept.passphrase = Some(KeptPassphrase::of(said).await?),
+            }) => kept.passphrase = Some(KeptPassphrase::from_input(said).await?),
             Some(_) => {
                 let advice = "an audience is one of `users`, `invitation` and `passphrase`";
-                return Err(Problem::invalid_at("#/audience", advice));
+                return Err(ApiProblem::invalid_at("#/audience", advice));
             }
         }
         let text = serde_json::to_string(&kept);
-        let text = text.map_err(|error| Problem::internal(error.to_string()))?;
+        let text = text.map_err(|error| ApiProblem::internal(error.to_string()))?;
         let said = request.and_then(|request| request.passphrase.as_deref());
         let passphrase = said.map(digest);
         Ok(Some(NewAudience { text, passphrase }))
@@ -194,24 +194,24 @@ impl AudienceRequest {
 
 impl Audience {
     /// Parses the stored audience of a campaign.
-    pub(crate) fn of(id: CampaignId, text: &str) -> Result<Self, LedgerError> {
+    pub(crate) fn from_stored(id: CampaignId, text: &str) -> Result<Self, LedgerError> {
         let bad = || LedgerError::damaged(format!("the audience of {id} cannot be read"));
-        let kept: Kept = serde_json::from_str(text).map_err(|_| bad())?;
+        let kept: StoredAudience = serde_json::from_str(text).map_err(|_| bad())?;
         let members = match kept {
-            Kept {
+            StoredAudience {
                 users: Some(users), ..
             } => Members::Users(users),
-            Kept {
+            StoredAudience {
                 invitation_secret: Some(secret),
                 ..
             } => {
                 let secret = decode(&secret).ok_or_else(bad)?;
                 Members::Invited(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &secret)))
             }
-            Kept {
+            StoredAudience {
                 passphrase: Some(kept),
                 ..
-            } => Members::Told(Passphrase::of(&kept).ok_or_else(bad)?),
+            } => Members::Told(Passphrase::from_stored(&kept).ok_or_else(bad)?),
             _ => Members::Everybody,
         };
         let draws = kept.draws;

@@ -4,12 +4,12 @@
 //! which checks the signature. A token chooses only a key, by its `kid`.
 
 pub(crate) mod callbacks;
-mod claims;
 mod current;
-mod fetched;
+mod fetched_keys;
 mod jwks_url;
+mod jwt_claims;
 mod keys;
-mod revoked;
+mod revoked_tokens;
 pub(crate) mod seal;
 pub(crate) mod session;
 mod signature;
@@ -21,14 +21,14 @@ use qiang_core::{id::UserId, time::Timestamp};
 
 pub(crate) use self::current::CurrentVerifier;
 use self::{
-    claims::{Claims, Rules, Scopes},
-    keys::Keys,
-    revoked::Revoked,
+    jwt_claims::{JwtClaimRules, JwtClaims, Scopes},
+    keys::VerificationKeys,
+    revoked_tokens::RevokedTokens,
 };
 use crate::{
     auth::seal::Sealer,
     config::AuthConfig,
-    http::{auth_failure::AuthFailure, problem::Problem},
+    http::{auth_failure::AuthFailure, problem::ApiProblem},
 };
 
 /// A permission of a token.
@@ -84,7 +84,7 @@ impl Scope {
     }
 
     /// Scope with this name.
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == word)
     }
 
@@ -128,11 +128,11 @@ impl Caller {
         self.scopes.0 & OF_SERVICES != 0
     }
 
-    pub(crate) fn require(&self, scope: Scope) -> Result<(), Problem> {
+    pub(crate) fn require(&self, scope: Scope) -> Result<(), ApiProblem> {
         if self.may(scope) {
             Ok(())
         } else {
-            Err(Problem::missing_scope(scope.name()))
+            Err(ApiProblem::missing_scope(scope.name()))
         }
     }
 }
@@ -144,26 +144,26 @@ pub(crate) struct TokenFault(pub(crate) AuthFailure, pub(crate) &'static str);
 /// Checks tokens with the configured keys.
 #[derive(Clone)]
 pub(crate) struct Verifier {
-    keys: Arc<Keys>,
-    rules: Arc<Rules>,
-    revoked: Arc<Revoked>,
+    keys: Arc<VerificationKeys>,
+    rules: Arc<JwtClaimRules>,
+    revoked: Arc<RevokedTokens>,
     /// Seals and checks grab tickets; `None` if no secret is configured for it.
     pub(crate) sealer: Option<Arc<Sealer>>,
 }
 
 impl Verifier {
-    fn new(config: &AuthConfig, keys: Keys) -> anyhow::Result<Self> {
+    fn new(config: &AuthConfig, keys: VerificationKeys) -> anyhow::Result<Self> {
         Ok(Self {
             keys: Arc::new(keys),
-            rules: Arc::new(Rules::new(config)),
-            revoked: Arc::new(Revoked::read(&config.revoked_file)?),
+            rules: Arc::new(JwtClaimRules::new(config)),
+            revoked: Arc::new(RevokedTokens::read(&config.revoked_file)?),
             sealer: Sealer::new(config)?.map(Arc::new),
         })
     }
 
     pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Result<Caller, TokenFault> {
         let payload = self.keys.payload(token)?;
-        let claims = Claims::of(&payload)?;
+        let claims = JwtClaims::from_payload(&payload)?;
         self.rules.check(&claims, now)?;
         if self.revoked.has(&claims.sub.0, claims.jti.as_deref()) {
             return Err(TokenFault(AuthFailure::Revoked, "the token was revoked"));
@@ -193,5 +193,5 @@ impl Verifier {
 ///
 /// [`UsageError`]: crate::UsageError
 pub fn check_key(config: &AuthConfig) -> anyhow::Result<()> {
-    Verifier::new(config, Keys::new(config)?).map(drop)
+    Verifier::new(config, VerificationKeys::new(config)?).map(drop)
 }

@@ -1,5 +1,5 @@
 //! Challenges that a user solves for a ticket. A proof of work is built in; programs can pass others to the node as a
-//! [`Challenge`].
+//! [`TicketChallenge`].
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct ChallengeError(pub String);
 /// The service makes and checks the nonce. It belongs to a user and a campaign, expires, and is made only after the
 /// campaign's start. Implementations need no state.
 #[async_trait]
-pub trait Challenge: fmt::Debug + Send + Sync + 'static {
+pub trait TicketChallenge: fmt::Debug + Send + Sync + 'static {
     /// Name of the challenge in answers.
     fn kind(&self) -> &'static str;
 
@@ -53,7 +53,7 @@ impl ProofOfWork {
 }
 
 #[async_trait]
-impl Challenge for ProofOfWork {
+impl TicketChallenge for ProofOfWork {
     fn kind(&self) -> &'static str {
         "proof-of-work"
     }

@@ -26,13 +26,13 @@ use crate::{
     app::App,
     audience::Credentials,
     auth::Scope,
-    cache::campaigns::CampaignMeta,
-    claims::{queue_entries::PlaceBody, refusal::refuse, tickets::GrabTicket},
-    extract::{Call, OptionalJson},
+    cache::campaigns::AnswerFields,
+    claims::{queue_entries::QueueEntryBody, refusal::refuse, tickets::SignedTicket},
+    extract::{ObjectRequest, OptionalJson},
     http::{
         client_address::{AddressKey, LimitedOrigin},
-        problem::{Problem, ProblemBody, ProblemKind},
-        wire::{self, GrantBody, Text},
+        problem::{ApiProblem, ProblemBody, ProblemKind},
+        wire::{self, ClaimGrantBody, Text},
     },
 };
 
@@ -74,9 +74,9 @@ impl Default for OrderRequest {
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "If the campaign requires `ticket`")),
     responses(
-        (status = 201, description = "Granted now", body = GrantBody),
-        (status = 200, description = "Granted before: the same grant", body = GrantBody),
-        (status = 202, description = "In the queue: `Location` is the queue entry", body = PlaceBody),
+        (status = 201, description = "Granted now", body = ClaimGrantBody),
+        (status = 200, description = "Granted before: the same grant", body = ClaimGrantBody),
+        (status = 202, description = "In the queue: `Location` is the queue entry", body = QueueEntryBody),
         (status = 401, body = ProblemBody),
         (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-in-audience`, \
          `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
@@ -90,11 +90,11 @@ impl Default for OrderRequest {
          `ledger-incomplete`; Retry-After has the seconds to wait",
             body = ProblemBody)))]
 pub(crate) async fn claim_share(
-    call: Call<CampaignId>,
-    ticket: GrabTicket,
+    call: ObjectRequest<CampaignId>,
+    ticket: SignedTicket,
     origin: LimitedOrigin,
     OptionalJson(shown): OptionalJson<Credentials>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let proof = Proof {
         ticket,
         shown,
@@ -113,9 +113,9 @@ pub(crate) async fn claim_share(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "If the campaign requires `ticket`")),
     responses(
-        (status = 201, description = "Granted now", body = GrantBody),
-        (status = 200, description = "Granted before: the same order", body = GrantBody),
-        (status = 202, description = "In the queue: `Location` is the queue entry", body = PlaceBody),
+        (status = 201, description = "Granted now", body = ClaimGrantBody),
+        (status = 200, description = "Granted before: the same order", body = ClaimGrantBody),
+        (status = 202, description = "In the queue: `Location` is the queue entry", body = QueueEntryBody),
         (status = 401, body = ProblemBody),
         (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-in-audience`, \
          `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
@@ -131,13 +131,13 @@ pub(crate) async fn claim_share(
          Retry-After has the seconds to wait",
             body = ProblemBody)))]
 pub(crate) async fn order_units(
-    call: Call<CampaignId>,
-    ticket: GrabTicket,
+    call: ObjectRequest<CampaignId>,
+    ticket: SignedTicket,
     origin: LimitedOrigin,
     OptionalJson(request): OptionalJson<OrderRequest>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     if request.quantity == 0 {
-        return Err(Problem::invalid_at(
+        return Err(ApiProblem::invalid_at(
             "#/quantity",
             "an order is for at least 1 unit",
         ));
@@ -156,8 +156,8 @@ pub(crate) async fn order_units(
 
 /// Runs a claim without the gate and the engine; its grant is invented. Only with `server.noop_route`, for
 /// benchmarks.
-pub(crate) async fn noop(call: Call<CampaignId>) -> Result<Response, Problem> {
-    let Call {
+pub(crate) async fn noop(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
+    let ObjectRequest {
         app, caller, id, ..
     } = call;
     caller.require(Scope::Claim)?;
@@ -170,23 +170,23 @@ pub(crate) async fn noop(call: Call<CampaignId>) -> Result<Response, Problem> {
         order: None,
     };
     let meta = app.meta(id).await?.ok_or(ProblemKind::UnknownCampaign)?;
-    let body = GrantBody::new(&grant, meta.currency, Some(AckLevel::Fsync));
+    let body = ClaimGrantBody::new(&grant, meta.currency, Some(AckLevel::Fsync));
     Ok(grant_response(StatusCode::CREATED, &body))
 }
 
 /// Credentials of a claim.
 struct Proof {
-    ticket: GrabTicket,
+    ticket: SignedTicket,
     shown: Credentials,
     address: Option<AddressKey>,
 }
 
 async fn decide(
-    call: Call<CampaignId>,
+    call: ObjectRequest<CampaignId>,
     kind: CampaignKind,
     quantity: u32,
     proof: Proof,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let (app, caller) = (&*call.app, call.caller);
     caller.require(Scope::Claim)?;
     let id = call.id;
@@ -197,7 +197,9 @@ async fn decide(
         quantity,
         key: call.key,
     };
-    let mut known = app.known(&claim, app.ports.engine.peek(&claim)).await?;
+    let mut known = app
+        .known_campaign(&claim, app.ports.engine.try_gate_outcome(&claim))
+        .await?;
     if let Some(outcome) = known.filter(|outcome| outcome.grant().is_none()) {
         let response = refuse(app, id, kind, &outcome).await?;
         app.metrics.answered_by_gate(&outcome);
@@ -228,7 +230,7 @@ async fn decide(
     {
         let may_replay = problem.kind_status().is_client_error();
         known = match may_replay {
-            true => app.ports.engine.look(&claim).await.ok().flatten(),
+            true => app.ports.engine.gate_outcome(&claim).await.ok().flatten(),
             false => None,
         };
         if known.is_none_or(|outcome| outcome.grant().is_none()) {
@@ -256,18 +258,21 @@ async fn decide(
 }
 
 /// Counts a claim without a decision: a requirement is not met, or cannot be checked.
-fn count_unmet(app: &App, problem: &Problem) {
+fn count_unmet(app: &App, problem: &ApiProblem) {
     match problem.kind_status().is_client_error() {
         true => app.metrics.unmet(),
         false => app.metrics.failed(),
     }
 }
 
-fn granted(status: StatusCode, grant: &Grant, ack: AckLevel, meta: &CampaignMeta) -> Response {
-    grant_response(status, &GrantBody::new(grant, meta.currency, Some(ack)))
+fn granted(status: StatusCode, grant: &Grant, ack: AckLevel, meta: &AnswerFields) -> Response {
+    grant_response(
+        status,
+        &ClaimGrantBody::new(grant, meta.currency, Some(ack)),
+    )
 }
 
-fn grant_response(status: StatusCode, grant: &GrantBody) -> Response {
+fn grant_response(status: StatusCode, grant: &ClaimGrantBody) -> Response {
     let mut body = Vec::with_capacity(GRANT_BYTES);
     match serde_json::to_writer(&mut body, grant) {
         Ok(()) => {
@@ -278,6 +283,6 @@ fn grant_response(status: StatusCode, grant: &GrantBody) -> Response {
             let content_type = [(header::CONTENT_TYPE, JSON)];
             (status, content_type, location, Body::from(body)).into_response()
         }
-        Err(error) => Problem::internal(error.to_string()).into_response(),
+        Err(error) => ApiProblem::internal(error.to_string()).into_response(),
     }
 }

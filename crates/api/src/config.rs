@@ -12,14 +12,14 @@ use std::{
 
 use axum::http::HeaderValue;
 use ipnet::IpNet;
-use qiang_core::waiting::QueueLimits;
+use qiang_core::queue_entry::QueueLimits;
 use serde::Deserialize;
 
 pub(crate) use self::secret::{check_secret, secret_of};
 pub use self::{secret::Secret, traces::TracesConfig};
 pub use crate::http::client_address::ForwardedHeader;
 use crate::{
-    challenge::{Challenge, DIFFICULTY_MAX, ProofOfWork},
+    challenge::{DIFFICULTY_MAX, ProofOfWork, TicketChallenge},
     http::{
         client_address::{TrustedProxies, networks},
         cors,
@@ -52,7 +52,7 @@ impl UsageError {
 
 /// Configuration of the API.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct ApiConfig {
     /// `[server]`
     pub server: ServerConfig,
     /// `[auth]`
@@ -225,7 +225,7 @@ impl LimitsConfig {
     }
 
     /// Disables all rate limits: for an installation's own load, and for tests of other behaviour.
-    pub fn meter_nobody(&mut self) {
+    pub fn disable_rate_limits(&mut self) {
         self.claims_per_user_per_second = 0;
         self.claims_per_address_per_second = 0;
         self.reads_per_user_per_second = 0;
@@ -353,7 +353,7 @@ pub enum ChallengeKind {
 }
 
 impl TicketsConfig {
-    pub(crate) fn challenge(&self) -> Option<Arc<dyn Challenge>> {
+    pub(crate) fn challenge(&self) -> Option<Arc<dyn TicketChallenge>> {
         match self.challenge {
             ChallengeKind::None => None,
             ChallengeKind::ProofOfWork => Some(Arc::new(ProofOfWork::new(self.difficulty))),

@@ -91,7 +91,7 @@ fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &M
         if let Some(schema) = content["schema"]["oneOf"].get(0) {
             content["schema"] = schema.clone();
         }
-        content["example"] = examples::of_schema(&content["schema"], schemas);
+        content["example"] = examples::example_for_schema(&content["schema"], schemas);
     }
 }
 

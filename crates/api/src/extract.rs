@@ -17,7 +17,7 @@ use crate::{
     config::ServerConfig,
     http::{
         auth_failure::AuthFailure,
-        problem::{Problem, ProblemKind},
+        problem::{ApiProblem, ProblemKind},
         strict,
         traffic::Traffic,
     },
@@ -25,8 +25,8 @@ use crate::{
 };
 
 impl FromRequestParts<Arc<App>> for Caller {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+    type Rejection = ApiProblem;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiProblem> {
         let token = match parts.headers.get(header::AUTHORIZATION) {
             Some(header) => session::bearer(header),
             None => session::token(parts, app.config.server.speaks_tls())?,
@@ -36,7 +36,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             .verifier
             .load()
             .verify(token.ok_or(missing)?, app.ports.clock.now())?;
-        let traffic = Traffic::of(&parts.method, parts.uri.path());
+        let traffic = Traffic::from_request(&parts.method, parts.uri.path());
         app.limits.check_user(traffic, &caller)?;
         Ok(caller)
     }
@@ -46,8 +46,8 @@ impl FromRequestParts<Arc<App>> for Caller {
 pub(crate) struct MaybeCaller(pub(crate) Option<Caller>);
 
 impl FromRequestParts<Arc<App>> for MaybeCaller {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+    type Rejection = ApiProblem;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiProblem> {
         let says = parts.headers.contains_key(header::AUTHORIZATION)
             || session::token(parts, app.config.server.speaks_tls())?.is_some();
         Ok(Self(match says {
@@ -57,7 +57,7 @@ impl FromRequestParts<Arc<App>> for MaybeCaller {
     }
 }
 
-impl From<TokenFault> for Problem {
+impl From<TokenFault> for ApiProblem {
     fn from(TokenFault(why, detail): TokenFault) -> Self {
         Self::unauthenticated(why, detail)
     }
@@ -67,8 +67,8 @@ impl From<TokenFault> for Problem {
 pub(crate) struct Param<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: FromStr<Err: fmt::Display> + Send> FromRequestParts<S> for Param<T> {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    type Rejection = ApiProblem;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiProblem> {
         let params = path_params(parts, state).await?;
         parsed(params.iter().next()).map(Self)
     }
@@ -83,8 +83,8 @@ where
     A: FromStr<Err: fmt::Display> + Send,
     B: FromStr<Err: fmt::Display> + Send,
 {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    type Rejection = ApiProblem;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiProblem> {
         let params = path_params(parts, state).await?;
         let mut params = params.iter();
         Ok(Self(parsed(params.next())?, parsed(params.next())?))
@@ -94,29 +94,30 @@ where
 async fn path_params<S: Send + Sync>(
     parts: &mut Parts,
     state: &S,
-) -> Result<RawPathParams, Problem> {
+) -> Result<RawPathParams, ApiProblem> {
     let params = RawPathParams::from_request_parts(parts, state).await;
-    params.map_err(|_| Problem::bad_request("the path is not valid UTF-8"))
+    params.map_err(|_| ApiProblem::bad_request("the path is not valid UTF-8"))
 }
 
-fn parsed<T: FromStr<Err: fmt::Display>>(param: Option<(&str, &str)>) -> Result<T, Problem> {
+fn parsed<T: FromStr<Err: fmt::Display>>(param: Option<(&str, &str)>) -> Result<T, ApiProblem> {
     let (name, text) = param.unwrap_or_default();
-    text.parse()
-        .map_err(|error: T::Err| Problem::bad_request(error.to_string()).of(name.to_owned()))
+    text.parse().map_err(|error: T::Err| {
+        ApiProblem::bad_request(error.to_string()).in_parameter(name.to_owned())
+    })
 }
 
 /// The query's parameters.
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    type Rejection = ApiProblem;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
         let query = Query::try_from_uri(&parts.uri);
         let query = query.map(|Query(value)| Self(value));
         query.map_err(|error| {
-            let problem = Problem::bad_request(error.body_text());
+            let problem = ApiProblem::bad_request(error.body_text());
             match strict::parameter(&error) {
-                Some(name) => problem.of(name),
+                Some(name) => problem.in_parameter(name),
                 None => problem,
             }
         })
@@ -124,11 +125,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
 }
 
 /// `Idempotency-Key`, if the request has one.
-pub(crate) struct Key(pub(crate) Option<IdempotencyKey>);
+pub(crate) struct RequestKey(pub(crate) Option<IdempotencyKey>);
 
-impl<S: Send + Sync> FromRequestParts<S> for Key {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+impl<S: Send + Sync> FromRequestParts<S> for RequestKey {
+    type Rejection = ApiProblem;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
         let mut values = parts.headers.get_all("idempotency-key").iter();
         let Some(value) = values.next() else {
             return Ok(Self(None));
@@ -144,13 +145,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Key {
     }
 }
 
-fn bad_key(detail: impl Into<Cow<'static, str>>) -> Problem {
-    Problem::bad_request(detail).of("Idempotency-Key")
+fn bad_key(detail: impl Into<Cow<'static, str>>) -> ApiProblem {
+    ApiProblem::bad_request(detail).in_parameter("Idempotency-Key")
 }
 
 /// Canonical form of a key. The quoted form of the header's draft (a string of RFC 9651) and the plain form of most
 /// clients are the same key.
-fn unquoted(text: &str) -> Result<Cow<'_, str>, Problem> {
+fn unquoted(text: &str) -> Result<Cow<'_, str>, ApiProblem> {
     let Some(rest) = text.strip_prefix('"') else {
         return Ok(Cow::Borrowed(text));
     };
@@ -173,26 +174,26 @@ fn unquoted(text: &str) -> Result<Cow<'_, str>, Problem> {
 }
 
 /// A request about one object: the caller, its id, and the idempotency key.
-pub(crate) struct Call<T> {
+pub(crate) struct ObjectRequest<T> {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
     pub(crate) id: T,
     pub(crate) key: Option<IdempotencyKey>,
 }
 
-impl<T: FromStr<Err: fmt::Display> + Send> FromRequestParts<Arc<App>> for Call<T> {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+impl<T: FromStr<Err: fmt::Display> + Send> FromRequestParts<Arc<App>> for ObjectRequest<T> {
+    type Rejection = ApiProblem;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiProblem> {
         Ok(Self {
             app: Arc::clone(app),
             caller: Caller::from_request_parts(parts, app).await?,
             id: Param::from_request_parts(parts, app).await?.0,
-            key: Key::from_request_parts(parts, app).await?.0,
+            key: RequestKey::from_request_parts(parts, app).await?.0,
         })
     }
 }
 
-impl<T: fmt::Display> Call<T> {
+impl<T: fmt::Display> ObjectRequest<T> {
     /// Use of the key for this request about this object.
     pub(crate) fn key_use(&self, route: &str, body: &impl Serialize) -> Option<KeyUse> {
         let id = self.id.to_string();
@@ -205,14 +206,14 @@ impl<T: fmt::Display> Call<T> {
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
-    type Rejection = Problem;
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+    type Rejection = ApiProblem;
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiProblem> {
         parse(&json_body(request, app).await?).map(Self)
     }
 }
 
 /// Bytes of a JSON body.
-pub(crate) async fn json_body(request: Request, app: &App) -> Result<Bytes, Problem> {
+pub(crate) async fn json_body(request: Request, app: &App) -> Result<Bytes, ApiProblem> {
     check_media_type(request.headers())?;
     read(request, &app.config.server).await
 }
@@ -221,8 +222,8 @@ pub(crate) async fn json_body(request: Request, app: &App) -> Result<Bytes, Prob
 pub(crate) struct OptionalJson<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalJson<T> {
-    type Rejection = Problem;
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+    type Rejection = ApiProblem;
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiProblem> {
         if hyper::body::Body::is_end_stream(request.body()) {
             return Ok(Self(T::default()));
         }
@@ -237,7 +238,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalJson<T> {
 }
 
 /// Checks that the body is JSON as RFC 8259 specifies: `application/json`, in UTF-8, and not compressed.
-fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiProblem> {
     let one = |name| {
         let mut values = headers.get_all(name).into_iter();
         let value = values.next().and_then(|value| value.to_str().ok());
@@ -251,7 +252,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
         true => "send the body as it is, without a `Content-Encoding`",
         false => "send `Content-Type: application/json`, in UTF-8",
     };
-    Err(Problem::new(ProblemKind::MediaType, advice))
+    Err(ApiProblem::new(ProblemKind::MediaType, advice))
 }
 
 fn is_json(content_type: &str) -> bool {
@@ -267,11 +268,11 @@ fn is_json(content_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json") && parts.all(utf8)
 }
 
-async fn read(request: Request, config: &ServerConfig) -> Result<Bytes, Problem> {
+async fn read(request: Request, config: &ServerConfig) -> Result<Bytes, ApiProblem> {
     let bytes_max = config.body_bytes_max;
     let too_large = || {
         let detail = format!("a body has at most {bytes_max} bytes");
-        Problem::new(ProblemKind::TooLarge, detail)
+        ApiProblem::new(ProblemKind::TooLarge, detail)
     };
     let body = request.into_body();
     // A body that is announced as too large is not read.
@@ -282,17 +283,17 @@ async fn read(request: Request, config: &ServerConfig) -> Result<Bytes, Problem>
     match tokio::time::timeout(config.request_timeout(), body).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Problem::bad_request("the body broke off")),
+        Ok(Err(_)) => Err(ApiProblem::bad_request("the body broke off")),
         Err(_) => Err(ProblemKind::BodyTimeout.into()),
     }
 }
 
-pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiProblem> {
     strict::from_slice(body).map_err(|fault| {
         let detail = fault.error.to_string();
         match fault.error.is_data() {
-            true => Problem::invalid(detail).at(fault.pointer),
-            false => Problem::bad_request(detail),
+            true => ApiProblem::invalid(detail).at(fault.pointer),
+            false => ApiProblem::bad_request(detail),
         }
     })
 }

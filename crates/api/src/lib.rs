@@ -22,13 +22,13 @@ mod server;
 pub use self::{
     app::{Ports, Webhooks, id_at},
     auth::{Scope, check_key, token::TokenIssuer},
-    challenge::{Challenge, ChallengeError, ProofOfWork},
-    config::{Config, UsageError},
+    challenge::{ChallengeError, ProofOfWork, TicketChallenge},
+    config::{ApiConfig, UsageError},
     http::request_id::current_trace,
     observe::{
         gauges::{Disk, Gauges, PartitionReport, TransportReport},
         metrics::Build,
     },
     router::document,
-    server::{Admin, Listeners, Role, Running, Server},
+    server::{Admin, Listeners, Role, RunningServer, Server},
 };

@@ -26,14 +26,14 @@ use crate::{
     document::complete,
     http::{
         cors, no_body,
-        problem::{Problem, ProblemKind},
+        problem::{ApiProblem, ProblemKind},
     },
     resources::{
-        accounts, actions, audits, campaigns, events,
-        health::{self, Operation},
-        histories, lists, orders, partition_commands, partitions, payments, payouts, problem_pages,
-        profile, quarantine, reconciliation, red_packet_batch, red_packets, sale_changes,
-        sale_orders, sales, server_seeds, sessions, stats, webhooks,
+        accounts, audits, campaigns, events,
+        health::{self, HealthState},
+        histories, lists, operation_log, orders, partition_commands, partitions, payments,
+        problem_pages, profile, quarantine, reconciliation, red_packet_batch, red_packets, refunds,
+        sale_changes, sale_orders, sales, server_seeds, sessions, stats, webhooks,
     },
 };
 
@@ -49,11 +49,11 @@ use crate::{
     id of the request (up to 128 letters, digits and `-_.:/+=@`), or a fresh one. Every response has \
     `X-Content-Type-Options: nosniff` and `Referrer-Policy: no-referrer`. A response to a request with a token has \
     `Cache-Control: no-store`, unless its description differs."), security(("bearer" = [])))]
-struct Document;
+struct ApiDocument;
 
 /// Routes of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Served {
+pub(crate) enum ListenerRoutes {
     /// Routes for all clients.
     Public,
     /// Routes for operators, with profiles.
@@ -62,7 +62,7 @@ pub(crate) enum Served {
     All,
 }
 
-fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
+fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
     let description = "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, \
         deposit, withdraw, pay, campaigns:write, campaigns:write:any, read:any, admin. If an operation names several \
         scopes, one of them is needed; the owner of the object decides which. `admin` includes all but claim and \
@@ -72,7 +72,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .scheme(HttpAuthScheme::Bearer)
         .bearer_format("JWT")
         .description(Some(description));
-    let mut document = Document::openapi();
+    let mut document = ApiDocument::openapi();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
     let signature = ApiKeyValue::with_description(
@@ -106,12 +106,12 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(histories::deposit))
         .routes(routes!(histories::payment))
         .routes(routes!(accounts::deposit))
-        .routes(routes!(payouts::reverse))
-        .routes(routes!(payouts::withdraw))
-        .routes(routes!(payouts::refunds, payouts::refund))
-        .routes(routes!(payouts::owed))
+        .routes(routes!(refunds::reverse))
+        .routes(routes!(refunds::withdraw))
+        .routes(routes!(refunds::refunds, refunds::refund))
+        .routes(routes!(refunds::owed))
         .routes(routes!(sessions::begin, sessions::get, sessions::end))
-        .routes(routes!(actions::list))
+        .routes(routes!(operation_log::list))
         .routes(routes!(campaigns::state))
         .routes(routes!(events::watch))
         .routes(routes!(queue_entries::place))
@@ -142,17 +142,17 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
 }
 
 /// Routes of each process that listens.
-fn common_routes<S: Clone + Send + Sync + 'static>(served: Served) -> OpenApiRouter<S>
+fn common_routes<S: Clone + Send + Sync + 'static>(served: ListenerRoutes) -> OpenApiRouter<S>
 where
-    Operation: FromRef<S>,
+    HealthState: FromRef<S>,
 {
     let router = OpenApiRouter::new()
         .routes(routes!(health::healthz))
         .routes(routes!(problem_pages::list))
         .routes(routes!(problem_pages::one));
     match served {
-        Served::Public => router,
-        Served::Operation | Served::All => router
+        ListenerRoutes::Public => router,
+        ListenerRoutes::Operation | ListenerRoutes::All => router
             .routes(routes!(health::readyz))
             .routes(routes!(health::metrics)),
     }
@@ -165,7 +165,7 @@ pub fn document() -> Value {
 
 /// Annotations of the handlers.
 pub(crate) fn collected() -> utoipa::openapi::OpenApi {
-    routes(Served::All).split_for_parts().1
+    routes(ListenerRoutes::All).split_for_parts().1
 }
 
 /// Viewer of the document, and the document.
@@ -196,7 +196,7 @@ const DOCS_POLICY: HeaderValue = HeaderValue::from_static(
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-pub(crate) fn router(app: Arc<App>, served: Served) -> Result<Router, UsageError> {
+pub(crate) fn router(app: Arc<App>, served: ListenerRoutes) -> Result<Router, UsageError> {
     let cors = cors::layer(app.config.server.origins()?);
     let mut router = no_body::router_of(routes(served));
     if app.config.server.noop_route {
@@ -217,19 +217,25 @@ pub(crate) fn router(app: Arc<App>, served: Served) -> Result<Router, UsageError
 
 /// Routes for operators only.
 pub(crate) fn admin_router(app: &Arc<App>) -> Router {
-    let router = operator_routes(Served::Operation).merge(docs());
+    let router = operator_routes(ListenerRoutes::Operation).merge(docs());
     router
         .fallback(not_found)
-        .with_state(Operation::from_ref(app))
+        .with_state(HealthState::from_ref(app))
 }
 
 /// Document of the routes of a process without claims.
 pub(crate) fn operation_document() -> utoipa::openapi::OpenApi {
-    common_routes::<Operation>(Served::All).split_for_parts().1
+    common_routes::<HealthState>(ListenerRoutes::All)
+        .split_for_parts()
+        .1
 }
 
 /// Routes of a process without claims. With `starting`, all other requests are answered 503.
-pub(crate) fn operation_router(operation: Operation, starting: bool, served: Served) -> Router {
+pub(crate) fn operation_router(
+    operation: HealthState,
+    starting: bool,
+    served: ListenerRoutes,
+) -> Router {
     let router = operator_routes(served);
     let router = match starting {
         true => router.fallback(not_started),
@@ -238,23 +244,23 @@ pub(crate) fn operation_router(operation: Operation, starting: bool, served: Ser
     router.with_state(operation)
 }
 
-fn operator_routes(served: Served) -> Router<Operation> {
+fn operator_routes(served: ListenerRoutes) -> Router<HealthState> {
     let router = no_body::router_of(common_routes(served));
     let router = router.method_not_allowed_fallback(method_not_allowed);
     match served {
-        Served::Operation => router.route("/debug/pprof/profile", get(profile::take)),
-        Served::Public | Served::All => router,
+        ListenerRoutes::Operation => router.route("/debug/pprof/profile", get(profile::take)),
+        ListenerRoutes::Public | ListenerRoutes::All => router,
     }
 }
 
-async fn not_started() -> Problem {
-    Problem::starting()
+async fn not_started() -> ApiProblem {
+    ApiProblem::starting()
 }
 
-async fn not_found() -> Problem {
-    Problem::new(ProblemKind::NotFound, "this service has no such path")
+async fn not_found() -> ApiProblem {
+    ApiProblem::new(ProblemKind::NotFound, "this service has no such path")
 }
 
-async fn method_not_allowed() -> Problem {
+async fn method_not_allowed() -> ApiProblem {
     ProblemKind::MethodNotAllowed.into()
 }

@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use rusqlite::{Connection, params, types::Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{open, report::Check};
+use super::{open, report::CheckResult};
 
 /// Bytes per read for the digest.
 const READ_BYTES: usize = 1 << 20;
@@ -30,7 +30,7 @@ SELECT seq, at, campaign, kind, number, user, quantity, amount, note FROM main.e
 WHERE seq > (SELECT max(last) FROM main.archives);";
 
 /// Archive, as recorded in the ledger's file.
-struct Recorded {
+struct RecordedArchive {
     first: i64,
     last: i64,
     month: String,
@@ -41,16 +41,19 @@ struct Recorded {
 
 /// Joins the log with its archives. They are in this folder, or without one beside the file or where they were written.
 /// Returns the check of the archives, or `None` if there are none. If a row offends, the log is incomplete.
-pub(super) fn unite(conn: &Connection, folder: Option<&Path>) -> anyhow::Result<Option<Check>> {
+pub(super) fn unite(
+    conn: &Connection,
+    folder: Option<&Path>,
+) -> anyhow::Result<Option<CheckResult>> {
     let all = recorded(conn).context("cannot read the table of archives")?;
     if all.is_empty() {
         return Ok(None);
     }
     let ledger = PathBuf::from(conn.path().unwrap_or_default());
-    let mut check = Check::new("archives_whole", all.len() as u64);
+    let mut check = CheckResult::new("archives_whole", all.len() as u64);
     conn.execute_batch(ARCHIVED)?;
     for archive in all {
-        let Recorded { first, last, .. } = archive;
+        let RecordedArchive { first, last, .. } = archive;
         let mut offend = |what: &str| {
             let file = &archive.file;
             check.offend(format!(
@@ -76,7 +79,7 @@ pub(super) fn unite(conn: &Connection, folder: Option<&Path>) -> anyhow::Result<
     Ok(Some(check))
 }
 
-impl Recorded {
+impl RecordedArchive {
     /// Path of the unchanged file, or the reason why there is none.
     fn find(&self, ledger: &Path, folder: Option<&Path>) -> Result<PathBuf, &'static str> {
         let mut what = "is not there";
@@ -97,11 +100,11 @@ impl Recorded {
     }
 }
 
-fn recorded(conn: &Connection) -> rusqlite::Result<Vec<Recorded>> {
+fn recorded(conn: &Connection) -> rusqlite::Result<Vec<RecordedArchive>> {
     let sql = "SELECT first, last, month, file, folder, sha256 FROM archives ORDER BY first";
     let mut statement = conn.prepare(sql)?;
     let rows = statement.query_map([], |row| {
-        Ok(Recorded {
+        Ok(RecordedArchive {
             first: row.get(0)?,
             last: row.get(1)?,
             month: row.get(2)?,
@@ -115,7 +118,7 @@ fn recorded(conn: &Connection) -> rusqlite::Result<Vec<Recorded>> {
 
 /// Copies the entries of an archive into the temporary table, with the campaign numbers of the ledger's file. Returns
 /// false if it is not the recorded archive.
-fn read(conn: &Connection, archive: &Recorded, path: &Path) -> rusqlite::Result<bool> {
+fn read(conn: &Connection, archive: &RecordedArchive, path: &Path) -> rusqlite::Result<bool> {
     let from = open::at_rest(path)?;
     let said = from.query_row("SELECT month, first, last FROM archive", [], |row| {
         <(String, i64, i64)>::try_from(row)

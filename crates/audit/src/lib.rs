@@ -23,11 +23,11 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use rusqlite::Connection;
 
-use self::open::Ledger;
+use self::open::LedgerConnection;
 pub use self::{
-    open::FileKind,
-    place::{EnginePlace, Topology},
-    report::{Check, QuarantineCount, Report},
+    open::LedgerFileKind,
+    place::{EnginePlace, ServerKind},
+    report::{AuditFindings, CheckResult, QuarantineTotals},
 };
 
 const PRELUDE: &str = include_str!("prelude.sql");
@@ -154,7 +154,7 @@ const ATTEMPTS_MAX: usize = 3;
 ///
 /// # Errors
 /// If the file is not a ledger, cannot be opened or cannot be read.
-pub fn audit(path: &Path) -> anyhow::Result<Report> {
+pub fn audit(path: &Path) -> anyhow::Result<AuditFindings> {
     audit_with(path, None)
 }
 
@@ -163,7 +163,7 @@ pub fn audit(path: &Path) -> anyhow::Result<Report> {
 ///
 /// # Errors
 /// As [`audit`].
-pub fn audit_with(path: &Path, archives: Option<&Path>) -> anyhow::Result<Report> {
+pub fn audit_with(path: &Path, archives: Option<&Path>) -> anyhow::Result<AuditFindings> {
     for _ in 0..ATTEMPTS_MAX {
         let ledger = open::open(path)?;
         begin(&ledger.conn)?;
@@ -180,7 +180,7 @@ pub fn audit_with(path: &Path, archives: Option<&Path>) -> anyhow::Result<Report
 ///
 /// # Errors
 /// As [`audit`].
-pub fn audit_served(path: &Path) -> anyhow::Result<Report> {
+pub fn audit_served(path: &Path) -> anyhow::Result<AuditFindings> {
     audit_served_with(path, None)
 }
 
@@ -188,7 +188,7 @@ pub fn audit_served(path: &Path) -> anyhow::Result<Report> {
 ///
 /// # Errors
 /// As [`audit`].
-pub fn audit_served_with(path: &Path, archives: Option<&Path>) -> anyhow::Result<Report> {
+pub fn audit_served_with(path: &Path, archives: Option<&Path>) -> anyhow::Result<AuditFindings> {
     let ledger = open::open_served(path)?;
     begin(&ledger.conn)?;
     examine(&ledger, None, archives)
@@ -199,7 +199,7 @@ pub fn audit_served_with(path: &Path, archives: Option<&Path>) -> anyhow::Result
 /// # Errors
 /// If the database has no known ledger, cannot be read, or the disk has no room for the copy. The error does not
 /// contain the password.
-pub async fn audit_ledger(url: &str) -> anyhow::Result<Report> {
+pub async fn audit_ledger(url: &str) -> anyhow::Result<AuditFindings> {
     let (ledger, _) = copy::copy(url, None).await?;
     examine_copy(ledger, None).await
 }
@@ -219,8 +219,11 @@ pub enum LedgerPlace<'a> {
 ///
 /// # Errors
 /// As [`audit`] and [`audit_ledger`]. Also if Redis cannot be read, or settlement prevents a comparison.
-pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyhow::Result<Report> {
-    let mut reader = engine::Reader::connect(place).await?;
+pub async fn audit_beside(
+    ledger: LedgerPlace<'_>,
+    place: &EnginePlace,
+) -> anyhow::Result<AuditFindings> {
+    let mut reader = engine::EngineReader::connect(place).await?;
     let is_served = matches!(ledger, LedgerPlace::Served(_));
     match ledger {
         LedgerPlace::Database(url) => {
@@ -234,7 +237,7 @@ pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyho
             };
             begin(&ledger.conn)?;
             ensure!(
-                ledger.kind == FileKind::Ledger,
+                ledger.kind == LedgerFileKind::Ledger,
                 "{} is an engine's own file: it has its log in it, and cannot be compared with another engine",
                 ledger.conn.path().unwrap_or_default()
             );
@@ -258,7 +261,10 @@ pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyho
     }
 }
 
-async fn examine_copy(ledger: Ledger, state: Option<engine::State>) -> anyhow::Result<Report> {
+async fn examine_copy(
+    ledger: LedgerConnection,
+    state: Option<engine::EngineState>,
+) -> anyhow::Result<AuditFindings> {
     let examined = tokio::task::spawn_blocking(move || {
         begin(&ledger.conn)?;
         examine(&ledger, state.as_ref(), None)
@@ -275,22 +281,22 @@ fn begin(conn: &Connection) -> anyhow::Result<()> {
 }
 
 fn examine(
-    ledger: &Ledger,
-    engine: Option<&engine::State>,
+    ledger: &LedgerConnection,
+    engine: Option<&engine::EngineState>,
     archives: Option<&Path>,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<AuditFindings> {
     let conn = &ledger.conn;
     let archives = match ledger.kind {
-        FileKind::Engine => archives::unite(conn, archives)?,
-        FileKind::Ledger => None,
+        LedgerFileKind::Engine => archives::unite(conn, archives)?,
+        LedgerFileKind::Ledger => None,
     };
     let no_log = match (ledger.kind, &ledger.place) {
-        (FileKind::Engine, _) => archives
+        (LedgerFileKind::Engine, _) => archives
             .as_ref()
             .filter(|check| check.is_broken())
             .map(|_| NOT_WHOLE),
-        (FileKind::Ledger, None) => Some(NO_LOG),
-        (FileKind::Ledger, Some(_)) => Some(NO_LOG_THERE),
+        (LedgerFileKind::Ledger, None) => Some(NO_LOG),
+        (LedgerFileKind::Ledger, Some(_)) => Some(NO_LOG_THERE),
     };
     let has_archives = archives.is_some();
     let mut checks = Vec::with_capacity(SQL_CHECKS.len() + splits::CHECKS + 1);
@@ -298,21 +304,21 @@ fn examine(
     let prepared = conn
         .execute_batch(PRELUDE)
         .and_then(|()| match ledger.kind {
-            FileKind::Engine => Ok(()),
-            FileKind::Ledger => conn.execute_batch(LEDGER_PRELUDE),
+            LedgerFileKind::Engine => Ok(()),
+            LedgerFileKind::Ledger => conn.execute_batch(LEDGER_PRELUDE),
         })
         .and_then(|()| engine.map_or(Ok(()), |engine| engine.insert_into(conn)));
     match prepared {
         Ok(()) => {
             for (needs, name, sql) in SQL_CHECKS {
                 match (needs, no_log) {
-                    (Needs::LedgerOnly, _) if ledger.kind == FileKind::Engine => {}
+                    (Needs::LedgerOnly, _) if ledger.kind == LedgerFileKind::Engine => {}
                     (Needs::Database, _) if ledger.place.is_none() => {}
                     (Needs::File, _) if ledger.place.is_some() => {}
                     (Needs::Engine, _) if engine.is_none() => {}
                     (Needs::Archives, _) if !has_archives => {}
                     (Needs::Log | Needs::Archives, Some(no_log)) => {
-                        checks.push(Check::not_applicable(name, no_log))
+                        checks.push(CheckResult::not_applicable(name, no_log))
                     }
                     _ => checks.push(run(conn, name, sql)?),
                 }
@@ -322,7 +328,7 @@ fn examine(
         }
         // The rows cannot be combined, for example because sums overflow 64 bits.
         Err(error) if is_of_rows(&error) => {
-            let mut check = Check::new("readable", 0);
+            let mut check = CheckResult::new("readable", 0);
             check.offend(format!("the rows cannot be read: {error}"));
             checks.push(check);
         }
@@ -330,33 +336,33 @@ fn examine(
     }
     let set_aside = count_quarantined(conn)?;
     conn.execute_batch("ROLLBACK")?;
-    Ok(Report {
-        ok: !checks.iter().any(Check::is_broken),
+    Ok(AuditFindings {
+        ok: !checks.iter().any(CheckResult::is_broken),
         kind: ledger.kind,
         database: ledger.place.clone(),
-        in_flight: engine.map(engine::State::in_flight),
+        in_flight: engine.map(engine::EngineState::in_flight),
         set_aside,
         checks,
     })
 }
 
 /// Numbers of quarantined entries, if there are any.
-fn count_quarantined(conn: &Connection) -> anyhow::Result<Option<QuarantineCount>> {
+fn count_quarantined(conn: &Connection) -> anyhow::Result<Option<QuarantineTotals>> {
     let sql =
         "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside WHERE discard < 2";
     let counted: (i64, i64) = conn
         .query_row(sql, [], |row| row.try_into())
         .context("cannot count quarantined entries")?;
     let (refused, waiting) = (counted.0.unsigned_abs(), counted.1.unsigned_abs());
-    Ok((refused + waiting > 0).then_some(QuarantineCount { refused, waiting }))
+    Ok((refused + waiting > 0).then_some(QuarantineTotals { refused, waiting }))
 }
 
-fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check> {
+fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<CheckResult> {
     let (count, offending) = sql
         .split_once("\n\n")
         .context("a check has two statements")?;
     let examined: i64 = conn.query_row(count, [], |row| row.get(0))?;
-    let mut check = Check::new(name, examined.unsigned_abs());
+    let mut check = CheckResult::new(name, examined.unsigned_abs());
     let mut offending = conn
         .prepare(offending)
         .with_context(|| format!("check {name}"))?;

@@ -31,14 +31,14 @@ const BUSY_MAX: Duration = Duration::from_secs(5);
 /// Kind of a ledger file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FileKind {
+pub enum LedgerFileKind {
     /// File of an embedded engine, with its log.
     Engine,
     /// Ledger alone; its logs are elsewhere.
     Ledger,
 }
 
-impl FileKind {
+impl LedgerFileKind {
     /// Description of the kind.
     pub(super) fn described(self) -> &'static str {
         match self {
@@ -51,27 +51,27 @@ impl FileKind {
 }
 
 /// Ledger that is open for reading.
-pub(super) struct Ledger {
+pub(super) struct LedgerConnection {
     pub(super) conn: Connection,
-    pub(super) kind: FileKind,
+    pub(super) kind: LedgerFileKind,
     /// Database of which the file is a copy.
     pub(super) place: Option<String>,
     /// State of an immutable file before the audit.
-    rest: Option<Rest>,
+    rest: Option<RestOfFile>,
 }
 
 /// Path and metadata of a file without a writer.
-struct Rest {
+struct RestOfFile {
     path: PathBuf,
     metadata: Metadata,
 }
 
-impl Ledger {
+impl LedgerConnection {
     /// Copy of a ledger in a database, as of one moment.
     pub(super) fn copied(conn: Connection, place: String) -> Self {
         Self {
             conn,
-            kind: FileKind::Ledger,
+            kind: LedgerFileKind::Ledger,
             place: Some(place),
             rest: None,
         }
@@ -79,11 +79,11 @@ impl Ledger {
 
     /// Whether the audit has read the file as of one moment.
     pub(super) fn held_still(&self) -> bool {
-        self.rest.as_ref().is_none_or(Rest::is_undisturbed)
+        self.rest.as_ref().is_none_or(RestOfFile::is_undisturbed)
     }
 }
 
-impl Rest {
+impl RestOfFile {
     fn is_undisturbed(&self) -> bool {
         let seen = |metadata: &Metadata| (metadata.len(), metadata.modified().ok());
         let now = self.path.metadata();
@@ -92,7 +92,7 @@ impl Rest {
 }
 
 /// Opens the file read-only, and checks that it is a ledger.
-pub(super) fn open(path: &Path) -> anyhow::Result<Ledger> {
+pub(super) fn open(path: &Path) -> anyhow::Result<LedgerConnection> {
     let path = &real(path);
     let is_at_rest = !has_wal(path);
     open_as(path, is_at_rest)
@@ -100,7 +100,7 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Ledger> {
 
 /// Opens a file that this process has open for writing. It is never immutable, and only SQLite may open it: closing
 /// another descriptor of it would end the writer's locks.
-pub(super) fn open_served(path: &Path) -> anyhow::Result<Ledger> {
+pub(super) fn open_served(path: &Path) -> anyhow::Result<LedgerConnection> {
     open_as(&real(path), false)
 }
 
@@ -109,7 +109,7 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-fn open_as(path: &Path, is_at_rest: bool) -> anyhow::Result<Ledger> {
+fn open_as(path: &Path, is_at_rest: bool) -> anyhow::Result<LedgerConnection> {
     let metadata = path.metadata().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             let advice = "there is no such file; name the ledger file with --db";
@@ -118,7 +118,7 @@ fn open_as(path: &Path, is_at_rest: bool) -> anyhow::Result<Ledger> {
         _ => unreadable(path, error),
     })?;
     ensure!(metadata.is_file(), not_a_ledger(path));
-    let rest = is_at_rest.then(|| Rest {
+    let rest = is_at_rest.then(|| RestOfFile {
         path: path.to_owned(),
         metadata,
     });
@@ -128,7 +128,7 @@ fn open_as(path: &Path, is_at_rest: bool) -> anyhow::Result<Ledger> {
         check_complete(path, &conn)?;
     }
     let kind = kind(path, &conn)?;
-    Ok(Ledger {
+    Ok(LedgerConnection {
         conn,
         kind,
         place: None,
@@ -225,25 +225,25 @@ fn identity(_: &Path) -> anyhow::Result<String> {
     Ok("0:0".to_owned())
 }
 
-fn kind(path: &Path, conn: &Connection) -> anyhow::Result<FileKind> {
+fn kind(path: &Path, conn: &Connection) -> anyhow::Result<LedgerFileKind> {
     let said = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0));
     let said: String = said.map_err(|error| unreadable(path, error))?;
     match said.as_str() {
-        "engine" => Ok(FileKind::Engine),
-        "ledger" => Ok(FileKind::Ledger),
+        "engine" => Ok(LedgerFileKind::Engine),
+        "ledger" => Ok(LedgerFileKind::Ledger),
         _ => bail!(not_a_ledger(path)),
     }
 }
 
 /// Ledger data that is read before an engine is compared with it.
-pub(super) fn known(conn: &Connection) -> rusqlite::Result<engine::Known> {
+pub(super) fn known(conn: &Connection) -> rusqlite::Result<engine::LedgerFacts> {
     let mut settled = conn.prepare("SELECT partition, max(seq) FROM settled GROUP BY partition")?;
     let settled = settled.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let settled = settled.collect::<rusqlite::Result<_>>()?;
     let mut campaigns = conn.prepare("SELECT id FROM campaigns")?;
     let campaigns = campaigns.query_map([], |row| row.get(0))?;
     let campaigns = campaigns.collect::<rusqlite::Result<_>>()?;
-    Ok(engine::Known { settled, campaigns })
+    Ok(engine::LedgerFacts { settled, campaigns })
 }
 
 /// Error for a file that changed during each attempt.

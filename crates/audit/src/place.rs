@@ -8,7 +8,7 @@ pub struct EnginePlace {
     /// URLs of the server, the Sentinels, or some nodes of the Cluster. The first one that answers is used.
     pub urls: Vec<String>,
     /// Kind of servers at the URLs.
-    pub topology: Topology,
+    pub topology: ServerKind,
     /// User for URLs without one.
     pub username: Option<String>,
     /// Password for URLs without one.
@@ -23,7 +23,7 @@ pub struct EnginePlace {
 
 /// Kind of servers at the URLs of an [`EnginePlace`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Topology {
+pub enum ServerKind {
     /// One server.
     Standalone,
     /// Sentinels that watch a primary.

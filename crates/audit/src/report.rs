@@ -4,18 +4,18 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::FileKind;
+use super::LedgerFileKind;
 
 /// Maximum offending rows that a check lists. Further ones are only counted.
 const OFFENDING_MAX: usize = 20;
 
 /// Result of an audit.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct AuditFindings {
     /// Whether every applicable check holds.
     pub ok: bool,
     /// Kind of the file.
-    pub kind: FileKind,
+    pub kind: LedgerFileKind,
     /// Database of the ledger, without its password; `None` for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
@@ -24,14 +24,14 @@ pub struct Report {
     pub in_flight: Option<u64>,
     /// Quarantined entries; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub set_aside: Option<QuarantineCount>,
+    pub set_aside: Option<QuarantineTotals>,
     /// All checks, in the order of their execution.
-    pub checks: Vec<Check>,
+    pub checks: Vec<CheckResult>,
 }
 
 /// Numbers of quarantined entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct QuarantineCount {
+pub struct QuarantineTotals {
     /// Entries that the ledger refused.
     pub refused: u64,
     /// Entries that wait for them.
@@ -40,7 +40,7 @@ pub struct QuarantineCount {
 
 /// Result of one check.
 #[derive(Debug, Serialize)]
-pub struct Check {
+pub struct CheckResult {
     /// Name of the check and of its file.
     pub name: &'static str,
     /// Whether no row offends; null for a check that is not applicable.
@@ -56,7 +56,7 @@ pub struct Check {
     pub offending_total: u64,
 }
 
-impl Check {
+impl CheckResult {
     pub(super) fn new(name: &'static str, examined: u64) -> Self {
         Self {
             name,
@@ -95,7 +95,7 @@ impl Check {
     }
 }
 
-impl Report {
+impl AuditFindings {
     /// Description of the audited ledger.
     pub fn subject(&self) -> String {
         match &self.database {
@@ -105,7 +105,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for AuditFindings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.subject())?;
         writeln!(f, "{:<20} {:>12}  result", "check", "examined")?;
@@ -133,7 +133,7 @@ impl fmt::Display for Report {
                 "\nin flight, in the engine's log and not settled: {entries} entries"
             )?;
         }
-        if let Some(QuarantineCount { refused, waiting }) = self.set_aside {
+        if let Some(QuarantineTotals { refused, waiting }) = self.set_aside {
             let entries =
                 format!("{refused} entries that the ledger refused, and {waiting} that wait");
             writeln!(
@@ -141,9 +141,10 @@ impl fmt::Display for Report {
                 "\nin quarantine: {entries}; `qiang quarantine list` names them, `redrive` settles them"
             )?;
         }
-        let count = |so: fn(&Check) -> bool| self.checks.iter().filter(|check| so(check)).count();
+        let count =
+            |so: fn(&CheckResult) -> bool| self.checks.iter().filter(|check| so(check)).count();
         let made = count(|check| check.ok.is_some());
-        match count(Check::is_broken) {
+        match count(CheckResult::is_broken) {
             0 => write!(f, "\nok: {made} checks hold")?,
             broken => write!(f, "\nBROKEN: {broken} of {made} checks")?,
         }

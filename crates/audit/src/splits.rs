@@ -4,19 +4,19 @@ use qiang_core::{
     id::CampaignId,
     money::Currency,
     split::{
-        ClientSeed, Commitment, Parts, SPLIT_VERSION, Seed, ServerSeed, Split, SplitRule, commit,
-        lazy_amount,
+        ClientSeed, Commitment, SPLIT_VERSION, Seed, SeedParts, ServerSeed, Split, SplitRule,
+        commit, lazy_amount,
     },
 };
 use rusqlite::{Connection, Row};
 
-use super::{is_of_rows, report::Check};
+use super::{is_of_rows, report::CheckResult};
 
 /// Number of checks in this file.
 pub(super) const CHECKS: usize = 3;
 
 /// Red packet, from its row.
-struct Packet {
+struct SplitPacket {
     row: i64,
     parts: u16,
     split: Split,
@@ -26,14 +26,14 @@ struct Packet {
     currency: Currency,
 }
 
-impl Packet {
+impl SplitPacket {
     fn committed(&self) -> Commitment {
         commit(self.id, self.currency, &self.seed, &self.split)
     }
 }
 
 /// Checks that each published commitment binds the packet's split, and that the shares or grants follow from the seed.
-pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Check; CHECKS]> {
+pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[CheckResult; CHECKS]> {
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment, \
@@ -41,7 +41,7 @@ pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Chec
          WHERE kind = 'red_packet' ORDER BY ref",
     )?;
     let mut rows = statement.query([])?;
-    let mut commitments = Check::new("commitments", 0);
+    let mut commitments = CheckResult::new("commitments", 0);
     while let Some(row) = rows.next()? {
         commitments.examine();
         if let Some(packet) = packet(row) {
@@ -61,8 +61,8 @@ pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Chec
         }
     }
 
-    let mut shares = Check::new("shares_recomputed", 0);
-    let mut draws = Check::new("draws_recomputed", 0);
+    let mut shares = CheckResult::new("shares_recomputed", 0);
+    let mut draws = CheckResult::new("draws_recomputed", 0);
     for packet in &packets {
         let (check, recomputed) = match packet.split.rule() {
             // Parts of a spread packet may have moved money, so their draws cannot be recomputed.
@@ -90,7 +90,7 @@ pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Chec
 }
 
 /// The packet, if its row is valid.
-fn packet(row: &Row<'_>) -> Option<Packet> {
+fn packet(row: &Row<'_>) -> Option<SplitPacket> {
     let (min, max) = (row.get("split_min").ok(), row.get("split_max").ok());
     let rule = match row.get::<_, String>("split_rule").ok()?.as_str() {
         "normal" => SplitRule::Normal {
@@ -116,7 +116,7 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
                 ServerSeed::from_bytes(server_seed),
                 ClientSeed::from_bytes(client_seed),
             );
-            Parts {
+            SeedParts {
                 server_seed,
                 client_seed,
             }
@@ -128,7 +128,7 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
     if !is_made {
         return None;
     }
-    Some(Packet {
+    Some(SplitPacket {
         row: row.get("ref").ok()?,
         parts: row.get("parts").ok()?,
         split: Split::new(row.get("total").ok()?, row.get("supply").ok()?, rule).ok()?,
@@ -140,7 +140,11 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
 }
 
 /// Checks that the amounts made with the packet follow from the seed.
-fn recompute_shares(conn: &Connection, packet: &Packet, check: &mut Check) -> rusqlite::Result<()> {
+fn recompute_shares(
+    conn: &Connection,
+    packet: &SplitPacket,
+    check: &mut CheckResult,
+) -> rusqlite::Result<()> {
     let expected = packet.split.shares(&packet.seed);
     let mut statement = conn
         .prepare_cached("SELECT number, amount FROM shares WHERE campaign = ?1 ORDER BY number")?;
@@ -165,9 +169,9 @@ fn recompute_shares(conn: &Connection, packet: &Packet, check: &mut Check) -> ru
 fn recompute_draws(
     conn: &Connection,
     has_log: bool,
-    packet: &Packet,
+    packet: &SplitPacket,
     min: i64,
-    check: &mut Check,
+    check: &mut CheckResult,
 ) -> rusqlite::Result<()> {
     // Withheld money is not drawn from, and no record says between which draws it was withheld.
     let mut withheld =

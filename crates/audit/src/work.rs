@@ -8,7 +8,7 @@ use qiang_core::{
     event::PartitionId,
     id::PaymentRef,
     money::Money,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{AccountStore as _, CampaignStore as _, Engine as _, SettlementStore as _},
     split::SplitRule,
 };
@@ -62,7 +62,7 @@ async fn live(engine: &Embedded, setup: Setup) {
                 order: campaign.order(1),
                 payment: PaymentRef::new(payment).unwrap(),
                 paid_at: None,
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             });
             let Reply::Payment(outcome, _) = paid.await.unwrap() else {
                 panic!("another reply");

@@ -21,7 +21,7 @@ use qiang_core::{
     ports::{Engine, EngineError, GateAnswers},
 };
 use qiang_embedded::{Embedded, SystemClock};
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use serde::Serialize;
 
 use crate::fixture;
@@ -117,10 +117,10 @@ async fn embedded(args: &AdmissionArgs) -> anyhow::Result<Measured> {
 }
 
 async fn on_redis(args: &AdmissionArgs, url: &str) -> anyhow::Result<Measured> {
-    let options = Options {
+    let options = RedisOptions {
         urls: vec![url.to_owned()],
         prefix: format!("qiang-bench:{:08x}", rand::random::<u32>()),
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let opener = RedisEngine::connect(options.clone(), &[]).await?;
     let sale = fixture::sale_with(&opener, None, args.units, AckLevel::Memory, ratio(args)?);
@@ -142,7 +142,7 @@ async fn on_redis(args: &AdmissionArgs, url: &str) -> anyhow::Result<Measured> {
 }
 
 fn ratio(args: &AdmissionArgs) -> anyhow::Result<Option<AdmissionRatio>> {
-    AdmissionRatio::of_percent(args.percent)
+    AdmissionRatio::from_percent(args.percent)
         .map_err(|error| UsageError::new(error.to_string()).into())
 }
 
@@ -211,7 +211,7 @@ async fn ask(
             return Ok(told);
         }
         let claim = fixture::claim(sale, CampaignKind::Sale, &format!("user-{user}"))?;
-        let answer = match node.peek(&claim) {
+        let answer = match node.try_gate_outcome(&claim) {
             Some(outcome) => {
                 told.at_once += 1;
                 // Lets other users of this thread continue.

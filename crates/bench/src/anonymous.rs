@@ -15,7 +15,7 @@ use bytes::Bytes;
 use hdrhistogram::Histogram;
 use hyper::header::HeaderValue;
 use qiang::local::LocalService;
-use qiang_client::load::client::{Client, Response};
+use qiang_client::load::client::{LoadClient, Response};
 use serde::Serialize;
 use serde_json::json;
 use tokio::{
@@ -150,7 +150,7 @@ impl Scene {
             Ok(HeaderValue::try_from(node.tokens().bearer(user, scope)?)?)
         };
         let operator = bearer("bench", "claim send deposit campaigns:write")?;
-        let mut client = Client::connect(node.addr()).await?;
+        let mut client = LoadClient::connect(node.addr()).await?;
         let deposit = json!({ "amount": SHARES, "currency": "CNY" });
         let path = "/v1/accounts/bench/deposits";
         client.create(path, &operator, &deposit).await?;
@@ -287,7 +287,7 @@ const OTHER: &str = "any other";
 impl Case {
     /// Sends requests for this long.
     async fn measure(&self, addr: SocketAddr, lasts: Duration) -> anyhow::Result<Row> {
-        let mut client = Client::connect(addr).await?;
+        let mut client = LoadClient::connect(addr).await?;
         let (mut status, mut bytes) = (0, 0);
         for n in 0..WARM_UP {
             (status, bytes) = self.request.send(&mut client, addr, n).await?;
@@ -321,7 +321,7 @@ impl Request {
     /// Sends the request. Returns the status and the length of the body.
     async fn send(
         &self,
-        client: &mut Client,
+        client: &mut LoadClient,
         addr: SocketAddr,
         n: u64,
     ) -> anyhow::Result<(u16, usize)> {

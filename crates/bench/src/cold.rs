@@ -366,7 +366,7 @@ async fn read(
             engine.order(order).await?.is_some(),
             "the order of a cold sale is unknown"
         );
-        engine.look(&claim).await?;
+        engine.gate_outcome(&claim).await?;
         waited.record(asked.elapsed().as_micros() as u64)?;
         tokio::time::sleep(every).await;
     }

@@ -9,7 +9,7 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind},
     id::CampaignId,
     outcome::Outcome,
-    ports::{Claimed, Engine, Ticket},
+    ports::{Claimed, Engine, PendingReply},
 };
 use serde::Serialize;
 
@@ -138,7 +138,7 @@ async fn work(
 ) -> anyhow::Result<(Vec<u32>, Histogram<u64>)> {
     let mut numbers = Vec::new();
     let mut latency = Histogram::new(3)?;
-    let mut tickets: VecDeque<(Instant, Ticket<Claimed>)> = VecDeque::with_capacity(waiting);
+    let mut tickets: VecDeque<(Instant, PendingReply<Claimed>)> = VecDeque::with_capacity(waiting);
     let mut users = 0_u64;
     let mut empty = waiting == 0;
     loop {

@@ -18,7 +18,7 @@ use qiang_core::{
 use serde::Serialize;
 
 use crate::fixture::{self, SETTLE_MAX};
-use qiang::{Backend, Config, scratch::Scratch};
+use qiang::{Backend, NodeConfig, scratch::Scratch};
 
 /// Interval at which the steady load adds claims.
 const STEP: Duration = Duration::from_millis(10);
@@ -223,7 +223,7 @@ async fn measure_on(
         flags.push(("ledger.url", scratch.url().to_owned()));
     }
     // The log is filled first, without settlement.
-    let idle = Backend::open(&Config::defaults_with(&flags)?).await?;
+    let idle = Backend::open(&NodeConfig::defaults_with(&flags)?).await?;
     let campaign = of.open(&idle, args.entries).await?;
     fixture::claim_all(&*idle.ports.engine, campaign, of.kind(), 0..args.entries).await?;
     idle.close().await?;
@@ -234,7 +234,7 @@ async fn measure_on(
     };
 
     flags.retain(|(key, _)| *key != "settlement.in_process");
-    let settling = Backend::open(&Config::defaults_with(&flags)?).await?;
+    let settling = Backend::open(&NodeConfig::defaults_with(&flags)?).await?;
     let started = Instant::now();
     settling.settle(SETTLE_MAX).await?;
     let settle_seconds = started.elapsed().as_secs_f64();

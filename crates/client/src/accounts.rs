@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     answers::{Account, Deposit, Reversal, Withdrawal},
-    call::Call,
+    call::RepeatableCall,
     client::Client,
     error::Error,
     ids::{Id, UserId, encoded},
@@ -17,7 +17,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn account(&self, user: &UserId) -> Result<Account, Error> {
-        self.json(Call::get(path(user, ""))).await
+        self.json(RepeatableCall::get(path(user, ""))).await
     }
 
     /// Credits money from outside to a user's account. Scope `deposit`.
@@ -25,7 +25,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn deposit(&self, user: &UserId, amount: Money) -> Result<Deposit, Error> {
-        let call = Call::post(path(user, "/deposits")).json(&amount)?;
+        let call = RepeatableCall::post(path(user, "/deposits")).json(&amount)?;
         self.json(call.keyed(self)).await
     }
 
@@ -41,7 +41,7 @@ impl Client {
         amount: Money,
     ) -> Result<Reversal, Error> {
         let deposit = encoded(deposit.as_str());
-        let call = Call::post(path(user, &format!("/deposits/{deposit}/reversal")));
+        let call = RepeatableCall::post(path(user, &format!("/deposits/{deposit}/reversal")));
         let call = call.json(&json!({ "amount": amount }))?;
         self.json(call.keyed(self)).await
     }
@@ -53,7 +53,7 @@ impl Client {
     /// `insufficient-funds`; see [`Error`].
     pub async fn reverse_deposit(&self, user: &UserId, deposit: &Id) -> Result<Reversal, Error> {
         let deposit = encoded(deposit.as_str());
-        let call = Call::post(path(user, &format!("/deposits/{deposit}/reversal")));
+        let call = RepeatableCall::post(path(user, &format!("/deposits/{deposit}/reversal")));
         self.json(call.keyed(self)).await
     }
 
@@ -69,7 +69,7 @@ impl Client {
     ) -> Result<Withdrawal, Error> {
         let Money { amount, currency } = amount;
         let body = json!({ "reference": reference, "amount": amount, "currency": currency });
-        let call = Call::post(path(user, "/withdrawals")).json(&body)?;
+        let call = RepeatableCall::post(path(user, "/withdrawals")).json(&body)?;
         self.json(call.keyed(self)).await
     }
 }

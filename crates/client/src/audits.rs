@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     bodies::bodies,
-    call::Call,
+    call::RepeatableCall,
     client::Client,
     error::Error,
     ids::{Id, encoded},
@@ -17,7 +17,7 @@ const ALL: &str = "/v1/audits";
 /// Audit of the node that was asked, with its status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Audit {
+pub struct NodeAudit {
     /// Its id.
     pub id: Id,
     /// Its status.
@@ -77,20 +77,20 @@ impl Client {
     ///
     /// # Errors
     /// `not-for-engine` if that node cannot audit anything; see [`Error`].
-    pub async fn start_audit(&self) -> Result<Audit, Error> {
-        self.json(Call::post(ALL)).await
+    pub async fn start_audit(&self) -> Result<NodeAudit, Error> {
+        self.json(RepeatableCall::post(ALL)).await
     }
 
     /// Last audits of the node that answers, newest first, without reports.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn audits(&self) -> Result<Vec<Audit>, Error> {
+    pub async fn audits(&self) -> Result<Vec<NodeAudit>, Error> {
         #[derive(Deserialize)]
-        struct Audits {
-            audits: Vec<Audit>,
+        struct AuditList {
+            audits: Vec<NodeAudit>,
         }
-        let all: Audits = self.json(Call::get(ALL)).await?;
+        let all: AuditList = self.json(RepeatableCall::get(ALL)).await?;
         Ok(all.audits)
     }
 
@@ -98,8 +98,8 @@ impl Client {
     ///
     /// # Errors
     /// `not-found`, also after seven more audits; see [`Error`].
-    pub async fn audit(&self, id: &Id) -> Result<Audit, Error> {
+    pub async fn audit(&self, id: &Id) -> Result<NodeAudit, Error> {
         let path = format!("{ALL}/{}", encoded(id.as_str()));
-        self.json(Call::get(path)).await
+        self.json(RepeatableCall::get(path)).await
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::{
-    client::{Bounds, Client, Shared, bearer},
+    client::{Bounds, Client, ClientState, bearer},
     error::Error,
     wire::Wire,
 };
@@ -100,7 +100,7 @@ impl Builder {
         }
         let calls = self.bounds.in_flight_max;
         Ok(Client {
-            shared: Arc::new(Shared {
+            shared: Arc::new(ClientState {
                 base: base.as_str().trim_end_matches('/').to_owned(),
                 wire: Wire::new(is_secure)?,
                 turns: Semaphore::new(calls),

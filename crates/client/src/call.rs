@@ -14,11 +14,11 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    client::{Client, Shared},
+    client::{Client, ClientState},
     error::Error,
     ids::IdempotencyKey,
     problem::Problem,
-    wire::{Answer, Failure},
+    wire::{AttemptFailure, RawAnswer},
 };
 
 const USER_AGENT_VALUE: &str = concat!("qiang-client/", env!("CARGO_PKG_VERSION"));
@@ -31,7 +31,7 @@ const OUTCOMES: [&str; 1] = ["paused"];
 const UNCERTAIN: [&str; 2] = ["uncertain", "about:blank"];
 
 /// Request that can be sent several times.
-pub(crate) struct Call {
+pub(crate) struct RepeatableCall {
     pub(crate) method: Method,
     /// Path and query.
     path: String,
@@ -43,7 +43,7 @@ pub(crate) struct Call {
     pub(crate) until: Option<Instant>,
 }
 
-impl Call {
+impl RepeatableCall {
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self {
             method: Method::GET,
@@ -136,8 +136,8 @@ impl Call {
 }
 
 /// Result of one attempt.
-enum Attempt {
-    Done(Answer),
+enum CallAttempt {
+    Done(RawAnswer),
     Refused(Box<Problem>),
     Again {
         last: Error,
@@ -153,12 +153,12 @@ impl Client {
     }
 
     /// Carries a call out and parses the JSON of its answer.
-    pub(crate) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+    pub(crate) async fn json<T: DeserializeOwned>(&self, call: RepeatableCall) -> Result<T, Error> {
         read(&self.call(&call).await?)
     }
 
     /// Carries a call out. Returns a success or status 304.
-    pub(crate) async fn call(&self, call: &Call) -> Result<Answer, Error> {
+    pub(crate) async fn call(&self, call: &RepeatableCall) -> Result<RawAnswer, Error> {
         let until = call.until.unwrap_or_else(|| self.deadline());
         let gave_up = |attempts, may_have_happened, last: Option<Error>| Error::GaveUp {
             attempts,
@@ -180,9 +180,9 @@ impl Client {
         loop {
             attempts += 1;
             let (last, after) = match self.attempt(call.request(self)?, until).await {
-                Attempt::Done(answer) => return Ok(answer),
-                Attempt::Refused(problem) => return Err(Error::Problem(problem)),
-                Attempt::Again {
+                CallAttempt::Done(answer) => return Ok(answer),
+                CallAttempt::Refused(problem) => return Err(Error::Problem(problem)),
+                CallAttempt::Again {
                     last,
                     after,
                     uncertain,
@@ -199,17 +199,17 @@ impl Client {
         }
     }
 
-    async fn attempt(&self, request: Request<Full<Bytes>>, until: Instant) -> Attempt {
-        let Shared { wire, bounds, .. } = &*self.shared;
+    async fn attempt(&self, request: Request<Full<Bytes>>, until: Instant) -> CallAttempt {
+        let ClientState { wire, bounds, .. } = &*self.shared;
         let until = until.min(after(bounds.attempt_max));
         match timeout_at(until, wire.exchange(request)).await {
             Ok(Ok(answer)) => judge(answer),
-            Ok(Err(Failure { error, sent })) => Attempt::Again {
+            Ok(Err(AttemptFailure { error, sent })) => CallAttempt::Again {
                 last: error,
                 after: Duration::ZERO,
                 uncertain: sent,
             },
-            Err(_) => Attempt::Again {
+            Err(_) => CallAttempt::Again {
                 last: Error::Connection {
                     what: "no answer in time",
                     source: None,
@@ -238,10 +238,10 @@ pub(crate) fn after(time: Duration) -> Instant {
 }
 
 /// Whether an answer decides the call.
-fn judge(answer: Answer) -> Attempt {
+fn judge(answer: RawAnswer) -> CallAttempt {
     let status = answer.status;
     if status.is_success() || status == StatusCode::NOT_MODIFIED {
-        return Attempt::Done(answer);
+        return CallAttempt::Done(answer);
     }
     let problem = Box::new(problem(&answer));
     let is_again = match status {
@@ -253,9 +253,9 @@ fn judge(answer: Answer) -> Attempt {
         _ => false,
     };
     if !is_again {
-        return Attempt::Refused(problem);
+        return CallAttempt::Refused(problem);
     }
-    Attempt::Again {
+    CallAttempt::Again {
         after: Duration::from_secs(problem.retry_after_s.unwrap_or(0)),
         uncertain: UNCERTAIN.contains(&problem.kind()),
         last: Error::Problem(problem),
@@ -263,7 +263,7 @@ fn judge(answer: Answer) -> Attempt {
 }
 
 /// Problem that an answer describes.
-pub(crate) fn problem(answer: &Answer) -> Problem {
+pub(crate) fn problem(answer: &RawAnswer) -> Problem {
     let text = |name: HeaderName| answer.headers.get(name)?.to_str().ok();
     let content_type = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let is_problem = content_type.is_some_and(|found| found.starts_with(PROBLEM_JSON));
@@ -278,7 +278,7 @@ pub(crate) fn problem(answer: &Answer) -> Problem {
 }
 
 /// Parses the body of an answer.
-pub(crate) fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Error> {
+pub(crate) fn read<T: DeserializeOwned>(answer: &RawAnswer) -> Result<T, Error> {
     let status = answer.status;
     serde_json::from_slice(&answer.body)
         .map_err(|error| Error::Answer(format!("{status}: {error}")))

@@ -13,11 +13,11 @@ use crate::{
         CampaignAudience, Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale,
         ServerSeed, Share, State,
     },
-    call::{Call, read},
+    call::{RepeatableCall, read},
     client::Client,
     error::Error,
     ids::{CampaignId, Id, UserId, encoded},
-    paths::{Kind, path},
+    paths::{PathKind, path},
     requests::{KeyedRedPacket, NewRedPacket, NewSale, SaleChange},
     values::Timestamp,
     words::Phase,
@@ -67,7 +67,7 @@ impl Listing {
 
 /// Counters of a campaign, with their entity tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenState {
     /// The counters.
     pub state: State,
     /// Entity tag for [`Client::state_since`].
@@ -89,7 +89,7 @@ impl Client {
     /// # Errors
     /// See [`Error`]; `invalid` names the wrong fields.
     pub async fn create_sale(&self, sale: &NewSale) -> Result<Sale, Error> {
-        self.json(Call::post("/v1/sales").json(sale)?.keyed(self))
+        self.json(RepeatableCall::post("/v1/sales").json(sale)?.keyed(self))
             .await
     }
 
@@ -98,7 +98,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn sale(&self, id: &CampaignId) -> Result<Sale, Error> {
-        self.json(Call::get(Kind::Sale.path(id))).await
+        self.json(RepeatableCall::get(PathKind::Sale.path(id)))
+            .await
     }
 
     /// A sale and its entity tag; `None` if it has not changed since the given tag.
@@ -110,7 +111,7 @@ impl Client {
         id: &CampaignId,
         etag: Option<&str>,
     ) -> Result<Option<Tagged<Sale>>, Error> {
-        self.unless(Kind::Sale.path(id), etag).await
+        self.unless(PathKind::Sale.path(id), etag).await
     }
 
     /// Changes all the given fields of a sale, or none. Fields that have the given value already stay. Scope
@@ -119,7 +120,7 @@ impl Client {
     /// # Errors
     /// Problems such as `stock-granted` and `phase-conflict`; see [`Error`].
     pub async fn change_sale(&self, id: &CampaignId, change: &SaleChange) -> Result<Sale, Error> {
-        let call = Call::patch(Kind::Sale.path(id)).json(change)?;
+        let call = RepeatableCall::patch(PathKind::Sale.path(id)).json(change)?;
         self.json(call.keyed(self)).await
     }
 
@@ -136,7 +137,7 @@ impl Client {
     /// # Errors
     /// Problems such as `insufficient-funds`; see [`Error`].
     pub async fn create_red_packet(&self, packet: &NewRedPacket) -> Result<RedPacket, Error> {
-        let call = Call::post("/v1/red-packets").json(packet)?;
+        let call = RepeatableCall::post("/v1/red-packets").json(packet)?;
         self.json(call.keyed(self)).await
     }
 
@@ -146,7 +147,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn create_server_seed(&self) -> Result<ServerSeed, Error> {
-        self.json(Call::post("/v1/red-packets/server-seeds")).await
+        self.json(RepeatableCall::post("/v1/red-packets/server-seeds"))
+            .await
     }
 
     /// Sends 1 to 100 red packets from the caller's account in one request; limits count each of them. Returns one
@@ -159,12 +161,12 @@ impl Client {
         red_packets: &[KeyedRedPacket],
     ) -> Result<Vec<RedPacketResult>, Error> {
         #[derive(Deserialize)]
-        struct Results {
+        struct ClaimResults {
             results: Vec<RedPacketResult>,
         }
         let body = json!({ "red_packets": red_packets });
-        let call = Call::post("/v1/red-packets/batch").json(&body)?;
-        let answer: Results = self.json(call.changing()).await?;
+        let call = RepeatableCall::post("/v1/red-packets/batch").json(&body)?;
+        let answer: ClaimResults = self.json(call.changing()).await?;
         Ok(answer.results)
     }
 
@@ -173,7 +175,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn red_packet(&self, id: &CampaignId) -> Result<RedPacket, Error> {
-        self.json(Call::get(Kind::RedPacket.path(id))).await
+        self.json(RepeatableCall::get(PathKind::RedPacket.path(id)))
+            .await
     }
 
     /// A red packet, as far as the caller may see it, and its entity tag; `None` if it has not changed since the given
@@ -186,7 +189,7 @@ impl Client {
         id: &CampaignId,
         etag: Option<&str>,
     ) -> Result<Option<Tagged<RedPacket>>, Error> {
-        self.unless(Kind::RedPacket.path(id), etag).await
+        self.unless(PathKind::RedPacket.path(id), etag).await
     }
 
     /// Red packets that match a filter. The stream loads one page after another as it is read.
@@ -203,7 +206,7 @@ impl Client {
         &self,
         packet: &CampaignId,
     ) -> impl Stream<Item = Result<Share, Error>> + Send + use<> {
-        let path = format!("{}/claims", Kind::RedPacket.path(packet));
+        let path = format!("{}/claims", PathKind::RedPacket.path(packet));
         self.pages(&path, "", "claims")
     }
 
@@ -211,7 +214,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn state(&self, id: &CampaignId) -> Result<Seen, Error> {
+    pub async fn state(&self, id: &CampaignId) -> Result<SeenState, Error> {
         let seen = self.state_unless(id, None).await?;
         seen.ok_or_else(|| {
             Error::Answer("status 304 to a request without an entity tag".to_owned())
@@ -222,7 +225,11 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn state_since(&self, id: &CampaignId, etag: &str) -> Result<Option<Seen>, Error> {
+    pub async fn state_since(
+        &self,
+        id: &CampaignId,
+        etag: &str,
+    ) -> Result<Option<SeenState>, Error> {
         self.state_unless(id, Some(etag)).await
     }
 
@@ -230,9 +237,9 @@ impl Client {
         &self,
         id: &CampaignId,
         etag: Option<&str>,
-    ) -> Result<Option<Seen>, Error> {
+    ) -> Result<Option<SeenState>, Error> {
         let tagged = self.unless(path(id, "state"), etag).await?;
-        Ok(tagged.map(|Tagged { value, etag }| Seen { state: value, etag }))
+        Ok(tagged.map(|Tagged { value, etag }| SeenState { state: value, etag }))
     }
 
     async fn unless<T: DeserializeOwned>(
@@ -240,7 +247,7 @@ impl Client {
         path: String,
         etag: Option<&str>,
     ) -> Result<Option<Tagged<T>>, Error> {
-        let mut call = Call::get(path);
+        let mut call = RepeatableCall::get(path);
         if let Some(etag) = etag {
             call = call.header(IF_NONE_MATCH, etag)?;
         }
@@ -290,7 +297,8 @@ impl Client {
     }
 
     async fn act(&self, id: &CampaignId, action: &str) -> Result<State, Error> {
-        self.json(Call::post(path(id, action)).keyed(self)).await
+        self.json(RepeatableCall::post(path(id, action)).keyed(self))
+            .await
     }
 
     /// Audience of a campaign.
@@ -298,7 +306,7 @@ impl Client {
     /// # Errors
     /// `forbidden` if the campaign has another owner; see [`Error`].
     pub async fn audience(&self, id: &CampaignId) -> Result<CampaignAudience, Error> {
-        self.json(Call::get(path(id, "audience"))).await
+        self.json(RepeatableCall::get(path(id, "audience"))).await
     }
 
     /// Signs an invitation to a campaign whose audience needs one. Without `expires_at` it expires with the campaign.
@@ -311,7 +319,7 @@ impl Client {
         expires_at: Option<Timestamp>,
     ) -> Result<Invitation, Error> {
         let body = json!({ "expires_at": expires_at });
-        self.json(Call::post(path(id, "invitations")).json(&body)?)
+        self.json(RepeatableCall::post(path(id, "invitations")).json(&body)?)
             .await
     }
 
@@ -322,7 +330,7 @@ impl Client {
         query: &str,
         items: &'static str,
     ) -> impl Stream<Item = Result<T, Error>> + Send + use<T> {
-        let start = Pages {
+        let start = ListReader {
             client: self.clone(),
             first: format!("{path}?{query}"),
             items,
@@ -340,7 +348,7 @@ impl Client {
 }
 
 /// Reader of a list.
-struct Pages {
+struct ListReader {
     client: Client,
     /// The path of the first page.
     first: String,
@@ -351,7 +359,7 @@ struct Pages {
     page: std::vec::IntoIter<Value>,
 }
 
-impl Pages {
+impl ListReader {
     async fn item<T: DeserializeOwned>(&mut self) -> Option<Result<T, Error>> {
         loop {
             if let Some(item) = self.page.next() {
@@ -375,7 +383,7 @@ impl Pages {
             Value::String(after) => format!("{first}{separator}after={}", encoded(after)),
             after => format!("{first}{separator}after={after}"),
         };
-        let mut page: Value = self.client.json(Call::get(path)).await?;
+        let mut page: Value = self.client.json(RepeatableCall::get(path)).await?;
         let Value::Array(items) = page[self.items].take() else {
             return Err(Error::Answer(format!(
                 "a page has no field `{}`",

@@ -5,11 +5,11 @@ use serde::Serialize;
 
 use crate::{
     answers::{Grant, Place},
-    call::{Call, read},
+    call::{RepeatableCall, read},
     client::Client,
     error::Error,
     ids::CampaignId,
-    paths::Kind,
+    paths::PathKind,
     requests::{NewClaim, NewOrder},
     tickets::GrabTicket,
 };
@@ -20,7 +20,7 @@ const TICKETS_MAX: usize = 2;
 
 /// Result of a claim that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimResult {
     /// The grant, from this request or from an earlier attempt or request.
     Granted(Grant),
     /// The campaign has a queue, and the claim has a queue entry. [`Client::wait_in_line`] waits for its result.
@@ -38,8 +38,8 @@ impl Client {
         &self,
         packet: &CampaignId,
         claim: &NewClaim,
-    ) -> Result<Claimed, Error> {
-        self.claim(Kind::RedPacket, packet, claim, claim.ticket.as_ref())
+    ) -> Result<ClaimResult, Error> {
+        self.claim(PathKind::RedPacket, packet, claim, claim.ticket.as_ref())
             .await
     }
 
@@ -50,24 +50,27 @@ impl Client {
     ///
     /// # Errors
     /// Problems such as `sold-out`, `limit-reached`, `ended`; see [`Error`].
-    pub async fn order(&self, sale: &CampaignId, order: &NewOrder) -> Result<Claimed, Error> {
-        self.claim(Kind::Sale, sale, order, order.ticket.as_ref())
+    pub async fn order(&self, sale: &CampaignId, order: &NewOrder) -> Result<ClaimResult, Error> {
+        self.claim(PathKind::Sale, sale, order, order.ticket.as_ref())
             .await
     }
 
     async fn claim(
         &self,
-        kind: Kind,
+        kind: PathKind,
         campaign: &CampaignId,
         body: &impl Serialize,
         ticket: Option<&GrabTicket>,
-    ) -> Result<Claimed, Error> {
+    ) -> Result<ClaimResult, Error> {
         let path = match kind {
-            Kind::RedPacket => format!("{}/claims", kind.path(campaign)),
-            Kind::Sale => format!("{}/orders", kind.path(campaign)),
+            PathKind::RedPacket => format!("{}/claims", kind.path(campaign)),
+            PathKind::Sale => format!("{}/orders", kind.path(campaign)),
         };
         let until = self.deadline();
-        let mut call = Call::post(path).json(body)?.keyed(self).until(until);
+        let mut call = RepeatableCall::post(path)
+            .json(body)?
+            .keyed(self)
+            .until(until);
         if let Some(ticket) = ticket {
             call = call.header(GRAB_TICKET, &ticket.ticket)?;
         }
@@ -84,9 +87,9 @@ impl Client {
     }
 }
 
-fn claimed(answer: &crate::wire::Answer) -> Result<Claimed, Error> {
+fn claimed(answer: &crate::wire::RawAnswer) -> Result<ClaimResult, Error> {
     match answer.status {
-        StatusCode::ACCEPTED => read(answer).map(Claimed::Waiting),
-        _ => read(answer).map(Claimed::Granted),
+        StatusCode::ACCEPTED => read(answer).map(ClaimResult::Waiting),
+        _ => read(answer).map(ClaimResult::Granted),
     }
 }

@@ -10,13 +10,13 @@ use crate::{error::Error, ids::IdempotencyKey, wire::Wire};
 /// Client of one service. Clones share connections and limits.
 #[derive(Debug, Clone)]
 pub struct Client {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ClientState>,
     pub(crate) bearer: Option<HeaderValue>,
     pub(crate) key: Option<IdempotencyKey>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ClientState {
     /// The URL without its final slash.
     pub(crate) base: String,
     pub(crate) wire: Wire,

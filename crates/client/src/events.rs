@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use crate::{
-    call::{Call, after},
+    call::{RepeatableCall, after},
     client::Client,
     error::Error,
 };
@@ -25,14 +25,14 @@ const EVENT_BYTES_MAX: usize = 64 * 1024;
 
 /// Event of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct StreamEvent {
     /// Its kind; empty if it has none.
     pub(crate) name: String,
     /// Its content.
     pub(crate) data: String,
 }
 
-impl Event {
+impl StreamEvent {
     /// Parses the content as JSON.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_str(&self.data)
@@ -41,30 +41,32 @@ impl Event {
 }
 
 /// Events of an open stream.
-pub(crate) struct Events {
+pub(crate) struct EventReader {
     body: Incoming,
-    lines: Lines,
+    lines: EventStreamParser,
     _turn: OwnedSemaphorePermit,
 }
 
-impl Events {
+impl EventReader {
     /// Opens a stream; `None` if the service has none or the client's limit is reached.
     pub(crate) async fn open(client: &Client, path: String) -> Option<Self> {
         let shared = &client.shared;
         let turn = shared.streams.clone().try_acquire_owned().ok()?;
-        let call = Call::get(path).header(ACCEPT, "text/event-stream").ok()?;
+        let call = RepeatableCall::get(path)
+            .header(ACCEPT, "text/event-stream")
+            .ok()?;
         let request = call.request(client).ok()?;
         let opened = timeout_at(after(shared.bounds.attempt_max), shared.wire.open(request));
         let response = opened.await.ok()?.ok()?;
         response.status().is_success().then(|| Self {
             body: response.into_body(),
-            lines: Lines::default(),
+            lines: EventStreamParser::default(),
             _turn: turn,
         })
     }
 
     /// Next event; `None` at the end of the stream, for any reason.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+    pub(crate) async fn next(&mut self) -> Option<StreamEvent> {
         loop {
             if let Some(event) = self.lines.events.pop_front() {
                 return Some(event);
@@ -80,14 +82,14 @@ impl Events {
 
 /// Parser of event streams (WHATWG HTML, "Server-sent events").
 #[derive(Default)]
-struct Lines {
+struct EventStreamParser {
     line: Vec<u8>,
     name: String,
     data: String,
-    events: VecDeque<Event>,
+    events: VecDeque<StreamEvent>,
 }
 
-impl Lines {
+impl EventStreamParser {
     /// Parses some bytes. `None` if an event is too long or not UTF-8.
     fn add(&mut self, bytes: &[u8]) -> Option<()> {
         for byte in bytes {
@@ -112,7 +114,7 @@ impl Lines {
             );
             // An event without data is no event.
             if !data.is_empty() {
-                self.events.push_back(Event { name, data });
+                self.events.push_back(StreamEvent { name, data });
             }
         } else if let Some(name) = line.strip_prefix("event:") {
             name.strip_prefix(' ')
@@ -136,18 +138,21 @@ mod tests {
     fn events_are_put_together_from_pieces() {
         let text = ": hello\n\nevent: place\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\nid: 7\n\ndata:b\n\ndata: c";
         for size in [1, 2, 5, text.len()] {
-            let mut lines = Lines::default();
+            let mut lines = EventStreamParser::default();
             for piece in text.as_bytes().chunks(size) {
                 lines.add(piece).unwrap();
             }
-            let event = |name: &str, data: &str| Event {
+            let event = |name: &str, data: &str| StreamEvent {
                 name: name.to_owned(),
                 data: data.to_owned(),
             };
             let expected = [event("place", "{\"a\":\n1}"), event("", "b")];
             assert_eq!(lines.events, expected, "{size}");
         }
-        assert_eq!(Lines::default().add(&[b'x'; EVENT_BYTES_MAX + 1]), None);
-        assert_eq!(Lines::default().add(b"data: \xff\n"), None);
+        assert_eq!(
+            EventStreamParser::default().add(&[b'x'; EVENT_BYTES_MAX + 1]),
+            None
+        );
+        assert_eq!(EventStreamParser::default().add(b"data: \xff\n"), None);
     }
 }

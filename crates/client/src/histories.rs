@@ -5,11 +5,11 @@ use futures_util::Stream;
 
 use crate::{
     answers::{Claim, DepositRecord, ListedOrder, PaymentRecord, Posting, UserOrder},
-    call::Call,
+    call::RepeatableCall,
     client::Client,
     error::Error,
     ids::{CampaignId, Id, UserId, encoded},
-    paths::Kind,
+    paths::PathKind,
     words::{OrderState, PostingKind},
 };
 
@@ -48,7 +48,7 @@ impl Client {
         &self,
         sale: &CampaignId,
     ) -> impl Stream<Item = Result<ListedOrder, Error>> + Send + use<> {
-        let path = format!("{}/orders", Kind::Sale.path(sale));
+        let path = format!("{}/orders", PathKind::Sale.path(sale));
         self.pages(&path, "", "orders")
     }
 
@@ -58,7 +58,7 @@ impl Client {
     /// `not-found` if the user has no such deposit; see [`Error`].
     pub async fn get_deposit(&self, user: &UserId, deposit: &Id) -> Result<DepositRecord, Error> {
         let deposit = format!("deposits/{}", encoded(deposit.as_str()));
-        self.json(Call::get(path(user, &deposit))).await
+        self.json(RepeatableCall::get(path(user, &deposit))).await
     }
 
     /// Payment and its outcome. Buyers and sellers see payments of their orders.
@@ -67,7 +67,7 @@ impl Client {
     /// `not-found`; see [`Error`].
     pub async fn get_payment(&self, reference: &Id) -> Result<PaymentRecord, Error> {
         let path = format!("/v1/payments/{}", encoded(reference.as_str()));
-        self.json(Call::get(path)).await
+        self.json(RepeatableCall::get(path)).await
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{
     answers::{Order, OwedOrder, Payment, Refund, Refunds},
-    call::Call,
+    call::RepeatableCall,
     client::Client,
     error::Error,
     ids::{OrderId, UserId, encoded},
@@ -18,7 +18,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn get_order(&self, id: &OrderId) -> Result<Order, Error> {
-        self.json(Call::get(path(id, ""))).await
+        self.json(RepeatableCall::get(path(id, ""))).await
     }
 
     /// Reports a payment. A report with the same reference is a replay. A payment that differs from the order's price
@@ -27,7 +27,7 @@ impl Client {
     /// # Errors
     /// Problems such as `user-mismatch` and `payment-used`; see [`Error`].
     pub async fn pay_order(&self, id: &OrderId, payment: &NewPayment) -> Result<Payment, Error> {
-        let call = Call::post(path(id, "/payment")).json(payment)?;
+        let call = RepeatableCall::post(path(id, "/payment")).json(payment)?;
         self.json(call.keyed(self)).await
     }
 
@@ -36,7 +36,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn refunds(&self, id: &OrderId) -> Result<Refunds, Error> {
-        self.json(Call::get(path(id, "/refunds"))).await
+        self.json(RepeatableCall::get(path(id, "/refunds"))).await
     }
 
     /// Orders with unpaid refunds: of the caller's own sales, of the sales of `seller`, or of all sales (`all`). Other
@@ -57,7 +57,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn refund_order(&self, id: &OrderId, refund: &NewPayment) -> Result<Refund, Error> {
-        let call = Call::post(path(id, "/refunds")).json(refund)?;
+        let call = RepeatableCall::post(path(id, "/refunds")).json(refund)?;
         self.json(call.keyed(self)).await
     }
 
@@ -66,7 +66,7 @@ impl Client {
     /// # Errors
     /// `order-conflict` if it is paid or expired; see [`Error`].
     pub async fn cancel_order(&self, id: &OrderId) -> Result<Order, Error> {
-        self.json(Call::post(path(id, "/cancellation")).keyed(self))
+        self.json(RepeatableCall::post(path(id, "/cancellation")).keyed(self))
             .await
     }
 
@@ -77,7 +77,8 @@ impl Client {
     /// `return-exceeds-order` if fewer units are left, `order-conflict` if the order is not paid, `return-period-over`;
     /// see [`Error`].
     pub async fn return_units(&self, id: &OrderId, quantity: u32) -> Result<Order, Error> {
-        let call = Call::post(path(id, "/return")).json(&json!({ "quantity": quantity }))?;
+        let call =
+            RepeatableCall::post(path(id, "/return")).json(&json!({ "quantity": quantity }))?;
         self.json(call.keyed(self)).await
     }
 
@@ -87,7 +88,8 @@ impl Client {
     /// # Errors
     /// `order-conflict` if it is not paid, `return-period-over`; see [`Error`].
     pub async fn return_order(&self, id: &OrderId) -> Result<Order, Error> {
-        self.json(Call::post(path(id, "/return")).keyed(self)).await
+        self.json(RepeatableCall::post(path(id, "/return")).keyed(self))
+            .await
     }
 }
 

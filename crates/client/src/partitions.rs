@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     bodies::bodies,
-    call::Call,
+    call::RepeatableCall,
     client::Client,
     error::Error,
     ids::CampaignId,
@@ -170,7 +170,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn partitions(&self) -> Result<Partitions, Error> {
-        self.json(Call::get("/v1/partitions")).await
+        self.json(RepeatableCall::get("/v1/partitions")).await
     }
 
     /// Partition with its nodes and repairs.
@@ -178,7 +178,7 @@ impl Client {
     /// # Errors
     /// `not-found` if there is no partition with this number; see [`Error`].
     pub async fn partition(&self, number: u16) -> Result<PartitionDetail, Error> {
-        self.json(Call::get(path(number, ""))).await
+        self.json(RepeatableCall::get(path(number, ""))).await
     }
 
     /// Repairs a partition after data loss, without waiting for missing node reports. If nothing is lost, the call
@@ -187,7 +187,7 @@ impl Client {
     /// # Errors
     /// `not-for-engine` if partitions of the engine cannot lose entries; see [`Error`].
     pub async fn repair_partition(&self, number: u16) -> Result<Repair, Error> {
-        self.json(Call::post(path(number, "/repair")).changing())
+        self.json(RepeatableCall::post(path(number, "/repair")).changing())
             .await
     }
 
@@ -196,7 +196,7 @@ impl Client {
     /// # Errors
     /// `not-for-engine` if the engine is the ledger's own file; see [`Error`].
     pub async fn reconcile_partition(&self, number: u16) -> Result<Reconciled, Error> {
-        self.json(Call::post(path(number, "/reconcile")).changing())
+        self.json(RepeatableCall::post(path(number, "/reconcile")).changing())
             .await
     }
 
@@ -205,7 +205,7 @@ impl Client {
     /// # Errors
     /// As for [`Client::repair_partition`].
     pub async fn resume_partition(&self, number: u16) -> Result<Resumed, Error> {
-        self.json(Call::post(path(number, "/resume")).changing())
+        self.json(RepeatableCall::post(path(number, "/resume")).changing())
             .await
     }
 
@@ -214,7 +214,7 @@ impl Client {
     /// # Errors
     /// As for [`Client::repair_partition`].
     pub async fn release_withheld(&self, number: u16) -> Result<Released, Error> {
-        self.json(Call::post(path(number, "/release-withheld")).changing())
+        self.json(RepeatableCall::post(path(number, "/release-withheld")).changing())
             .await
     }
 }

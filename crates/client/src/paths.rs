@@ -9,12 +9,12 @@ pub(crate) fn path(id: &CampaignId, rest: &str) -> String {
 
 /// Kind of campaign. Each kind has its own path.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum PathKind {
     RedPacket,
     Sale,
 }
 
-impl Kind {
+impl PathKind {
     /// Path of a campaign.
     pub(crate) fn path(self, id: &CampaignId) -> String {
         let kind = match self {

@@ -4,7 +4,7 @@ use futures_util::Stream;
 
 use crate::{
     bodies::bodies,
-    call::Call,
+    call::RepeatableCall,
     client::Client,
     error::Error,
     ids::{CampaignId, Id, encoded},
@@ -61,7 +61,7 @@ impl Client {
     /// # Errors
     /// `not-quarantined` if it is settled or does not exist; see [`Error`].
     pub async fn quarantined(&self, entry: &Id) -> Result<QuarantinedEntry, Error> {
-        self.json(Call::get(path(entry, ""))).await
+        self.json(RepeatableCall::get(path(entry, ""))).await
     }
 
     /// Settles an entry again, after its cause is repaired.
@@ -69,7 +69,7 @@ impl Client {
     /// # Errors
     /// `still-refused`; `not-quarantined`, also if an earlier attempt without an answer has settled it; see [`Error`].
     pub async fn redrive_entry(&self, entry: &Id) -> Result<Redriven, Error> {
-        self.json(Call::post(path(entry, "/redrive")).changing())
+        self.json(RepeatableCall::post(path(entry, "/redrive")).changing())
             .await
     }
 }

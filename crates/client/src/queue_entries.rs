@@ -7,10 +7,10 @@ use tokio::time::{sleep, timeout_at};
 
 use crate::{
     answers::{Grant, Place},
-    call::{Call, after},
+    call::{RepeatableCall, after},
     client::Client,
     error::Error,
-    events::{Events, LOOK_EVERY},
+    events::{EventReader, LOOK_EVERY},
     ids::CampaignId,
     paths::path,
     words::PlaceState,
@@ -23,7 +23,8 @@ impl Client {
     /// The result of an entry without a grant: `sold-out`, `limit-reached`, `ended`. `no-queue-entry` if the caller has
     /// no entry and may claim again. See [`Error`].
     pub async fn place(&self, campaign: &CampaignId) -> Result<Place, Error> {
-        self.json(Call::get(path(campaign, "queue-entry"))).await
+        self.json(RepeatableCall::get(path(campaign, "queue-entry")))
+            .await
     }
 
     /// States of the caller's queue entry of a campaign, until it is decided. The last state is not `Waiting`, unless
@@ -35,7 +36,7 @@ impl Client {
         &self,
         campaign: &CampaignId,
     ) -> impl Stream<Item = Result<Place, Error>> + Send + use<> {
-        let start = Places {
+        let start = QueueEntryReader {
             client: self.clone(),
             campaign: campaign.clone(),
             events: None,
@@ -88,20 +89,20 @@ impl Client {
     }
 }
 
-struct Places {
+struct QueueEntryReader {
     client: Client,
     campaign: CampaignId,
-    events: Option<Events>,
+    events: Option<EventReader>,
     over: bool,
 }
 
-impl Places {
+impl QueueEntryReader {
     async fn next(&mut self) -> Result<Place, Error> {
         loop {
             let Some(events) = &mut self.events else {
                 // If there is no stream, a single read returns the reason.
                 let path = path(&self.campaign, "queue-entry");
-                self.events = Events::open(&self.client, path).await;
+                self.events = EventReader::open(&self.client, path).await;
                 match self.events {
                     Some(_) => continue,
                     None => {

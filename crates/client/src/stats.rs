@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{call::Call, client::Client, error::Error, values::Timestamp};
+use crate::{call::RepeatableCall, client::Client, error::Error, values::Timestamp};
 
 /// Statistics of one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Stats {
     pub outcomes_per_s: BTreeMap<String, f64>,
     /// Latency of claims; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_ms: Option<Latency>,
+    pub latency_ms: Option<ClaimLatency>,
     /// Fraction of claims that passed the gate and reached the engine; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate_pass_ratio: Option<f64>,
@@ -35,7 +35,7 @@ pub struct Stats {
 /// Latency of claims, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Latency {
+pub struct ClaimLatency {
     /// 50th percentile.
     pub p50: f64,
     /// 90th percentile.
@@ -57,7 +57,7 @@ impl Client {
         }
         let after = after.unwrap_or(0);
         let all: StatsList = self
-            .json(Call::get(format!("/v1/stats?after={after}")))
+            .json(RepeatableCall::get(format!("/v1/stats?after={after}")))
             .await?;
         Ok(all.stats)
     }

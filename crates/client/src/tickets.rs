@@ -6,11 +6,11 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::{
-    call::{Call, read},
+    call::{RepeatableCall, read},
     client::Client,
     error::Error,
     ids::CampaignId,
-    paths::Kind,
+    paths::PathKind,
     values::Timestamp,
 };
 
@@ -33,11 +33,11 @@ pub struct GrabTicket {
 
 #[derive(Deserialize)]
 struct ChallengeAnswer {
-    challenge: Challenge,
+    challenge: ReceivedChallenge,
 }
 
 #[derive(Deserialize)]
-struct Challenge {
+struct ReceivedChallenge {
     kind: String,
     nonce: String,
     #[serde(default)]
@@ -56,7 +56,8 @@ impl Client {
     /// # Errors
     /// As for [`Client::sale_ticket`].
     pub async fn red_packet_ticket(&self, packet: &CampaignId) -> Result<GrabTicket, Error> {
-        self.ticket(Kind::RedPacket, packet, self.deadline()).await
+        self.ticket(PathKind::RedPacket, packet, self.deadline())
+            .await
     }
 
     /// Gets a ticket for orders of a sale in advance. Orders also get their tickets automatically. Scope `claim`.
@@ -65,20 +66,22 @@ impl Client {
     /// Problems such as `not-started` and `ticket-not-needed`; see [`Error`]. [`Error::Answer`] for a challenge of an
     /// unknown kind.
     pub async fn sale_ticket(&self, sale: &CampaignId) -> Result<GrabTicket, Error> {
-        self.ticket(Kind::Sale, sale, self.deadline()).await
+        self.ticket(PathKind::Sale, sale, self.deadline()).await
     }
 
     pub(crate) async fn ticket(
         &self,
-        kind: Kind,
+        kind: PathKind,
         campaign: &CampaignId,
         until: Instant,
     ) -> Result<GrabTicket, Error> {
         let path = format!("{}/tickets", kind.path(campaign));
-        let mut answer = self.call(&Call::post(path.as_str()).until(until)).await?;
+        let mut answer = self
+            .call(&RepeatableCall::post(path.as_str()).until(until))
+            .await?;
         if answer.status == StatusCode::OK {
             let ChallengeAnswer { challenge } = read(&answer)?;
-            let Challenge {
+            let ReceivedChallenge {
                 kind,
                 nonce,
                 difficulty,
@@ -102,7 +105,7 @@ impl Client {
                 what: "the proof of work for a ticket took longer than the deadline",
                 source: None,
             })?;
-            let call = Call::post(path).json(&solution)?.until(until);
+            let call = RepeatableCall::post(path).json(&solution)?.until(until);
             answer = self.call(&call).await?;
         }
         read(&answer)
@@ -113,7 +116,7 @@ impl Client {
 /// `difficulty` zero bits. It takes 2^difficulty hashes on average.
 #[must_use]
 pub fn solve(nonce: &str, difficulty: u32) -> u64 {
-    let work = Work::new(nonce, difficulty);
+    let work = SolvedWork::new(nonce, difficulty);
     // There are 2^64 numbers, and one of about 2^difficulty is a solution.
     (0..)
         .find(|number| work.is_done_by(*number))
@@ -121,19 +124,19 @@ pub fn solve(nonce: &str, difficulty: u32) -> u64 {
 }
 
 fn solve_until(nonce: &str, difficulty: u32, until: std::time::Instant) -> Option<u64> {
-    let work = Work::new(nonce, difficulty);
+    let work = SolvedWork::new(nonce, difficulty);
     let starts = (0..).step_by(TRIED_AT_ONCE as usize);
     starts
         .take_while(|_| std::time::Instant::now() < until)
         .find_map(|start| (start..start + TRIED_AT_ONCE).find(|number| work.is_done_by(*number)))
 }
 
-struct Work {
+struct SolvedWork {
     begun: Sha256,
     difficulty: u32,
 }
 
-impl Work {
+impl SolvedWork {
     fn new(nonce: &str, difficulty: u32) -> Self {
         let begun = Sha256::new().chain_update(nonce).chain_update(":");
         Self { begun, difficulty }

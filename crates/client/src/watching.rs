@@ -8,7 +8,7 @@ use crate::{
     bodies::bodies,
     client::Client,
     error::Error,
-    events::{Event, Events, LOOK_EVERY},
+    events::{EventReader, LOOK_EVERY, StreamEvent},
     ids::CampaignId,
     paths::path,
 };
@@ -45,7 +45,7 @@ impl Client {
         campaign: &CampaignId,
         after: Option<u32>,
     ) -> impl Stream<Item = Result<CampaignEvent, Error>> + Send + use<> {
-        let start = Watch {
+        let start = CampaignWatch {
             client: self.clone(),
             campaign: campaign.clone(),
             newest: after.unwrap_or(0),
@@ -63,21 +63,21 @@ impl Client {
     }
 }
 
-struct Watch {
+struct CampaignWatch {
     client: Client,
     campaign: CampaignId,
     /// Number of the newest reported share.
     newest: u32,
-    events: Option<Events>,
+    events: Option<EventReader>,
     over: bool,
 }
 
-impl Watch {
+impl CampaignWatch {
     async fn next(&mut self) -> Result<CampaignEvent, Error> {
         loop {
             let Some(events) = &mut self.events else {
                 let path = path(&self.campaign, &format!("events?after={}", self.newest));
-                self.events = Events::open(&self.client, path).await;
+                self.events = EventReader::open(&self.client, path).await;
                 if self.events.is_some() {
                     continue;
                 }
@@ -101,7 +101,7 @@ impl Watch {
     }
 
     /// Parses an event; `None` for an unknown kind.
-    fn take(&mut self, event: &Event) -> Result<Option<CampaignEvent>, Error> {
+    fn take(&mut self, event: &StreamEvent) -> Result<Option<CampaignEvent>, Error> {
         Ok(match event.name.as_str() {
             "state" => Some(CampaignEvent::State(event.read()?)),
             "draws" => {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{
     answers::{Webhook, WebhookTest},
-    call::Call,
+    call::RepeatableCall,
     client::Client,
     error::Error,
     ids::{WebhookId, encoded},
@@ -26,7 +26,8 @@ impl Client {
     /// # Errors
     /// `invalid` if the URL is not allowed; see [`Error`].
     pub async fn create_webhook(&self, webhook: &NewWebhook) -> Result<Webhook, Error> {
-        self.json(Call::post(ALL).json(webhook)?.keyed(self)).await
+        self.json(RepeatableCall::post(ALL).json(webhook)?.keyed(self))
+            .await
     }
 
     /// All endpoints with their delivery status.
@@ -34,7 +35,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {
-        let all: All = self.json(Call::get(ALL)).await?;
+        let all: All = self.json(RepeatableCall::get(ALL)).await?;
         Ok(all.webhooks)
     }
 
@@ -43,7 +44,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn webhook(&self, id: &WebhookId) -> Result<Webhook, Error> {
-        self.json(Call::get(path(id, ""))).await
+        self.json(RepeatableCall::get(path(id, ""))).await
     }
 
     /// Deletes an endpoint.
@@ -51,7 +52,9 @@ impl Client {
     /// # Errors
     /// `not-found`, also if an earlier attempt without an answer has deleted it; see [`Error`].
     pub async fn delete_webhook(&self, id: &WebhookId) -> Result<(), Error> {
-        self.call(&Call::delete(path(id, ""))).await.map(drop)
+        self.call(&RepeatableCall::delete(path(id, "")))
+            .await
+            .map(drop)
     }
 
     /// Sends a `webhook.test` event to an endpoint, and returns the result. Retries may send it several times.
@@ -59,7 +62,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn test_webhook(&self, id: &WebhookId) -> Result<WebhookTest, Error> {
-        self.json(Call::post(path(id, "/test"))).await
+        self.json(RepeatableCall::post(path(id, "/test"))).await
     }
 
     /// Retries deliveries to an endpoint at once, even if it is disabled. With `since`, events decided from then on are
@@ -73,7 +76,7 @@ impl Client {
         since: Option<Timestamp>,
     ) -> Result<Webhook, Error> {
         let body = json!({ "since": since });
-        self.json(Call::post(path(id, "/redrive")).json(&body)?)
+        self.json(RepeatableCall::post(path(id, "/redrive")).json(&body)?)
             .await
     }
 
@@ -88,7 +91,7 @@ impl Client {
         overlap_seconds: Option<u32>,
     ) -> Result<Webhook, Error> {
         let body = json!({ "overlap_seconds": overlap_seconds });
-        let call = Call::post(path(id, "/secret")).json(&body)?;
+        let call = RepeatableCall::post(path(id, "/secret")).json(&body)?;
         self.json(call.keyed(self)).await
     }
 }

@@ -25,14 +25,14 @@ pub(crate) struct Wire(legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>
 
 /// Raw answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RawAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
 /// Attempt without an answer.
-pub(crate) struct Failure {
+pub(crate) struct AttemptFailure {
     pub(crate) error: Error,
     /// Whether the service may have received the request.
     pub(crate) sent: bool,
@@ -75,31 +75,37 @@ impl Wire {
     pub(crate) async fn open(
         &self,
         request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Failure> {
-        self.0.request(request).await.map_err(|error| Failure {
-            sent: !error.is_connect(),
-            error: Error::Connection {
-                what: match error.is_connect() {
-                    true => "cannot connect to the service",
-                    false => "the connection was lost",
+    ) -> Result<Response<Incoming>, AttemptFailure> {
+        self.0
+            .request(request)
+            .await
+            .map_err(|error| AttemptFailure {
+                sent: !error.is_connect(),
+                error: Error::Connection {
+                    what: match error.is_connect() {
+                        true => "cannot connect to the service",
+                        false => "the connection was lost",
+                    },
+                    source: Some(error.into()),
                 },
-                source: Some(error.into()),
-            },
-        })
+            })
     }
 
     /// Sends a request and reads its whole answer.
-    pub(crate) async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, Failure> {
+    pub(crate) async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<RawAnswer, AttemptFailure> {
         let (head, body) = self.open(request).await?.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|source| Failure {
+        let body = body.map_err(|source| AttemptFailure {
             sent: true,
             error: Error::Connection {
                 what: "the connection was lost within an answer",
                 source: Some(source),
             },
         })?;
-        Ok(Answer {
+        Ok(RawAnswer {
             status: head.status,
             headers: head.headers,
             body: body.to_bytes(),

@@ -23,7 +23,7 @@ impl AdmissionRatio {
     ///
     /// # Errors
     /// If it is out of range.
-    pub fn of_percent(percent: u32) -> Result<Option<Self>, BadAdmissionRatio> {
+    pub fn from_percent(percent: u32) -> Result<Option<Self>, BadAdmissionRatio> {
         match percent {
             0 => Ok(None),
             100..=ADMISSION_PERCENT_MAX => Ok(Some(Self(percent))),
@@ -54,7 +54,7 @@ impl AdmissionBound {
     /// # Errors
     /// If the percentage is out of range.
     pub fn from_percent(percent: u32) -> Result<Self, BadAdmissionRatio> {
-        AdmissionRatio::of_percent(percent).map(Self)
+        AdmissionRatio::from_percent(percent).map(Self)
     }
 
     /// The percentage; 0 is no bound.
@@ -96,16 +96,19 @@ mod tests {
             (10_000, u32::MAX.into(), u32::MAX),
             (10_000, STOCK_MAX, u32::MAX),
         ] {
-            let ratio = AdmissionRatio::of_percent(percent).unwrap().unwrap();
+            let ratio = AdmissionRatio::from_percent(percent).unwrap().unwrap();
             assert_eq!(ratio.users(remaining), users, "{percent} % of {remaining}");
         }
     }
 
     #[test]
     fn ratios_that_could_leave_units_behind_are_refused() {
-        assert_eq!(AdmissionRatio::of_percent(0), Ok(None));
+        assert_eq!(AdmissionRatio::from_percent(0), Ok(None));
         for percent in [1, 99, ADMISSION_PERCENT_MAX + 1] {
-            assert_eq!(AdmissionRatio::of_percent(percent), Err(BadAdmissionRatio));
+            assert_eq!(
+                AdmissionRatio::from_percent(percent),
+                Err(BadAdmissionRatio)
+            );
         }
     }
 }

@@ -5,17 +5,17 @@ mod details;
 mod phase;
 mod requirements;
 mod sale;
+mod sale_settings;
 mod tally;
-mod terms;
 
 use crate::{
     admission::AdmissionRatio,
     id::{CampaignId, UserId},
     money::Currency,
     payment::PaymentPolicy,
-    split::{Commitment, Origin, Parts, Seed, Split, SplitRule, commit},
+    split::{Commitment, Seed, SeedOrigin, SeedParts, Split, SplitRule, commit},
+    string_enum::string_enum,
     time::{Timestamp, Window},
-    words::words,
 };
 
 pub use self::{
@@ -26,8 +26,8 @@ pub use self::{
     phase::{Phase, Transition, TransitionError},
     requirements::{Requirement, Requirements, UnknownRequirement},
     sale::Sale,
+    sale_settings::{SaleSettings, SaleSettingsChange},
     tally::Tally,
-    terms::{Terms, TermsChange},
 };
 
 /// The largest stock of a sale, in units: the largest integer up to which Lua and JavaScript count exactly. Sums of a
@@ -50,7 +50,7 @@ pub enum CampaignKind {
     Sale,
 }
 
-words!(CampaignKind { RedPacket = "red_packet", Sale = "sale" });
+string_enum!(CampaignKind { RedPacket = "red_packet", Sale = "sale" });
 
 /// Error of an invalid campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -115,7 +115,7 @@ pub struct RedPacket {
     /// commitment is public.
     pub seed: Seed,
     /// Origin of the seed.
-    pub origin: Origin,
+    pub origin: SeedOrigin,
 }
 
 impl RedPacket {
@@ -125,17 +125,17 @@ impl RedPacket {
             split,
             currency,
             seed,
-            origin: Origin::Service,
+            origin: SeedOrigin::Service,
         }
     }
 
     /// A red packet with a seed from parts of the service and the sender.
-    pub fn of_parts(split: Split, currency: Currency, parts: Parts) -> Self {
+    pub fn from_parts(split: Split, currency: Currency, parts: SeedParts) -> Self {
         Self {
             split,
             currency,
             seed: parts.seed(),
-            origin: Origin::Both(parts),
+            origin: SeedOrigin::Both(parts),
         }
     }
 

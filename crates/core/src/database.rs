@@ -11,7 +11,7 @@ pub enum DatabaseKind {
 
 impl DatabaseKind {
     /// Kind of the database by the URL's scheme; `None` for any other scheme.
-    pub fn of(url: &str) -> Option<Self> {
+    pub fn from_url(url: &str) -> Option<Self> {
         match url.split_once("://")?.0 {
             "postgres" | "postgresql" => Some(Self::Postgres),
             "mysql" | "mariadb" => Some(Self::MySql),
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn the_scheme_says_which_database_it_is() {
-        let check = |url, expected| assert_eq!(DatabaseKind::of(url), expected, "{url}");
+        let check = |url, expected| assert_eq!(DatabaseKind::from_url(url), expected, "{url}");
         check("postgres://u:p@h:1/db", Some(DatabaseKind::Postgres));
         check("postgresql:///db", Some(DatabaseKind::Postgres));
         check("mysql://h/db", Some(DatabaseKind::MySql));

@@ -4,10 +4,10 @@ mod text;
 
 pub use self::text::NotAnEntry;
 use crate::{
-    campaign::Terms,
+    campaign::SaleSettings,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::ReturnPart,
-    payment::{PaymentOutcome, PaymentState, Received},
+    payment::{PaymentOutcome, PaymentState, ReceivedMoney},
     time::Timestamp,
 };
 
@@ -60,7 +60,7 @@ pub enum Event {
         /// The payment.
         payment: PaymentRef,
         /// The money: the order's price, or another amount that the sale accepts.
-        received: Received,
+        received: ReceivedMoney,
     },
     /// An order was cancelled; its units were restocked.
     Cancelled {
@@ -79,7 +79,7 @@ pub enum Event {
         /// The payment.
         payment: PaymentRef,
         /// The money: the order's price, or another amount that the sale accepts.
-        received: Received,
+        received: ReceivedMoney,
     },
     /// A payment was received that does not pay the order: too late, cancelled, paid twice, or another amount. A refund
     /// of it is due.
@@ -89,7 +89,7 @@ pub enum Event {
         /// The payment.
         payment: PaymentRef,
         /// The refund due.
-        received: Received,
+        received: ReceivedMoney,
     },
     /// An operator paused the campaign.
     Paused,
@@ -152,7 +152,7 @@ pub enum Event {
         /// number applies.
         revision: Seq,
         /// All terms from then on.
-        terms: Terms,
+        terms: SaleSettings,
     },
 }
 
@@ -183,7 +183,7 @@ impl Event {
 
     /// The event of a payment.
     #[must_use]
-    pub fn of_payment(number: u32, payment: PaymentRef, state: PaymentState) -> Self {
+    pub fn payment_recorded(number: u32, payment: PaymentRef, state: PaymentState) -> Self {
         let PaymentState { outcome, received } = PaymentState::new(state.outcome, state.received);
         match outcome {
             PaymentOutcome::Paid => Self::Paid {
@@ -224,7 +224,7 @@ impl Event {
 
     /// Money of the payment; `None` for an event without one.
     #[must_use]
-    pub fn received(&self) -> Option<Received> {
+    pub fn received(&self) -> Option<ReceivedMoney> {
         self.payment().map(|(_, state)| state.received)
     }
 

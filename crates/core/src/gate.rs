@@ -16,14 +16,14 @@ pub const RETURNED_ORDERS_PER_USER_MAX: usize = 16;
 
 /// Units and orders of a user in one campaign. The default is a user without grants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Holding {
+pub struct GateHolding {
     /// Units that the user has.
     pub units: u32,
     /// Orders of the user that were cancelled, expired or returned.
     pub returned_orders: usize,
 }
 
-impl Holding {
+impl GateHolding {
     /// Sum of both.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
@@ -50,7 +50,7 @@ pub struct CampaignGate {
 impl CampaignGate {
     /// Gate of a campaign from the counters of its shards. Returns `None` if the shards are in different phases, or if
     /// the campaign has ended and is not closed. Such counters do not show whether it was paused before.
-    pub fn of_parts<'a>(
+    pub fn from_parts<'a>(
         window: Window,
         per_user_limit: u32,
         parts: impl IntoIterator<Item = &'a Tally>,
@@ -79,7 +79,7 @@ impl CampaignGate {
 
     /// Outcome of a claim that replays no grant; `None` if it must be granted.
     #[inline]
-    pub fn answer(&self, quantity: u32, holding: Holding, now: Timestamp) -> Option<Outcome> {
+    pub fn answer(&self, quantity: u32, holding: GateHolding, now: Timestamp) -> Option<Outcome> {
         let starts_at = self.window.starts_at();
         match self.phase_for_claims(now) {
             Phase::Paused => return Some(Outcome::Paused),
@@ -107,7 +107,7 @@ impl CampaignGate {
         now: Timestamp,
         margin_ms: i64,
     ) -> Option<Outcome> {
-        let at = |now| self.answer(quantity, Holding::default(), now);
+        let at = |now| self.answer(quantity, GateHolding::default(), now);
         let outcome = at(now.plus_millis(-margin_ms))?;
         let is_certain = !matches!(outcome, Outcome::SoldOut { remaining: 1.. });
         (is_certain && at(now.plus_millis(margin_ms)) == Some(outcome)).then_some(outcome)
@@ -166,7 +166,7 @@ mod tests {
     #[track_caller]
     fn check(phase: Phase, remaining: u64, quantity: u32, now: i64, expected: Option<Outcome>) {
         let now = Timestamp::from_millis(now);
-        let answer = gate(phase, remaining).answer(quantity, Holding::default(), now);
+        let answer = gate(phase, remaining).answer(quantity, GateHolding::default(), now);
         assert_eq!(answer, expected);
     }
 
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn holdings_and_returned_orders_count_against_the_limit() {
         let answer = |units, returned_orders| {
-            let holding = Holding {
+            let holding = GateHolding {
                 units,
                 returned_orders,
             };
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn parts_make_a_whole_only_when_they_agree() {
         let window = gate(Phase::Scheduled, 0).window;
-        let whole = |parts: &[Tally]| CampaignGate::of_parts(window, 3, parts);
+        let whole = |parts: &[Tally]| CampaignGate::from_parts(window, 3, parts);
 
         let live = [tally(Phase::Live, 0), tally(Phase::Live, 2)];
         assert_eq!(whole(&live), Some(gate(Phase::Scheduled, 2)));

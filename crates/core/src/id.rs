@@ -179,7 +179,7 @@ visible_text! {
 impl PaymentRef {
     /// Reference of the payment of an order that costs nothing, which no payment service has.
     #[must_use]
-    pub fn of_free(order: OrderId) -> Self {
+    pub fn for_free_order(order: OrderId) -> Self {
         Self(compact_str::format_compact!("free-{order}"))
     }
 }
@@ -227,7 +227,7 @@ mod tests {
             campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".parse().unwrap(),
             number: u32::MAX,
         };
-        let payment = PaymentRef::of_free(order);
+        let payment = PaymentRef::for_free_order(order);
         assert_eq!(payment.as_str(), format!("free-{order}"));
         assert_eq!(PaymentRef::new(payment.as_str()), Ok(payment));
     }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::{id::IdempotencyKey, words::words};
+use crate::{id::IdempotencyKey, string_enum::string_enum};
 
 /// Maximum number of payments of one order that need a refund, whether refunded or not. The sum of as many payments at
 /// the highest price fits 64 bits.
@@ -109,7 +109,7 @@ impl OrderState {
     }
 }
 
-words!(OrderState {
+string_enum!(OrderState {
     Held = "held",
     Paid = "paid",
     Cancelled = "cancelled",

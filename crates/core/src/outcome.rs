@@ -21,12 +21,12 @@ pub struct Grant {
     /// Time of the decision.
     pub granted_at: Timestamp,
     /// State of the order; `None` for a share.
-    pub order: Option<Order>,
+    pub order: Option<OrderTerms>,
 }
 
 /// Payment state of a sale's grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Order {
+pub struct OrderTerms {
     /// State of the order.
     pub state: OrderState,
     /// Time at which the hold ends, if the order is not paid by then. It has no meaning for an order that costs

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{
     money::{Currency, Money},
-    words::words,
+    string_enum::string_enum,
 };
 
 /// Outcome of a payment.
@@ -18,11 +18,11 @@ pub enum PaymentOutcome {
     RefundDue,
 }
 
-words!(PaymentOutcome { Paid = "paid", Reinstated = "reinstated", RefundDue = "refund_due" });
+string_enum!(PaymentOutcome { Paid = "paid", Reinstated = "reinstated", RefundDue = "refund_due" });
 
 /// Money of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Received {
+pub enum ReceivedMoney {
     /// The order's price.
     #[default]
     Price,
@@ -57,7 +57,7 @@ pub enum PaymentPolicyKind {
     AcceptWithTolerance,
 }
 
-words!(PaymentPolicyKind {
+string_enum!(PaymentPolicyKind {
     Owed = "owed",
     AcceptOver = "accept_over",
     AcceptWithTolerance = "accept_with_tolerance",
@@ -72,7 +72,7 @@ impl FromStr for PaymentPolicyKind {
     type Err = UnknownPaymentPolicy;
 
     fn from_str(name: &str) -> Result<Self, UnknownPaymentPolicy> {
-        Self::of_name(name).ok_or(UnknownPaymentPolicy)
+        Self::from_name(name).ok_or(UnknownPaymentPolicy)
     }
 }
 
@@ -143,18 +143,20 @@ pub struct PaymentState {
     /// The outcome.
     pub outcome: PaymentOutcome,
     /// The money.
-    pub received: Received,
+    pub received: ReceivedMoney,
 }
 
 impl PaymentState {
     /// State of a payment with this outcome. Money with a refund due becomes [`Received::Other`], and other money that
     /// paid its order becomes [`Received::Accepted`].
     #[must_use]
-    pub fn new(outcome: PaymentOutcome, received: Received) -> Self {
+    pub fn new(outcome: PaymentOutcome, received: ReceivedMoney) -> Self {
         let received = match (outcome, received) {
-            (PaymentOutcome::RefundDue, Received::Accepted(money)) => Received::Other(money),
-            (PaymentOutcome::Paid | PaymentOutcome::Reinstated, Received::Other(money)) => {
-                Received::Accepted(money)
+            (PaymentOutcome::RefundDue, ReceivedMoney::Accepted(money)) => {
+                ReceivedMoney::Other(money)
+            }
+            (PaymentOutcome::Paid | PaymentOutcome::Reinstated, ReceivedMoney::Other(money)) => {
+                ReceivedMoney::Accepted(money)
             }
             (_, received) => received,
         };
@@ -162,7 +164,7 @@ impl PaymentState {
     }
 }
 
-impl Received {
+impl ReceivedMoney {
     /// Compares received money with the order's price, under the sale's policy. An order that costs nothing accepts no
     /// money.
     #[must_use]
@@ -229,7 +231,7 @@ impl Received {
 }
 
 /// Writes the words that [`Received::from_words`] reads, each after a space.
-impl fmt::Display for Received {
+impl fmt::Display for ReceivedMoney {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.other().map_or(Ok(()), |money| {
             write!(f, " {} {}", money.minor, money.currency)
@@ -242,7 +244,7 @@ impl From<PaymentOutcome> for PaymentState {
     fn from(outcome: PaymentOutcome) -> Self {
         Self {
             outcome,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         }
     }
 }
@@ -275,12 +277,12 @@ mod tests {
             (within(5), 0, 1, false),
         ] {
             let (arrived, price) = (money(arrived, "CNY"), money(price, "CNY"));
-            let received = Received::new(arrived, price, policy);
+            let received = ReceivedMoney::new(arrived, price, policy);
             assert_eq!(received.pays(), pays, "{arrived} of {price}: {policy:?}");
             assert_eq!(received.money(price), arrived);
             let other = money(arrived.minor, "EUR");
-            let received = Received::new(other, price, policy);
-            assert_eq!(received, Received::Other(other), "{policy:?}");
+            let received = ReceivedMoney::new(other, price, policy);
+            assert_eq!(received, ReceivedMoney::Other(other), "{policy:?}");
         }
     }
 
@@ -309,28 +311,29 @@ mod tests {
     fn money_of_a_payment_follows_its_outcome() {
         let money = Money::new(7, "CNY".parse().expect("a currency"));
         for (outcome, expected) in [
-            (PaymentOutcome::Paid, Received::Accepted(money)),
-            (PaymentOutcome::Reinstated, Received::Accepted(money)),
-            (PaymentOutcome::RefundDue, Received::Other(money)),
+            (PaymentOutcome::Paid, ReceivedMoney::Accepted(money)),
+            (PaymentOutcome::Reinstated, ReceivedMoney::Accepted(money)),
+            (PaymentOutcome::RefundDue, ReceivedMoney::Other(money)),
         ] {
-            for received in [Received::Accepted(money), Received::Other(money)] {
+            for received in [ReceivedMoney::Accepted(money), ReceivedMoney::Other(money)] {
                 assert_eq!(PaymentState::new(outcome, received).received, expected);
             }
-            let price = PaymentState::new(outcome, Received::Price);
+            let price = PaymentState::new(outcome, ReceivedMoney::Price);
             assert_eq!(price, outcome.into());
         }
     }
 
     #[test]
     fn words_are_read_as_written() {
-        let other = |minor| Received::Other(Money::new(minor, "EUR".parse().expect("a currency")));
-        for (received, text) in [(Received::Price, ""), (other(1_999), " 1999 EUR")] {
+        let other =
+            |minor| ReceivedMoney::Other(Money::new(minor, "EUR".parse().expect("a currency")));
+        for (received, text) in [(ReceivedMoney::Price, ""), (other(1_999), " 1999 EUR")] {
             assert_eq!(received.to_string(), text);
             let words = text.split_whitespace();
-            assert_eq!(Received::from_words(words), Some(received));
+            assert_eq!(ReceivedMoney::from_words(words), Some(received));
         }
         for text in ["1999", "0 EUR", "-1 EUR", "1 EUR more", "1 Euro", "EUR 1"] {
-            assert_eq!(Received::from_words(text.split(' ')), None, "{text}");
+            assert_eq!(ReceivedMoney::from_words(text.split(' ')), None, "{text}");
         }
     }
 
@@ -338,14 +341,14 @@ mod tests {
     fn columns_are_read_as_written() {
         let euro = Money::new(1, "EUR".parse().expect("a currency"));
         for (amount, currency, expected) in [
-            (5, None, Some(Received::Price)),
-            (0, None, Some(Received::Price)),
-            (1, Some("EUR"), Some(Received::Other(euro))),
+            (5, None, Some(ReceivedMoney::Price)),
+            (0, None, Some(ReceivedMoney::Price)),
+            (1, Some("EUR"), Some(ReceivedMoney::Other(euro))),
             (0, Some("EUR"), None),
             (-1, Some("EUR"), None),
             (1, Some("euro"), None),
         ] {
-            let read = Received::from_columns(amount, currency);
+            let read = ReceivedMoney::from_columns(amount, currency);
             assert_eq!(read, expected, "{amount} {currency:?}");
         }
     }

@@ -21,7 +21,7 @@ pub const GRANT_QUARANTINED: &str =
 
 /// Quarantined entries of one campaign in one partition, as far as other entries must wait for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Blockers {
+pub struct QuarantineBlockers {
     first: Option<Seq>,
     /// First entry about the campaign as a whole. Every entry waits for it.
     whole: Option<Seq>,
@@ -34,9 +34,9 @@ pub struct Blockers {
     discarded: BTreeMap<u32, Seq>,
 }
 
-impl Blockers {
+impl QuarantineBlockers {
     /// Blockers of a campaign that the ledger does not have: every entry waits for the first one.
-    pub fn of_unknown_campaign(first: Seq) -> Self {
+    pub fn for_unknown_campaign(first: Seq) -> Self {
         Self {
             first: Some(first),
             whole: Some(first),
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn entries_wait_for_what_they_follow_from() {
         let check = |aside: &[&str], later: &str, before: Option<Seq>| {
-            let mut blockers = Blockers::default();
+            let mut blockers = QuarantineBlockers::default();
             aside.iter().for_each(|text| blockers.add(&entry(text)));
             assert_eq!(blockers.before(&entry(later)), before, "{aside:?} {later}");
         };
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn only_the_same_grant_waits_for_a_discarded_one() {
-        let mut blockers = Blockers::default();
+        let mut blockers = QuarantineBlockers::default();
         for text in ["3 granted 7 alice 1 100", "4 cancelled 7"] {
             blockers.add_discarded(&entry(text));
         }

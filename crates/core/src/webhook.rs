@@ -6,8 +6,8 @@ use crate::{
     campaign::CampaignKind,
     id::{CampaignId, UserId},
     money::Currency,
+    string_enum::string_enum,
     time::Timestamp,
-    words::words,
 };
 
 /// Maximum number of endpoints. Settlement checks each campaign's events against all of them.
@@ -40,7 +40,7 @@ pub enum EventType {
     Test,
 }
 
-words!(EventType {
+string_enum!(EventType {
     ShareGranted = "share.granted",
     OrderHeld = "order.held",
     OrderPaid = "order.paid",
@@ -141,7 +141,7 @@ impl std::fmt::Debug for Webhook {
 
 /// Delivery progress of an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct DeliveryProgress {
     /// Place up to which every wanted event is delivered.
     pub place: i64,
     /// Time of the first failure since the last success; `None` while deliveries succeed.
@@ -156,7 +156,7 @@ pub struct Progress {
     pub disabled_at: Option<Timestamp>,
 }
 
-impl Progress {
+impl DeliveryProgress {
     /// Names of the statuses.
     pub const STATUSES: [&'static str; 3] = ["ok", "failing", "disabled"];
 
@@ -185,7 +185,7 @@ pub struct WebhookRecord {
     /// The endpoint.
     pub webhook: Webhook,
     /// Its delivery progress.
-    pub progress: Progress,
+    pub progress: DeliveryProgress,
     /// Place of the last event for any endpoint.
     pub last_place: i64,
 }

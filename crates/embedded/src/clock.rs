@@ -33,11 +33,11 @@ impl Clock for SystemClock {
 pub struct GuardedClock {
     wall: Arc<dyn Clock>,
     started: Instant,
-    state: Mutex<Guarded>,
+    state: Mutex<GuardState>,
 }
 
 #[derive(Default)]
-struct Guarded {
+struct GuardState {
     guard: JumpGuard,
     /// Offset of the wall clock from steady time at the last reading.
     jump_ms: i64,
@@ -47,12 +47,12 @@ impl GuardedClock {
     /// Returns the guarded system clock. Its time at this call counts as right.
     #[must_use]
     pub fn system() -> Arc<Self> {
-        Self::of(Arc::new(SystemClock))
+        Self::from_wall_clock(Arc::new(SystemClock))
     }
 
     /// Returns a guarded wrapper of another clock.
     #[must_use]
-    pub fn of(wall: Arc<dyn Clock>) -> Arc<Self> {
+    pub fn from_wall_clock(wall: Arc<dyn Clock>) -> Arc<Self> {
         let clock = Self {
             wall,
             started: Instant::now(),
@@ -73,7 +73,7 @@ impl Clock for GuardedClock {
     fn now(&self) -> Timestamp {
         let mut state = self.state.lock();
         let steady_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let found = state.guard.look(self.wall.now(), steady_ms);
+        let found = state.guard.read(self.wall.now(), steady_ms);
         let before = std::mem::replace(&mut state.jump_ms, found.jump_ms);
         drop(state);
         report(&found, before);

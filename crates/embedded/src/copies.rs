@@ -15,8 +15,8 @@ use rusqlite::Connection;
 
 use crate::{
     data_file::{self, beside, open_private},
-    error::StoreError,
-    file::{self, FileKind},
+    error::DataFileError,
+    file::{self, DataFileKind},
     log,
     open_mark::{self, OVERWRITTEN},
 };
@@ -28,7 +28,7 @@ const REPLACED: &str = ".replaced";
 
 /// Result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyReport {
     /// Last entry of its log; `None` for a standalone ledger.
     pub head: Option<Seq>,
     /// Settled position of its ledger by partition.
@@ -52,7 +52,7 @@ pub struct Restore {
 ///
 /// # Errors
 /// The file cannot be read, is not Qiang's or is incomplete; or the copy's path exists or cannot be written.
-pub fn back_up(from: &Path, to: &Path) -> Result<Copied, StoreError> {
+pub fn back_up(from: &Path, to: &Path) -> Result<CopyReport, DataFileError> {
     is_free(to)?;
     let from = &data_file::real_path(from)?;
     open_mark::check_complete(from)?;
@@ -68,7 +68,7 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Copied, StoreError> {
 ///
 /// # Errors
 /// As [`back_up`]; or a process serves `to`, or `to` exists and must not be replaced.
-pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreError> {
+pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<CopyReport, DataFileError> {
     let (from, to) = (&data_file::real_path(from)?, &data_file::real_path(to)?);
     let _lock = data_file::lock_replaced(to)?;
     let (wal, replaced) = (beside(to, "-wal"), beside(to, REPLACED));
@@ -102,7 +102,7 @@ pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreErro
         }
     }
     sync_folder(to)?;
-    Ok(Copied {
+    Ok(CopyReport {
         skipped,
         bytes,
         ..copied
@@ -110,21 +110,21 @@ pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreErro
 }
 
 /// Makes a complete copy, which is on the disk when this returns.
-fn copy(from: &Path, to: &Path) -> Result<Copied, StoreError> {
+fn copy(from: &Path, to: &Path) -> Result<CopyReport, DataFileError> {
     let conn = file::open_reader(from)?;
-    let not_ours = |_| StoreError::damaged("it is no file of Qiang's");
+    let not_ours = |_| DataFileError::damaged("it is no file of Qiang's");
     let version: u32 = conn
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(not_ours)?;
     if version > file::SCHEMA_VERSION {
         let known = file::SCHEMA_VERSION;
-        return Err(StoreError::TooNew {
+        return Err(DataFileError::TooNew {
             found: version,
             known,
         });
     }
     let kind = file::kind_in(&conn)?
-        .ok_or_else(|| StoreError::damaged("the file does not say what it is for"))?;
+        .ok_or_else(|| DataFileError::damaged("the file does not say what it is for"))?;
     match fs::remove_file(to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => drop(open_private(to)?), // // SQLite fills an existing empty file
@@ -140,12 +140,12 @@ fn copy(from: &Path, to: &Path) -> Result<Copied, StoreError> {
 }
 
 /// Closes a copy that was made of an open file, and looks whether it is sound.
-fn examine(path: &Path, kind: FileKind) -> Result<Copied, StoreError> {
+fn examine(path: &Path, kind: DataFileKind) -> Result<CopyReport, DataFileError> {
     let conn = Connection::open(path)?;
     open_mark::clear(&conn)?;
     let sound: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if sound != "ok" {
-        return Err(StoreError::damaged(sound));
+        return Err(DataFileError::damaged(sound));
     }
     let settled = conn
         .prepare("SELECT partition, seq FROM settled ORDER BY partition")?
@@ -154,26 +154,26 @@ fn examine(path: &Path, kind: FileKind) -> Result<Copied, StoreError> {
         })?
         .collect::<Result<_, _>>()?;
     let head = log::head(&conn)?;
-    Ok(Copied {
-        head: (kind == FileKind::Engine).then_some(head),
+    Ok(CopyReport {
+        head: (kind == DataFileKind::Engine).then_some(head),
         settled,
         bytes: path.metadata()?.len(),
         skipped: 0,
     })
 }
 
-pub(crate) fn is_free(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn is_free(path: &Path) -> Result<(), DataFileError> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
-        Ok(_) => Err(StoreError::Exists {
+        Ok(_) => Err(DataFileError::Exists {
             path: path.display().to_string(),
         }),
     }
 }
 
 /// Syncs the folder of a path: only then is a changed name on the disk.
-pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_folder(path: &Path) -> Result<(), DataFileError> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     #[cfg(unix)]
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;

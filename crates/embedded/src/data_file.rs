@@ -15,7 +15,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Maximum symlinks followed to reach a file.
 const LINKS_MAX: usize = 40;
@@ -41,7 +41,7 @@ pub(crate) struct FileId {
 
 impl FileId {
     #[cfg(unix)]
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -49,7 +49,7 @@ impl FileId {
     }
 
     #[cfg(not(unix))]
-    fn of(_: &Metadata) -> Self {
+    fn from_metadata(_: &Metadata) -> Self {
         Self {
             device: 0,
             inode: 0,
@@ -58,7 +58,7 @@ impl FileId {
 
     /// Returns the identity of the file at a path.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
-        Ok(Self::of(&fs::metadata(path)?))
+        Ok(Self::from_metadata(&fs::metadata(path)?))
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct WriterLock {
 
 impl WriterLock {
     /// Locks the `.lock` file next to the data file.
-    fn beside(path: &Path) -> Result<Self, StoreError> {
+    fn beside(path: &Path) -> Result<Self, DataFileError> {
         let beside = open_private(&beside(path, ".lock"))?;
         match beside.try_lock() {
             Ok(()) => Ok(Self {
@@ -159,7 +159,7 @@ impl Drop for WriterLock {
 }
 
 /// Locks a data file for its writer. Creates the file if it is missing. The path must come from [`real_path`].
-pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
+pub(crate) fn lock(path: &Path) -> Result<WriterLock, DataFileError> {
     let mut lock = WriterLock::beside(path)?;
     create_private(path)?;
     lock.data = DataLock::take(path)?;
@@ -168,7 +168,7 @@ pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
 }
 
 /// Locks the data file that a restore replaces, if it exists.
-pub(crate) fn lock_replaced(path: &Path) -> Result<WriterLock, StoreError> {
+pub(crate) fn lock_replaced(path: &Path) -> Result<WriterLock, DataFileError> {
     let mut lock = WriterLock::beside(path)?;
     if path.exists() {
         lock.data = DataLock::take(path)?;
@@ -176,8 +176,8 @@ pub(crate) fn lock_replaced(path: &Path) -> Result<WriterLock, StoreError> {
     Ok(lock)
 }
 
-fn in_use(path: &Path) -> StoreError {
-    StoreError::InUse {
+fn in_use(path: &Path) -> DataFileError {
+    DataFileError::InUse {
         path: path.display().to_string(),
     }
 }
@@ -191,7 +191,7 @@ struct DataLock {
 impl DataLock {
     /// Takes the lock. Returns `None` on systems other than Linux: only there do locks of open files and SQLite's locks
     /// not conflict within one process.
-    fn take(path: &Path) -> Result<Option<Self>, StoreError> {
+    fn take(path: &Path) -> Result<Option<Self>, DataFileError> {
         if !cfg!(target_os = "linux") {
             return Ok(None);
         }
@@ -202,7 +202,7 @@ impl DataLock {
             Some(at) => at,
             None => {
                 let file = OpenOptions::new().read(true).write(true).open(path)?;
-                let id = FileId::of(&file.metadata()?);
+                let id = FileId::from_metadata(&file.metadata()?);
                 kept.push(Descriptor {
                     id,
                     file: Arc::new(file),
@@ -300,7 +300,7 @@ mod tests {
             .data
             .as_ref()
             .map(|data| data.file.try_clone().unwrap());
-        assert!(matches!(lock(&path), Err(StoreError::InUse { .. })));
+        assert!(matches!(lock(&path), Err(DataFileError::InUse { .. })));
         drop(held);
         lock(&path).map(drop).unwrap();
         drop((beside, data));
@@ -335,7 +335,7 @@ mod tests {
         let kept = Arc::downgrade(&descriptor(FileId::at(&path).unwrap()).unwrap());
         fs::hard_link(&path, folder.path().join("hard.db")).unwrap();
         let by_hard_link = lock(&folder.path().join("hard.db"));
-        assert!(matches!(by_hard_link, Err(StoreError::InUse { .. })));
+        assert!(matches!(by_hard_link, Err(DataFileError::InUse { .. })));
         drop(held);
         assert!(kept.upgrade().is_some());
         let again = lock(&path).unwrap();

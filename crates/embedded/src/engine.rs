@@ -6,20 +6,20 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
+    ports::{Claimed, Engine, EngineError, GateAnswers, PendingReply, ProbeResult, ReplySender},
 };
 
-use crate::{Embedded, errand::Errand, task::Task};
+use crate::{Embedded, deferred_read::DeferredRead, task::WriterTask};
 
 impl Embedded {
-    fn enqueue<T>(&self, task: impl FnOnce(Answer<T>) -> Task) -> Ticket<T> {
-        let (answer, ticket) = Ticket::new();
+    fn enqueue<T>(&self, task: impl FnOnce(ReplySender<T>) -> WriterTask) -> PendingReply<T> {
+        let (answer, ticket) = PendingReply::new();
         self.push(task(answer));
         ticket
     }
 
     /// Queues a task, or refuses it at once.
-    pub(crate) fn push(&self, task: Task) {
+    pub(crate) fn push(&self, task: WriterTask) {
         if self.shared.under_way.hangs_for(self.commit_hangs_after) {
             return self.refuse_while_it_hangs(task);
         }
@@ -27,7 +27,7 @@ impl Embedded {
         loop {
             let queue = &self.shared.queue;
             let pushed = match task {
-                Task::Read(_) => queue.push_aside(task),
+                WriterTask::Read(_) => queue.push_aside(task),
                 _ => queue.push(task),
             };
             let Err((error, back)) = pushed else { return };
@@ -41,11 +41,11 @@ impl Embedded {
 
     /// Refuses a task and all waiting tasks while a commit hangs, because the disk may never answer. Reloaded campaigns
     /// stay queued, because the writer waits for them.
-    fn refuse_while_it_hangs(&self, task: Task) {
+    fn refuse_while_it_hangs(&self, task: WriterTask) {
         let after = self.commit_hangs_after.as_secs_f32();
         let reason = format!("a commit has been under way for more than {after} s");
         let unavailable = EngineError::Unavailable { reason };
-        let is_awaited = |task: &mut Task| !matches!(task, Task::Recalled(..));
+        let is_awaited = |task: &mut WriterTask| !matches!(task, WriterTask::Recalled(..));
         for waiting in self.shared.queue.extract(is_awaited) {
             waiting.refuse(&unavailable);
         }
@@ -67,10 +67,10 @@ impl Embedded {
         &self,
         campaign: CampaignId,
         read: impl FnOnce(&Book) -> T,
-        errand: impl FnOnce(Answer<T>) -> Errand,
-    ) -> Ticket<T> {
+        errand: impl FnOnce(ReplySender<T>) -> DeferredRead,
+    ) -> PendingReply<T> {
         if let Some(reason) = self.shared.stopped.read().clone() {
-            return Ticket::ready(Err(EngineError::Unavailable { reason }));
+            return PendingReply::ready(Err(EngineError::Unavailable { reason }));
         }
         let book = self.shared.book.read();
         if !book.has(campaign) {
@@ -78,43 +78,43 @@ impl Embedded {
             return self.recall(errand);
         }
         if book.is_committed(campaign, self.committed()) {
-            return Ticket::ready(Ok(read(&book)));
+            return PendingReply::ready(Ok(read(&book)));
         }
         drop(book);
-        self.enqueue(|answer| Task::Read(errand(answer)))
+        self.enqueue(|answer| WriterTask::Read(errand(answer)))
     }
 
-    fn recall<T>(&self, errand: impl FnOnce(Answer<T>) -> Errand) -> Ticket<T> {
-        let (answer, ticket) = Ticket::new();
+    fn recall<T>(&self, errand: impl FnOnce(ReplySender<T>) -> DeferredRead) -> PendingReply<T> {
+        let (answer, ticket) = PendingReply::new();
         self.shared.send_for(errand(answer));
         ticket
     }
 }
 
 impl Engine for Embedded {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        self.enqueue(|answer| Task::Claim(claim, answer))
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
+        self.enqueue(|answer| WriterTask::Claim(claim, answer))
     }
 
-    fn submit(&self, command: Command) -> Ticket<Reply> {
-        self.enqueue(|answer| Task::Command(command, answer))
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
+        self.enqueue(|answer| WriterTask::Command(command, answer))
     }
 
     /// Reads the book without waiting. If the writer holds the lock, returns `None`: the claim then goes to the writer.
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
         let now = self.clock.now();
         let book = self.shared.book.try_read()?;
         let is_here = book.has(claim.campaign);
         is_here
-            .then(|| book.peek(now, claim, self.committed()))
+            .then(|| book.try_gate_outcome(now, claim, self.committed()))
             .flatten()
     }
 
-    fn look(&self, claim: &Claim) -> Ticket<Option<Outcome>> {
+    fn gate_outcome(&self, claim: &Claim) -> PendingReply<Option<Outcome>> {
         let now = self.clock.now();
-        let read = |book: &Book| book.peek(now, claim, self.committed());
+        let read = |book: &Book| book.try_gate_outcome(now, claim, self.committed());
         self.read(claim.campaign, read, |answer| {
-            Errand::Look(claim.clone(), answer)
+            DeferredRead::Look(claim.clone(), answer)
         })
     }
 
@@ -132,20 +132,24 @@ impl Engine for Embedded {
         self.shared.gate_answers.read()
     }
 
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         let now = self.clock.now();
         let read = |book: &Book| book.tally(now, campaign);
-        self.read(campaign, read, |answer| Errand::Tally(campaign, answer))
+        self.read(campaign, read, |answer| {
+            DeferredRead::Tally(campaign, answer)
+        })
     }
 
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         let read = |book: &Book| book.order(order);
-        self.read(order.campaign, read, |answer| Errand::Order(order, answer))
+        self.read(order.campaign, read, |answer| {
+            DeferredRead::Order(order, answer)
+        })
     }
 
     /// One probe covers all partitions.
-    fn probe(&self, _: PartitionId) -> Ticket<Probed> {
-        self.enqueue(Task::Probe)
+    fn probe(&self, _: PartitionId) -> PendingReply<ProbeResult> {
+        self.enqueue(WriterTask::Probe)
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {
@@ -158,7 +162,7 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
-    use crate::{Shared, queue::PushError};
+    use crate::{EngineShared, queue::PushError};
 
     const ROUNDS: usize = 20_000;
 
@@ -166,8 +170,8 @@ mod tests {
     /// the reason, or sends it again.
     #[test]
     fn tasks_are_queued_once_granting_continues() {
-        let (shared, turn) = (Shared::new(Book::new()), Barrier::new(2));
-        let task = || Task::Probe(Ticket::new().0);
+        let (shared, turn) = (EngineShared::new(Book::new()), Barrier::new(2));
+        let task = || WriterTask::Probe(PendingReply::new().0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..ROUNDS {

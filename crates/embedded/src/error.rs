@@ -4,7 +4,7 @@ use qiang_core::{ports::LedgerError, rows::Contradiction};
 
 /// Error that opens, reads or writes the data file.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
+pub enum DataFileError {
     /// SQLite, or the disk below it, failed.
     #[error("SQLite failed")]
     Sqlite(#[from] rusqlite::Error),
@@ -124,7 +124,7 @@ pub enum StoreError {
     Refused(LedgerError),
 }
 
-impl StoreError {
+impl DataFileError {
     pub(crate) fn damaged(reason: impl Into<String>) -> Self {
         Self::Damaged {
             reason: reason.into(),
@@ -176,17 +176,17 @@ impl StoreError {
     }
 }
 
-impl From<Contradiction> for StoreError {
+impl From<Contradiction> for DataFileError {
     fn from(Contradiction { reason }: Contradiction) -> Self {
         Self::Damaged { reason }
     }
 }
 
-impl From<StoreError> for LedgerError {
-    fn from(error: StoreError) -> Self {
+impl From<DataFileError> for LedgerError {
+    fn from(error: DataFileError) -> Self {
         match error {
-            StoreError::Refused(refusal) => refusal,
-            StoreError::Damaged { reason } => Self::Damaged { reason },
+            DataFileError::Refused(refusal) => refusal,
+            DataFileError::Damaged { reason } => Self::Damaged { reason },
             error if error.is_contradiction() => Self::damaged(error.chain()),
             other => Self::unavailable(other.chain()),
         }

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use qiang_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::{data_file, downtimes, error::StoreError, open_mark};
+use crate::{data_file, downtimes, error::DataFileError, open_mark};
 
 /// Migrations in order, append-only: the schema of version 1.0, and one for each later version. The file's
 /// `user_version` counts those it has.
@@ -31,14 +31,14 @@ pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// Purpose of a file. It is recorded when the file is made, and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileKind {
+pub(crate) enum DataFileKind {
     /// Engine, log and ledger in one.
     Engine,
     /// A ledger alone, which follows logs from elsewhere.
     Ledger,
 }
 
-impl FileKind {
+impl DataFileKind {
     const ALL: [Self; 2] = [Self::Engine, Self::Ledger];
 
     fn name(self) -> &'static str {
@@ -60,9 +60,9 @@ impl FileKind {
 /// recovered from a dead process's write-ahead log may not be synced, so a commit follows it.
 pub(crate) fn open_writer(
     path: &Path,
-    kind: FileKind,
+    kind: DataFileKind,
     now: Timestamp,
-) -> Result<Connection, StoreError> {
+) -> Result<Connection, DataFileError> {
     open_unless_behind(path, kind, (now, Duration::MAX))
 }
 
@@ -71,15 +71,15 @@ pub(crate) fn open_engine(
     path: &Path,
     now: Timestamp,
     behind_max: Duration,
-) -> Result<Connection, StoreError> {
-    open_unless_behind(path, FileKind::Engine, (now, behind_max))
+) -> Result<Connection, DataFileError> {
+    open_unless_behind(path, DataFileKind::Engine, (now, behind_max))
 }
 
 fn open_unless_behind(
     path: &Path,
-    kind: FileKind,
+    kind: DataFileKind,
     (now, behind_max): (Timestamp, Duration),
-) -> Result<Connection, StoreError> {
+) -> Result<Connection, DataFileError> {
     open_mark::check_complete(path)?;
     data_file::create_private(path)?;
     let conn = Connection::open(path)?;
@@ -88,13 +88,13 @@ fn open_unless_behind(
     check_ours(&conn, path)?;
     let conn = prepare(conn, path, kind)?;
     match kind {
-        FileKind::Engine => {
+        DataFileKind::Engine => {
             let tx = begin(&conn)?;
             check_clock(&tx, path, (now, behind_max))?;
             downtimes::end(&tx, now)?;
             tx.commit()?;
         }
-        FileKind::Ledger => probe(&conn, now)?,
+        DataFileKind::Ledger => probe(&conn, now)?,
     }
     open_mark::mark_open(&conn, path)?;
     Ok(conn)
@@ -106,13 +106,13 @@ fn check_clock(
     conn: &Connection,
     path: &Path,
     (now, behind_max): (Timestamp, Duration),
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let Some(up) = downtimes::up(conn)? else {
         return Ok(());
     };
     let ahead_ms = now.millis_since(up);
     if i128::from(ahead_ms) < -i128::try_from(behind_max.as_millis()).unwrap_or(i128::MAX) {
-        return Err(StoreError::ClockBehind {
+        return Err(DataFileError::ClockBehind {
             path: path.display().to_string(),
             behind_s: -(ahead_ms / 1_000),
         });
@@ -137,7 +137,7 @@ pub(crate) fn say_opened(path: &Path, is_new: bool) {
 }
 
 /// Opens the file for writing again. It must be there: an empty one in its place would have forgotten every grant.
-pub(crate) fn reopen_writer(path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
+pub(crate) fn reopen_writer(path: &Path, kind: DataFileKind) -> Result<Connection, DataFileError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = prepare(Connection::open_with_flags(path, flags)?, path, kind)?;
     // On a full disk the write-ahead log may take the space. If the checkpoint fails, the next probe reports the cause.
@@ -170,26 +170,26 @@ pub(crate) fn checkpoint_at_close(conn: &Connection) {
 
 /// Begins a transaction of the writer. It takes the file's lock at its start, and waits for other holders: a
 /// transaction that reads first would fail at its first change.
-pub(crate) fn begin(conn: &Connection) -> Result<Transaction<'_>, StoreError> {
+pub(crate) fn begin(conn: &Connection) -> Result<Transaction<'_>, DataFileError> {
     let behavior = TransactionBehavior::Immediate;
     Ok(Transaction::new_unchecked(conn, behavior)?)
 }
 
 /// Changes the row for probes. Its commit proves that the file can be written.
-pub(crate) fn probe(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
+pub(crate) fn probe(conn: &Connection, now: Timestamp) -> Result<(), DataFileError> {
     conn.prepare_cached("INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)")?
         .execute([now.as_millis()])?;
     Ok(())
 }
 
-fn prepare(conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
+fn prepare(conn: Connection, path: &Path, kind: DataFileKind) -> Result<Connection, DataFileError> {
     open_mark::keep_wal(&conn, true)?;
     conn.busy_timeout(BUSY_MAX)?;
     let mode: String =
         conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
         let path = path.display().to_string();
-        return Err(StoreError::NoWriteAheadLog { path });
+        return Err(DataFileError::NoWriteAheadLog { path });
     }
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "foreign_keys", "OFF")?; // written by one code path, proved by the audit
@@ -201,20 +201,24 @@ fn prepare(conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, 
     // are created. A migration runs before this, because it may sort or change a whole table.
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     let found: String = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0))?;
-    let found = FileKind::ALL.into_iter().find(|kind| kind.name() == found);
+    let found = DataFileKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == found);
     match found {
         Some(found) if found == kind => Ok(conn),
-        Some(found) => Err(StoreError::OtherKind {
+        Some(found) => Err(DataFileError::OtherKind {
             path: path.display().to_string(),
             found: found.described(),
             wanted: kind.described(),
         }),
-        None => Err(StoreError::damaged("the file does not say what it is for")),
+        None => Err(DataFileError::damaged(
+            "the file does not say what it is for",
+        )),
     }
 }
 
 /// Purpose of an existing file; `None` if the file does not record it.
-pub(crate) fn kind_of(path: &Path) -> Result<Option<FileKind>, StoreError> {
+pub(crate) fn kind_of(path: &Path) -> Result<Option<DataFileKind>, DataFileError> {
     open_mark::check_complete(path)?;
     let conn = open_reader(path)?;
     check_ours(&conn, path)?;
@@ -222,8 +226,8 @@ pub(crate) fn kind_of(path: &Path) -> Result<Option<FileKind>, StoreError> {
 }
 
 /// Refuses a file that another program made, before anything is written to it.
-fn check_ours(conn: &Connection, path: &Path) -> Result<(), StoreError> {
-    let foreign = || StoreError::Foreign {
+fn check_ours(conn: &Connection, path: &Path) -> Result<(), DataFileError> {
+    let foreign = || DataFileError::Foreign {
         path: path.display().to_string(),
     };
     let number = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
@@ -243,17 +247,19 @@ fn check_ours(conn: &Connection, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Purpose of an open file; `None` if the file does not record it.
-pub(crate) fn kind_in(conn: &Connection) -> Result<Option<FileKind>, StoreError> {
+pub(crate) fn kind_in(conn: &Connection) -> Result<Option<DataFileKind>, DataFileError> {
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version == 0 {
         return Ok(None);
     }
     let found: String = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0))?;
-    Ok(FileKind::ALL.into_iter().find(|kind| kind.name() == found))
+    Ok(DataFileKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == found))
 }
 
 /// Opens the file for reading, beside a writer or alone.
-pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, DataFileError> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     conn.busy_timeout(BUSY_MAX)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
@@ -261,11 +267,11 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Brings the file to the newest schema, all at once: a file that is there has a kind.
-pub(crate) fn migrate(conn: &Connection, kind: FileKind) -> Result<(), StoreError> {
+pub(crate) fn migrate(conn: &Connection, kind: DataFileKind) -> Result<(), DataFileError> {
     let known = SCHEMA_VERSION;
     let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
-        return Err(StoreError::TooNew { found, known });
+        return Err(DataFileError::TooNew { found, known });
     }
     if found == known {
         return Ok(());
@@ -293,9 +299,9 @@ mod tests {
         let path = folder.path().join("qiang.db");
         // It locks by files beside the file, and has no shared memory for the log's index.
         let conn = Connection::open_with_flags_and_vfs(&path, OpenFlags::default(), "unix-dotfile");
-        let refused = prepare(conn.unwrap(), &path, FileKind::Engine).map(drop);
+        let refused = prepare(conn.unwrap(), &path, DataFileKind::Engine).map(drop);
         assert!(
-            matches!(refused, Err(StoreError::NoWriteAheadLog { .. })),
+            matches!(refused, Err(DataFileError::NoWriteAheadLog { .. })),
             "{refused:?}"
         );
     }
@@ -306,7 +312,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
         let now = Timestamp::from_millis(0);
-        let conn = open_writer(&path, FileKind::Engine, now).unwrap();
+        let conn = open_writer(&path, DataFileKind::Engine, now).unwrap();
         for table in [
             "campaigns",
             "details",

@@ -11,10 +11,10 @@ use qiang_core::{
 use rusqlite::{Connection, Transaction};
 
 use crate::{
-    error::StoreError,
+    error::DataFileError,
     file,
-    ledger::entering::Entering,
-    transaction::{Apart, Basis},
+    ledger::campaign_insert::CampaignInsert,
+    transaction::{ChangeIsolation, TransactionContext},
 };
 
 /// Result of the commit of a task's batch.
@@ -23,7 +23,7 @@ pub(crate) type Committed<'a> = Result<(), &'a EngineError>;
 /// Change of the ledger's tables: runs in the transaction of a batch, answered after the commit.
 pub(crate) trait LedgerJob: Send {
     /// Makes the change. An error undoes it. One commit may run it twice.
-    fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), StoreError>;
+    fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), DataFileError>;
 
     /// Number of entries that the job settles; 0 if it settles none.
     fn entries(&self) -> usize;
@@ -33,25 +33,25 @@ pub(crate) trait LedgerJob: Send {
 
 /// Context of a running ledger job.
 pub(crate) struct JobContext<'a, 'c> {
-    pub(crate) basis: &'a Basis<'c>,
+    pub(crate) basis: &'a TransactionContext<'c>,
     /// Isolation for the parts of a job that may be refused separately.
-    pub(crate) apart: &'a mut Apart,
+    pub(crate) apart: &'a mut ChangeIsolation,
     /// Statements and cursor of the first job that enters campaigns, reused by later ones.
-    pub(crate) entering: &'a mut Option<Entering<'c>>,
-    pub(crate) done: &'a mut Done,
+    pub(crate) entering: &'a mut Option<CampaignInsert<'c>>,
+    pub(crate) done: &'a mut JobResult,
 }
 
 impl<'c> Deref for JobContext<'_, 'c> {
-    type Target = Basis<'c>;
+    type Target = TransactionContext<'c>;
 
-    fn deref(&self) -> &Basis<'c> {
+    fn deref(&self) -> &TransactionContext<'c> {
         self.basis
     }
 }
 
 /// Results of the jobs of a transaction, apart from their changes.
 #[derive(Default)]
-pub(crate) struct Done {
+pub(crate) struct JobResult {
     /// Partition positions to which jobs have settled.
     pub(crate) moved: Vec<(PartitionId, Seq)>,
     /// Campaigns that jobs entered and that open in the same commit, if the ledger belongs to an engine in the same
@@ -64,11 +64,11 @@ pub(crate) struct Done {
 
 /// Runs jobs in the open transaction. Stops early if one makes it [mixed](Apart::is_mixed).
 pub(crate) fn run_jobs<'j>(
-    basis: Basis<'_>,
+    basis: TransactionContext<'_>,
     jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
-    apart: &mut Apart,
-    done: &mut Done,
-) -> Result<(), StoreError> {
+    apart: &mut ChangeIsolation,
+    done: &mut JobResult,
+) -> Result<(), DataFileError> {
     let mut entering = None;
     for job in jobs {
         let mut context = JobContext {
@@ -92,11 +92,11 @@ pub(crate) fn run_again<'c, 'j>(
     settles_openings: bool,
     mixed: Transaction<'_>,
     jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
-) -> Result<(Transaction<'c>, Apart, Done), StoreError> {
+) -> Result<(Transaction<'c>, ChangeIsolation, JobResult), DataFileError> {
     mixed.rollback()?;
     let tx = file::begin(conn)?;
-    let (mut apart, mut done) = (Apart::by_savepoints(), Done::default());
-    let basis = Basis {
+    let (mut apart, mut done) = (ChangeIsolation::by_savepoints(), JobResult::default());
+    let basis = TransactionContext {
         conn: &tx,
         now,
         settles_openings,
@@ -106,12 +106,12 @@ pub(crate) fn run_again<'c, 'j>(
 }
 
 /// Runs a job. A refusal undoes only this job; any other error fails the batch.
-fn run_job(job: &mut dyn LedgerJob, context: &mut JobContext<'_, '_>) -> Result<(), StoreError> {
+fn run_job(job: &mut dyn LedgerJob, context: &mut JobContext<'_, '_>) -> Result<(), DataFileError> {
     let (conn, opens) = (context.conn, context.done.opens.len());
     let begun = context.apart.begin(conn)?;
     let is_refused = match job.run(context) {
         Ok(()) => false,
-        Err(StoreError::Refused(_)) => true,
+        Err(DataFileError::Refused(_)) => true,
         Err(error) => return Err(error),
     };
     if is_refused {
@@ -131,7 +131,7 @@ pub(crate) struct Job<T, F> {
 impl<T, F> Job<T, F>
 where
     T: Send + 'static,
-    F: FnMut(&mut JobContext<'_, '_>) -> Result<T, StoreError> + Send + 'static,
+    F: FnMut(&mut JobContext<'_, '_>) -> Result<T, DataFileError> + Send + 'static,
 {
     /// Returns a job that settles `entries` entries, and the receiver of its result.
     pub(crate) fn boxed(
@@ -155,9 +155,9 @@ where
 impl<T, F> LedgerJob for Job<T, F>
 where
     T: Send + 'static,
-    F: FnMut(&mut JobContext<'_, '_>) -> Result<T, StoreError> + Send + 'static,
+    F: FnMut(&mut JobContext<'_, '_>) -> Result<T, DataFileError> + Send + 'static,
 {
-    fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), StoreError> {
+    fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), DataFileError> {
         match (self.work)(context) {
             Ok(value) => {
                 self.result = Some(Ok(value));
@@ -168,7 +168,7 @@ where
             Err(error) => {
                 let refusal = LedgerError::from(error);
                 self.result = Some(Err(refusal.clone()));
-                Err(StoreError::Refused(refusal))
+                Err(DataFileError::Refused(refusal))
             }
         }
     }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     impl LedgerJob for Put {
-        fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), StoreError> {
+        fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), DataFileError> {
             if self.changes {
                 let sql = "INSERT INTO numbers VALUES (?1)";
                 context.conn.execute(sql, [self.number])?;
@@ -219,7 +219,7 @@ mod tests {
                     .push((PartitionId(0), self.number as u64));
             }
             match self.is_refused {
-                true => Err(StoreError::Refused(LedgerError::IdUsed)),
+                true => Err(DataFileError::Refused(LedgerError::IdUsed)),
                 false => Ok(()),
             }
         }
@@ -260,10 +260,16 @@ mod tests {
     #[test]
     fn what_is_refused_before_it_changes_anything_leaves_the_others_alone() {
         let (conn, now) = (table(), Timestamp::default());
-        let (mut apart, mut done) = (Apart::default(), Done::default());
+        let (mut apart, mut done) = (ChangeIsolation::default(), JobResult::default());
         let mut jobs = jobs(false);
         let tx = conn.unchecked_transaction().unwrap();
-        run_jobs(Basis::new(&tx, now), each(&mut jobs), &mut apart, &mut done).unwrap();
+        run_jobs(
+            TransactionContext::new(&tx, now),
+            each(&mut jobs),
+            &mut apart,
+            &mut done,
+        )
+        .unwrap();
         assert!(!apart.is_mixed());
         tx.commit().unwrap();
         assert_eq!((numbers(&conn), done.moved.len()), (vec![1, 3], 2));
@@ -272,10 +278,16 @@ mod tests {
     #[test]
     fn what_is_refused_behind_a_change_is_undone_alone() {
         let (conn, now) = (table(), Timestamp::default());
-        let (mut apart, mut done) = (Apart::default(), Done::default());
+        let (mut apart, mut done) = (ChangeIsolation::default(), JobResult::default());
         let mut jobs = jobs(true);
         let tx = conn.unchecked_transaction().unwrap();
-        run_jobs(Basis::new(&tx, now), each(&mut jobs), &mut apart, &mut done).unwrap();
+        run_jobs(
+            TransactionContext::new(&tx, now),
+            each(&mut jobs),
+            &mut apart,
+            &mut done,
+        )
+        .unwrap();
         assert!(apart.is_mixed());
         let (tx, apart, _) = run_again((&conn, now), false, tx, each(&mut jobs)).unwrap();
         tx.commit().unwrap();

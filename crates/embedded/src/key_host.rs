@@ -11,8 +11,8 @@ macro_rules! impl_keys {
                 id::{PaymentRef, UserId},
                 money::Money,
                 ports::{
-                    Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, PaidOut,
-                    Payout, SettlementStore as _,
+                    Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, Payout,
+                    PayoutReceipt, SettlementStore as _,
                 },
                 time::Timestamp,
             };
@@ -144,7 +144,7 @@ macro_rules! impl_keys {
                     id: Uuid,
                     payout: &Payout,
                     by: Option<&Action>,
-                ) -> Result<PaidOut, LedgerError> {
+                ) -> Result<PayoutReceipt, LedgerError> {
                     let (used, payout, by) = (used.clone(), payout.clone(), by.cloned());
                     job(self, 0, move |context| {
                         let (conn, now) = (context.conn, context.now);

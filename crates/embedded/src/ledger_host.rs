@@ -9,10 +9,10 @@ use qiang_core::{
 };
 
 use crate::{
-    error::StoreError,
+    error::DataFileError,
     job::{Job, JobContext, LedgerJob},
-    new_campaigns::{Entered, NewCampaigns},
-    positions::Positions,
+    new_campaign_ids::{Entered, NewCampaignIds},
+    positions::PartitionPositions,
     reader::Readers,
 };
 
@@ -22,12 +22,12 @@ pub(crate) trait SqliteLedgerHost: Sync {
     fn push_job(&self, job: Box<dyn LedgerJob>);
 
     /// Gives new campaigns to the writer, in the same way.
-    fn push_campaigns(&self, campaigns: Box<NewCampaigns>);
+    fn push_campaigns(&self, campaigns: Box<NewCampaignIds>);
 
     fn readers(&self) -> &Arc<Readers>;
 
     /// Settled position of each partition, as committed.
-    fn committed_positions(&self) -> &Positions;
+    fn committed_positions(&self) -> &PartitionPositions;
 
     /// Refuses a partition that the file does not settle.
     fn admit(&self, partition: PartitionId) -> Result<(), LedgerError>;
@@ -41,7 +41,7 @@ pub(crate) trait SqliteLedgerHost: Sync {
 pub(crate) async fn job<T: Send + 'static>(
     host: &impl SqliteLedgerHost,
     entries: usize,
-    work: impl FnMut(&mut JobContext<'_, '_>) -> Result<T, StoreError> + Send + 'static,
+    work: impl FnMut(&mut JobContext<'_, '_>) -> Result<T, DataFileError> + Send + 'static,
 ) -> Result<T, LedgerError> {
     let (job, receiver) = Job::boxed(entries, work);
     host.push_job(job);
@@ -55,7 +55,7 @@ pub(crate) async fn enter(
     host: &impl SqliteLedgerHost,
     campaigns: Arc<[Creation]>,
 ) -> Result<Entered, LedgerError> {
-    let (campaigns, receiver) = NewCampaigns::boxed(campaigns);
+    let (campaigns, receiver) = NewCampaignIds::boxed(campaigns);
     host.push_campaigns(campaigns);
     receiver
         .await
@@ -230,7 +230,7 @@ macro_rules! impl_ledger {
             #[async_trait]
             impl SettlementStore for $host {
                 async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
-                    Ok(self.committed_positions().of(partition))
+                    Ok(self.committed_positions().for_partition(partition))
                 }
 
                 async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {

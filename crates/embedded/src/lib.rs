@@ -12,26 +12,27 @@ mod account_host;
 mod archive;
 mod binding_host;
 mod clock;
-mod cold;
+mod cold_rows;
+mod commit_watchdog;
 pub mod copies;
 mod data_file;
+mod deferred_read;
 mod downtimes;
 mod engine;
-mod errand;
 mod error;
 mod file;
 mod gate_counters;
+mod grant_positions;
 mod history_host;
 mod job;
 mod key_host;
 mod ledger;
 mod ledger_host;
 mod log;
-mod new_campaigns;
+mod new_campaign_ids;
 mod open_mark;
 mod pace;
 mod payout_host;
-mod places;
 mod port;
 mod positions;
 mod queue;
@@ -45,7 +46,6 @@ mod standalone;
 mod task;
 mod thread;
 mod transaction;
-mod under_way;
 mod waiting;
 mod watch;
 mod webhook_host;
@@ -70,25 +70,25 @@ use qiang_core::{
 pub use self::{
     archive::LogArchives,
     clock::{GuardedClock, SystemClock},
-    error::StoreError,
+    error::DataFileError,
     file::SCHEMA_VERSION,
     positions::PARTITIONS_MAX,
     standalone::{QUEUED_JOBS_MAX, SqliteLedger},
 };
 use self::{
-    errand::Errand,
-    file::FileKind,
+    commit_watchdog::CommitWatchdog,
+    deferred_read::DeferredRead,
+    file::DataFileKind,
     gate_counters::GateCounters,
-    log::Refs,
+    log::EventRefs,
     pace::BACKLOG_MAX,
-    positions::Positions,
-    queue::{PushError, Queue},
+    positions::PartitionPositions,
+    queue::{PushError, TaskQueue},
     reader::Readers,
-    rebuild::Rebuilt,
-    recall_thread::{RecallThreads, Recalls},
-    task::Task,
+    rebuild::RebuiltBook,
+    recall_thread::{RecallQueues, RecallThreads},
+    task::WriterTask,
     thread::WriterThread,
-    under_way::UnderWay,
     writer::Writer,
 };
 
@@ -99,18 +99,18 @@ pub const QUEUED_TASKS_MAX: usize = 65_536;
 const PARTITION: PartitionId = PartitionId(0);
 
 /// State shared by the writer and the callers.
-struct Shared {
-    queue: Queue<Task>,
+struct EngineShared {
+    queue: TaskQueue<WriterTask>,
     /// Deferred reads of evicted campaigns.
-    recalls: Recalls,
+    recalls: RecallQueues,
     /// Changed only by the writer. Between a decision and its commit, the book is ahead of the file.
     book: RwLock<Book>,
     /// Position of the last committed entry.
     committed: AtomicU64,
-    positions: Positions,
+    positions: PartitionPositions,
     /// Reason while granting is stopped, which also halts the queue; otherwise `None`.
     stopped: RwLock<Option<String>>,
-    under_way: UnderWay,
+    under_way: CommitWatchdog,
     /// Reason while settlement is stuck; otherwise `None`.
     stuck: RwLock<Option<String>>,
     gate_answers: GateCounters,
@@ -118,23 +118,23 @@ struct Shared {
     quarantined: RwLock<QuarantineCount>,
 }
 
-impl Shared {
+impl EngineShared {
     fn new(book: Book) -> Self {
         Self {
-            queue: Queue::new(QUEUED_TASKS_MAX),
-            recalls: Recalls::new(QUEUED_TASKS_MAX),
+            queue: TaskQueue::new(QUEUED_TASKS_MAX),
+            recalls: RecallQueues::new(QUEUED_TASKS_MAX),
             committed: AtomicU64::new(book.head()),
             book: RwLock::new(book),
-            positions: Positions::default(),
+            positions: PartitionPositions::default(),
             stopped: RwLock::new(None),
-            under_way: UnderWay::new(),
+            under_way: CommitWatchdog::new(),
             stuck: RwLock::new(None),
             quarantined: RwLock::default(),
             gate_answers: GateCounters::default(),
         }
     }
 
-    fn send_for(&self, errand: Errand) {
+    fn send_for(&self, errand: DeferredRead) {
         if let Err((error, errand)) = self.recalls.push(errand) {
             errand.refuse(&error.into());
         }
@@ -211,7 +211,7 @@ impl Default for EmbeddedOptions {
 /// [`Embedded::close`] is called or the last handle is dropped.
 #[derive(Clone)]
 pub struct Embedded {
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     clock: Arc<dyn Clock>,
     readers: Arc<Readers>,
     writer: Arc<WriterThread>,
@@ -225,7 +225,7 @@ impl Embedded {
     /// # Errors
     /// The file cannot be opened, is in use by another process under any path, is newer than this program, or is
     /// damaged.
-    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, DataFileError> {
         Self::open_with(path, clock, EmbeddedOptions::default())
     }
 
@@ -237,16 +237,16 @@ impl Embedded {
         path: &Path,
         clock: Arc<dyn Clock>,
         options: EmbeddedOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, DataFileError> {
         let path = &data_file::real_path(path)?;
         let lock = data_file::lock(path)?;
         let now = clock.now();
         let conn = file::open_engine(path, now, options.clock_behind_max)?;
         file::say_opened(path, lock.is_new());
         let start_gap = downtimes::ended_at(&conn, now)?;
-        let mut refs = Refs::default();
-        let Rebuilt { book, places } = rebuild::rebuild(&conn, &mut refs, options.grace)?;
-        let shared = Arc::new(Shared::new(book));
+        let mut refs = EventRefs::default();
+        let RebuiltBook { book, places } = rebuild::rebuild(&conn, &mut refs, options.grace)?;
+        let shared = Arc::new(EngineShared::new(book));
         let readers = Arc::new(Readers::new(path));
         let writer = Writer::new(path, &shared, &clock, (conn, refs, places), options)?;
         let recalls = RecallThreads::start(path, &shared, &clock)?;
@@ -278,9 +278,9 @@ impl Embedded {
     ///
     /// # Errors
     /// The file cannot be read or is not Qiang's.
-    pub fn is_engine(path: &Path) -> Result<bool, StoreError> {
+    pub fn is_engine(path: &Path) -> Result<bool, DataFileError> {
         let path = data_file::real_path(path)?;
-        Ok(file::kind_of(&path)? == Some(FileKind::Engine))
+        Ok(file::kind_of(&path)? == Some(DataFileKind::Engine))
     }
 
     /// Time between the last sign of life in the file and this start, by the clock of the start. It is long after a
@@ -330,7 +330,7 @@ impl Embedded {
     pub fn positions(&self) -> (Seq, Seq) {
         (
             self.shared.committed.load(Ordering::Acquire),
-            self.shared.positions.of(PARTITION),
+            self.shared.positions.for_partition(PARTITION),
         )
     }
 

@@ -5,17 +5,17 @@ use std::{borrow::Cow, sync::LazyLock};
 use hashbrown::HashMap;
 use qiang_core::{
     admission::AdmissionBound,
-    campaign::Terms,
+    campaign::SaleSettings,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::ReturnPart,
-    payment::{PaymentOutcome, PaymentState, Received},
+    payment::{PaymentOutcome, PaymentState, ReceivedMoney},
     time::{Timestamp, Window},
 };
 use quick_cache::unsync::Cache;
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement, ToSql, params};
 
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 const APPEND: &str =
     "INSERT INTO events (seq, at, campaign, kind, number, user, quantity, amount, note) VALUES ";
@@ -37,7 +37,7 @@ const IDS_MAX: usize = 65_536;
 
 /// The short row numbers of campaign ids inside the file, in both directions.
 #[derive(Debug)]
-pub(crate) struct Refs {
+pub(crate) struct EventRefs {
     /// Row numbers of campaigns in the book.
     by_id: HashMap<CampaignId, i64>,
     /// Ids of campaigns whose entries were read lately.
@@ -46,7 +46,7 @@ pub(crate) struct Refs {
     last: Option<(CampaignId, i64)>,
 }
 
-impl Default for Refs {
+impl Default for EventRefs {
     fn default() -> Self {
         Self {
             by_id: HashMap::new(),
@@ -56,7 +56,7 @@ impl Default for Refs {
     }
 }
 
-impl Refs {
+impl EventRefs {
     pub(crate) fn insert(&mut self, id: CampaignId, campaign_ref: i64) {
         self.by_id.insert(id, campaign_ref);
         self.by_ref.insert(campaign_ref, id);
@@ -70,7 +70,11 @@ impl Refs {
         self.last = None;
     }
 
-    pub(crate) fn of(&mut self, conn: &Connection, id: CampaignId) -> Result<i64, StoreError> {
+    pub(crate) fn for_campaign(
+        &mut self,
+        conn: &Connection,
+        id: CampaignId,
+    ) -> Result<i64, DataFileError> {
         if let Some((_, campaign_ref)) = self.last.filter(|last| last.0 == id) {
             return Ok(campaign_ref);
         }
@@ -83,7 +87,7 @@ impl Refs {
                     .query_row([id.to_string()], |row| row.get(0))
                     .optional()?
                     .ok_or_else(|| {
-                        StoreError::damaged(format!("campaign {id} is not in the ledger"))
+                        DataFileError::damaged(format!("campaign {id} is not in the ledger"))
                     })?;
                 self.insert(id, campaign_ref);
                 campaign_ref
@@ -97,7 +101,7 @@ impl Refs {
         &mut self,
         conn: &Connection,
         campaign_ref: i64,
-    ) -> Result<CampaignId, StoreError> {
+    ) -> Result<CampaignId, DataFileError> {
         if let Some((id, _)) = self.last.filter(|last| last.1 == campaign_ref) {
             return Ok(id);
         }
@@ -110,7 +114,7 @@ impl Refs {
                     .query_row([campaign_ref], |row| row.get(0))
                     .optional()?;
                 let id = text.and_then(|text| text.parse().ok()).ok_or_else(|| {
-                    StoreError::damaged(format!("campaign row {campaign_ref} is missing or bad"))
+                    DataFileError::damaged(format!("campaign row {campaign_ref} is missing or bad"))
                 })?;
                 self.insert(id, campaign_ref);
                 id
@@ -124,9 +128,9 @@ impl Refs {
 /// Appends entries, in the transaction that is open.
 pub(crate) fn append(
     conn: &Connection,
-    refs: &mut Refs,
+    refs: &mut EventRefs,
     entries: &[Entry],
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     static MANY: LazyLock<String> = LazyLock::new(|| format!("{APPEND}{}", [ROW; ROWS].join(", ")));
     static ONE: LazyLock<String> = LazyLock::new(|| format!("{APPEND}{ROW}"));
     let (many, rest) = entries.as_chunks::<ROWS>();
@@ -146,17 +150,17 @@ pub(crate) fn append(
 /// Runs a statement that takes as many rows as there are entries.
 fn put(
     conn: &Connection,
-    refs: &mut Refs,
+    refs: &mut EventRefs,
     statement: &mut Statement<'_>,
     entries: &[Entry],
-) -> Result<(), StoreError> {
-    let mut bind = Bind {
+) -> Result<(), DataFileError> {
+    let mut bind = EventBinder {
         statement,
         place: 0,
     };
     for entry in entries {
-        let campaign = refs.of(conn, entry.campaign)?;
-        let columns = Columns::of(&entry.event);
+        let campaign = refs.for_campaign(conn, entry.campaign)?;
+        let columns = EventColumns::from_event(&entry.event);
         bind.next(entry.seq as i64)?;
         bind.next(entry.at.as_millis())?;
         bind.next(campaign)?;
@@ -173,12 +177,12 @@ fn put(
 
 /// Binds one value after another. Each by its own type: at peak load the writer does this nine times a claim, and a
 /// call through `dyn ToSql` is not inlined.
-struct Bind<'a, 'c> {
+struct EventBinder<'a, 'c> {
     statement: &'a mut Statement<'c>,
     place: usize,
 }
 
-impl Bind<'_, '_> {
+impl EventBinder<'_, '_> {
     #[inline]
     fn next(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
         self.place += 1;
@@ -188,7 +192,7 @@ impl Bind<'_, '_> {
 
 /// Columns of an event that other events may lack.
 #[derive(Default)]
-struct Columns<'a> {
+struct EventColumns<'a> {
     number: Option<u32>,
     user: Option<&'a str>,
     quantity: Option<i64>,
@@ -196,8 +200,8 @@ struct Columns<'a> {
     note: Option<Cow<'a, str>>,
 }
 
-impl<'a> Columns<'a> {
-    fn of(event: &'a Event) -> Self {
+impl<'a> EventColumns<'a> {
+    fn from_event(event: &'a Event) -> Self {
         let number = event.number();
         match event {
             Event::Granted {
@@ -284,14 +288,14 @@ impl<'a> Columns<'a> {
 /// nothing is read.
 pub(crate) fn read(
     conn: &Connection,
-    refs: &mut Refs,
+    refs: &mut EventRefs,
     after: Seq,
     limit: usize,
     mut each: impl FnMut(Entry),
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let archived = archived(conn)?;
     if after < archived {
-        return Err(StoreError::damaged(format!(
+        return Err(DataFileError::damaged(format!(
             "cannot read entries after {after}: entries up to {archived} are archived"
         )));
     }
@@ -305,7 +309,7 @@ pub(crate) fn read(
         expected += 1;
         let entry = entry_of(conn, refs, row)?;
         if entry.seq != expected {
-            return Err(StoreError::damaged(format!(
+            return Err(DataFileError::damaged(format!(
                 "entry {expected} is missing from the log"
             )));
         }
@@ -318,11 +322,11 @@ pub(crate) fn read(
 /// through all of them.
 pub(crate) fn read_of(
     conn: &Connection,
-    refs: &mut Refs,
+    refs: &mut EventRefs,
     campaign_ref: i64,
     upto: Seq,
     mut each: impl FnMut(Entry),
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let mut statement = conn.prepare_cached(READ_OF)?;
     let mut rows = statement.query(params![campaign_ref, upto as i64])?;
     while let Some(row) = rows.next()? {
@@ -332,18 +336,18 @@ pub(crate) fn read_of(
 }
 
 /// The last entry; 0 in a log without any.
-pub(crate) fn head(conn: &Connection) -> Result<Seq, StoreError> {
+pub(crate) fn head(conn: &Connection) -> Result<Seq, DataFileError> {
     Ok(head_in_file(conn)?.max(archived(conn)?))
 }
 
 /// The same, but for entries that have left for archives: all of them may have.
-pub(crate) fn head_in_file(conn: &Connection) -> Result<Seq, StoreError> {
+pub(crate) fn head_in_file(conn: &Connection) -> Result<Seq, DataFileError> {
     let sql = "SELECT coalesce(max(seq), 0) FROM events";
     Ok(conn.query_row(sql, [], |row| row.get::<_, i64>(0))? as Seq)
 }
 
 /// The last archived entry; 0 if none is.
-pub(crate) fn archived(conn: &Connection) -> Result<Seq, StoreError> {
+pub(crate) fn archived(conn: &Connection) -> Result<Seq, DataFileError> {
     let mut statement = conn.prepare_cached("SELECT coalesce(max(last), 0) FROM archives")?;
     Ok(statement.query_row([], |row| row.get::<_, i64>(0))? as Seq)
 }
@@ -352,7 +356,7 @@ pub(crate) fn archived(conn: &Connection) -> Result<Seq, StoreError> {
 pub(crate) fn first_terms(
     conn: &Connection,
     campaign_ref: i64,
-) -> Result<Option<Terms>, StoreError> {
+) -> Result<Option<SaleSettings>, DataFileError> {
     let mut statement = conn.prepare(
         "SELECT starts_at, ends_at, per_user_limit, unit_price, admission \
          FROM sale_terms WHERE campaign = ?1 AND revision = 0",
@@ -365,10 +369,10 @@ pub(crate) fn first_terms(
     let Some((window, per_user_limit, unit_price_minor, percent)) = row.optional()? else {
         return Ok(None);
     };
-    let window = window.map_err(|_| StoreError::damaged("a sale had a bad window"))?;
+    let window = window.map_err(|_| DataFileError::damaged("a sale had a bad window"))?;
     let admission = AdmissionBound::from_percent(percent)
-        .map_err(|_| StoreError::damaged("a sale had a bad admission"))?;
-    Ok(Some(Terms {
+        .map_err(|_| DataFileError::damaged("a sale had a bad admission"))?;
+    Ok(Some(SaleSettings {
         window,
         per_user_limit,
         unit_price_minor,
@@ -398,10 +402,14 @@ fn kind_of(event: &Event) -> u8 {
     }
 }
 
-fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, StoreError> {
+fn entry_of(
+    conn: &Connection,
+    refs: &mut EventRefs,
+    row: &Row<'_>,
+) -> Result<Entry, DataFileError> {
     let seq = row.get::<_, i64>(0)? as Seq;
-    let bad = |what: &str| StoreError::damaged(format!("entry {seq} of the log: bad {what}"));
-    let text = |column: usize| -> Result<&str, StoreError> {
+    let bad = |what: &str| DataFileError::damaged(format!("entry {seq} of the log: bad {what}"));
+    let text = |column: usize| -> Result<&str, DataFileError> {
         let value = row.get_ref(column)?;
         value.as_str().map_err(|_| bad("text"))
     };
@@ -414,14 +422,14 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
         };
         // The price has neither amount nor currency.
         let received = match row.get::<_, Option<i64>>(7)? {
-            Some(amount) if currency.is_some() => Received::from_columns(amount, currency),
-            None if currency.is_none() => Some(Received::Price),
+            Some(amount) if currency.is_some() => ReceivedMoney::from_columns(amount, currency),
+            None if currency.is_none() => Some(ReceivedMoney::Price),
             _ => None,
         };
         let received = received.ok_or_else(|| bad("amount or currency"))?;
         let payment = PaymentRef::new(payment).map_err(|_| bad("payment"))?;
         let state = PaymentState { outcome, received };
-        Ok::<_, StoreError>(Event::of_payment(number()?, payment, state))
+        Ok::<_, DataFileError>(Event::payment_recorded(number()?, payment, state))
     };
     let event = match row.get::<_, u8>(3)? {
         // This engine has one partition and spreads nothing.

@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use crate::{
     data_file::{self, FileId, beside},
-    error::StoreError,
+    error::DataFileError,
 };
 
 /// Header of a file that was in WAL mode: SQLite's magic, and at `WRITE_VERSION` the version of its journal.
@@ -30,9 +30,9 @@ const HEADER_BYTES: usize = 20;
 pub(crate) const OVERWRITTEN: &str = ".overwritten";
 
 /// Refuses a file that was copied while open, or whose process died, if its write-ahead log is missing.
-pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn check_complete(path: &Path) -> Result<(), DataFileError> {
     if beside(path, OVERWRITTEN).exists() {
-        return Err(StoreError::Overwritten {
+        return Err(DataFileError::Overwritten {
             path: path.display().to_string(),
         });
     }
@@ -51,13 +51,13 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
     if wal_bytes.is_some() && is_of(&mark, path, &wal)? {
         return Ok(()); // a repair emptied the log in place
     }
-    Err(StoreError::Incomplete {
+    Err(DataFileError::Incomplete {
         path: path.display().to_string(),
     })
 }
 
 /// Marks the file as open, and checkpoints the mark into the file.
-pub(crate) fn mark_open(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn mark_open(conn: &Connection, path: &Path) -> Result<(), DataFileError> {
     let (data, wal) = (FileId::at(path)?, FileId::at(&beside(path, "-wal"))?);
     conn.execute(
         "UPDATE file_kind SET open_as = ?1 || lower(hex(randomblob(8)))",
@@ -97,7 +97,7 @@ pub(crate) fn uri(path: &Path, parameters: &str) -> io::Result<String> {
 }
 
 /// Opens a file that does not change, without creating files next to it.
-fn open_immutable(path: &Path) -> Result<Connection, StoreError> {
+fn open_immutable(path: &Path) -> Result<Connection, DataFileError> {
     let uri = uri(path, "mode=ro&immutable=1")?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI

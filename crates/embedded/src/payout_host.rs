@@ -8,7 +8,8 @@ macro_rules! impl_payouts {
             use qiang_core::{
                 id::OrderId,
                 ports::{
-                    Action, LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutStore,
+                    Action, LedgerError, Payout, PayoutReceipt, PayoutStore, RefundBalance,
+                    RefundBalanceQuery, RefundDueOrder,
                 },
             };
             use $crate::{
@@ -23,7 +24,7 @@ macro_rules! impl_payouts {
                     &self,
                     payout: &Payout,
                     by: Option<&Action>,
-                ) -> Result<PaidOut, LedgerError> {
+                ) -> Result<PayoutReceipt, LedgerError> {
                     let (payout, by) = (payout.clone(), by.cloned());
                     job(self, 0, move |context| {
                         payouts::pay_out(context.conn, context.now, &payout, by.as_ref())
@@ -31,15 +32,15 @@ macro_rules! impl_payouts {
                     .await
                 }
 
-                async fn owed(&self, order: OrderId) -> Result<Vec<Owed>, LedgerError> {
+                async fn owed(&self, order: OrderId) -> Result<Vec<RefundBalance>, LedgerError> {
                     let owed = query(self.readers(), move |conn| payouts::owed(conn, order)).await;
                     owed.map(|owed| owed.map_or_else(Vec::new, |(_, owed)| owed))
                 }
 
                 async fn owed_orders(
                     &self,
-                    wanted: &OwedQuery,
-                ) -> Result<Vec<OwedOrder>, LedgerError> {
+                    wanted: &RefundBalanceQuery,
+                ) -> Result<Vec<RefundDueOrder>, LedgerError> {
                     let wanted = wanted.clone();
                     let owed = move |conn: &_| payouts::owed_orders(conn, &wanted);
                     query(self.readers(), owed).await

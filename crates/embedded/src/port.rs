@@ -17,13 +17,13 @@ use crate::{
     key_host::impl_keys,
     ledger_host::{SqliteLedgerHost, impl_ledger},
     log,
-    log::Refs,
-    new_campaigns::NewCampaigns,
+    log::EventRefs,
+    new_campaign_ids::NewCampaignIds,
     payout_host::impl_payouts,
-    positions::Positions,
+    positions::PartitionPositions,
     reader::{self, Readers},
     repair_host::impl_repairs,
-    task::Task,
+    task::WriterTask,
     webhook_host::impl_webhooks,
 };
 
@@ -38,18 +38,18 @@ impl_history!(Embedded);
 
 impl SqliteLedgerHost for Embedded {
     fn push_job(&self, job: Box<dyn LedgerJob>) {
-        self.push(Task::Ledger(job));
+        self.push(WriterTask::Ledger(job));
     }
 
-    fn push_campaigns(&self, campaigns: Box<NewCampaigns>) {
-        self.push(Task::Enter(campaigns));
+    fn push_campaigns(&self, campaigns: Box<NewCampaignIds>) {
+        self.push(WriterTask::Enter(campaigns));
     }
 
     fn readers(&self) -> &Arc<Readers> {
         &self.readers
     }
 
-    fn committed_positions(&self) -> &Positions {
+    fn committed_positions(&self) -> &PartitionPositions {
         &self.shared.positions
     }
 
@@ -88,7 +88,7 @@ impl EventLog for Embedded {
     ) -> Result<Vec<Entry>, LedgerError> {
         reader::query(&self.readers, move |conn| {
             let mut entries = Vec::new();
-            log::read(conn, &mut Refs::default(), after, limit, |entry| {
+            log::read(conn, &mut EventRefs::default(), after, limit, |entry| {
                 entries.push(entry)
             })?;
             Ok(entries)

@@ -13,11 +13,11 @@ use tokio::sync::watch;
 pub const PARTITIONS_MAX: usize = 4_096;
 
 #[derive(Default)]
-pub(crate) struct Positions(Mutex<BTreeMap<PartitionId, watch::Sender<Seq>>>);
+pub(crate) struct PartitionPositions(Mutex<BTreeMap<PartitionId, watch::Sender<Seq>>>);
 
-impl Positions {
+impl PartitionPositions {
     /// Position of a partition; 0 if nothing of it is settled.
-    pub(crate) fn of(&self, partition: PartitionId) -> Seq {
+    pub(crate) fn for_partition(&self, partition: PartitionId) -> Seq {
         let positions = self.0.lock();
         positions.get(&partition).map_or(0, |at| *at.borrow())
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn partitions_are_bounded() {
-        let positions = Positions::default();
+        let positions = PartitionPositions::default();
         for n in 0..PARTITIONS_MAX {
             assert!(positions.watch(PartitionId(n as u16)).is_ok());
         }

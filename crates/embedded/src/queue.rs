@@ -40,7 +40,7 @@ impl From<PushError> for EngineError {
 
 /// Result of [`Queue::take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum TakeResult {
     Tasks,
     /// No task arrived within the wait.
     Nothing,
@@ -49,7 +49,7 @@ pub(crate) enum Taken {
 }
 
 #[derive(Debug)]
-struct Inner<T> {
+struct QueueContent<T> {
     tasks: Vec<T>,
     closed: bool,
     aborted: bool,
@@ -60,15 +60,15 @@ struct Inner<T> {
 
 /// Bounded queue with many producers and one consumer.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
-    inner: Mutex<Inner<T>>,
+pub(crate) struct TaskQueue<T> {
+    inner: Mutex<QueueContent<T>>,
     filled: Condvar,
     tasks_max: usize,
 }
 
-impl<T> Queue<T> {
+impl<T> TaskQueue<T> {
     pub(crate) fn new(tasks_max: usize) -> Self {
-        let inner = Inner {
+        let inner = QueueContent {
             tasks: Vec::new(),
             closed: false,
             aborted: false,
@@ -119,7 +119,12 @@ impl<T> Queue<T> {
 
     /// Exchanges the waiting tasks for the empty `inbox`. First waits for the `expected` further tasks, at most
     /// [`GATHER_MAX`]. Then waits up to `wait_max` for a first task.
-    pub(crate) fn take(&self, inbox: &mut Vec<T>, expected: usize, wait_max: Duration) -> Taken {
+    pub(crate) fn take(
+        &self,
+        inbox: &mut Vec<T>,
+        expected: usize,
+        wait_max: Duration,
+    ) -> TakeResult {
         debug_assert!(inbox.is_empty(), "the last batch was not finished");
         let mut inner = self.inner.lock();
         let here = inner.tasks.len();
@@ -131,15 +136,15 @@ impl<T> Queue<T> {
         self.wait(&mut inner, 1, wait_max);
         if !inner.tasks.is_empty() {
             std::mem::swap(&mut inner.tasks, inbox);
-            Taken::Tasks
+            TakeResult::Tasks
         } else if inner.closed {
-            Taken::Closed
+            TakeResult::Closed
         } else {
-            Taken::Nothing
+            TakeResult::Nothing
         }
     }
 
-    fn wait(&self, inner: &mut MutexGuard<'_, Inner<T>>, tasks: usize, wait_max: Duration) {
+    fn wait(&self, inner: &mut MutexGuard<'_, QueueContent<T>>, tasks: usize, wait_max: Duration) {
         if inner.tasks.len() < tasks && !inner.closed && !wait_max.is_zero() {
             inner.wake_at = tasks;
             self.filled.wait_for(inner, wait_max);
@@ -195,7 +200,7 @@ mod tests {
 
     #[test]
     fn is_bounded_and_drains_after_close() {
-        let queue = Queue::new(2);
+        let queue = TaskQueue::new(2);
         assert_eq!(queue.push(1), Ok(()));
         assert_eq!(queue.push(2), Ok(()));
         assert_eq!(queue.push(3), Err((PushError::Full, 3)));
@@ -203,18 +208,18 @@ mod tests {
         queue.close();
         assert_eq!(queue.push(4), Err((PushError::Closed, 4)));
         let mut inbox = Vec::new();
-        assert_eq!(queue.take(&mut inbox, 0, Duration::ZERO), Taken::Tasks);
+        assert_eq!(queue.take(&mut inbox, 0, Duration::ZERO), TakeResult::Tasks);
         assert_eq!(inbox, [1, 2]);
         inbox.clear();
         assert_eq!(
             queue.take(&mut inbox, 0, Duration::from_secs(9)),
-            Taken::Closed
+            TakeResult::Closed
         );
     }
 
     #[test]
     fn nothing_waits_while_it_is_halted() {
-        let queue = Queue::new(9);
+        let queue = TaskQueue::new(9);
         assert_eq!(queue.push(1), Ok(()));
         assert_eq!(queue.halt(), [1]);
         assert_eq!(queue.push(2), Err((PushError::Halted, 2)));
@@ -229,23 +234,23 @@ mod tests {
 
     #[test]
     fn the_wait_for_expected_tasks_is_bounded() {
-        let queue = Queue::new(2);
+        let queue = TaskQueue::new(2);
         assert_eq!(queue.push(1), Ok(()));
         let mut inbox = Vec::new();
         // A wait for all expected tasks would hang here.
         let taken = queue.take(&mut inbox, 4_096, Duration::MAX);
-        assert_eq!((taken, &*inbox), (Taken::Tasks, &[1][..]));
+        assert_eq!((taken, &*inbox), (TakeResult::Tasks, &[1][..]));
     }
 
     #[test]
     fn a_waiting_writer_is_woken() {
-        let queue = std::sync::Arc::new(Queue::new(2));
+        let queue = std::sync::Arc::new(TaskQueue::new(2));
         let producer = std::sync::Arc::clone(&queue);
         let thread = std::thread::spawn(move || producer.push(7));
         let mut inbox = Vec::new();
         assert_eq!(
             queue.take(&mut inbox, 0, Duration::from_secs(60)),
-            Taken::Tasks
+            TakeResult::Tasks
         );
         assert_eq!(inbox, [7]);
         assert!(matches!(thread.join(), Ok(Ok(()))));

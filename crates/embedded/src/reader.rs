@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use qiang_core::ports::LedgerError;
 use rusqlite::Connection;
 
-use crate::{error::StoreError, file};
+use crate::{error::DataFileError, file};
 
 /// Maximum idle connections. Further ones are opened on demand and closed after use.
 const KEPT_MAX: usize = 4;
@@ -30,8 +30,8 @@ impl Readers {
 
     fn with<T>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        read: impl FnOnce(&Connection) -> Result<T, DataFileError>,
+    ) -> Result<T, DataFileError> {
         let kept = self.kept.lock().pop();
         let conn = match kept {
             Some(conn) => conn,
@@ -49,7 +49,7 @@ impl Readers {
 /// Runs a query on a thread that may block.
 pub(crate) async fn query<T: Send + 'static>(
     readers: &std::sync::Arc<Readers>,
-    read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    read: impl FnOnce(&Connection) -> Result<T, DataFileError> + Send + 'static,
 ) -> Result<T, LedgerError> {
     let readers = std::sync::Arc::clone(readers);
     let (answer, answered) = tokio::sync::oneshot::channel();

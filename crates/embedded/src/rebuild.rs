@@ -13,17 +13,17 @@ use rusqlite::{Connection, Row};
 
 use crate::{
     PARTITION, downtimes,
-    error::StoreError,
+    error::DataFileError,
+    grant_positions::{Place, place_of},
     ledger::{campaigns, settle},
     log,
-    log::Refs,
-    places::{Place, place_of},
-    recall::{self, Loaded},
+    log::EventRefs,
+    recall::{self, LoadedCampaign},
     replay::contradiction,
 };
 
 /// Result of a rebuild.
-pub(crate) struct Rebuilt {
+pub(crate) struct RebuiltBook {
     pub(crate) book: Book,
     /// Positions of unsettled grants that the ledger must confirm, in order.
     pub(crate) places: Vec<Place>,
@@ -35,12 +35,12 @@ pub(crate) struct Rebuilt {
 /// of the process, so do downtimes. A process that handles due times while no node runs counts neither.
 pub(crate) fn rebuild(
     conn: &Connection,
-    refs: &mut Refs,
+    refs: &mut EventRefs,
     grace: Grace,
-) -> Result<Rebuilt, StoreError> {
+) -> Result<RebuiltBook, DataFileError> {
     let (settled, head) = (settle::position(conn, PARTITION)?, log::head(conn)?);
     if settled > head {
-        return Err(StoreError::damaged(format!(
+        return Err(DataFileError::damaged(format!(
             "settled up to entry {settled}, and the log ends at {head}"
         )));
     }
@@ -63,7 +63,7 @@ pub(crate) fn rebuild(
     log::read(conn, refs, settled, usize::MAX, |entry| tail.replay(&entry))?;
     match tail.failed {
         Some(error) => Err(error),
-        None => Ok(Rebuilt {
+        None => Ok(RebuiltBook {
             book: tail.book,
             places: tail.places,
         }),
@@ -76,7 +76,7 @@ struct Tail<'a> {
     book: Book,
     places: Vec<Place>,
     unreadable: HashSet<CampaignId>,
-    failed: Option<StoreError>,
+    failed: Option<DataFileError>,
 }
 
 impl Tail<'_> {
@@ -89,7 +89,7 @@ impl Tail<'_> {
                 return Ok(());
             }
             match contradiction(&self.book, entry) {
-                Some(what) => Err(StoreError::damaged(format!(
+                Some(what) => Err(DataFileError::damaged(format!(
                     "entry {} of the log: {what}",
                     entry.seq
                 ))),
@@ -106,16 +106,16 @@ impl Tail<'_> {
         }
     }
 
-    fn bring(&mut self, id: CampaignId) -> Result<(), StoreError> {
+    fn bring(&mut self, id: CampaignId) -> Result<(), DataFileError> {
         if self.book.has(id) || self.unreadable.contains(&id) {
             return Ok(());
         }
         match recall::load(self.conn, id, &mut || {})? {
-            Loaded::Opened(restored) | Loaded::Draft(restored) => {
+            LoadedCampaign::Opened(restored) | LoadedCampaign::Draft(restored) => {
                 self.book.recall(Timestamp::default(), *restored);
             }
-            Loaded::Unknown => {}
-            Loaded::Unreadable(reason) => {
+            LoadedCampaign::Unknown => {}
+            LoadedCampaign::Unreadable(reason) => {
                 recall::say_unreadable(id, &reason);
                 self.unreadable.insert(id);
             }
@@ -125,7 +125,7 @@ impl Tail<'_> {
 }
 
 /// Records the ends of campaigns and the oldest hold of each sale as due times.
-fn expect_dues(conn: &Connection, book: &mut Book) -> Result<(), StoreError> {
+fn expect_dues(conn: &Connection, book: &mut Book) -> Result<(), DataFileError> {
     let due = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?));
     let mut windows = conn.prepare(
         "SELECT id, ends_at, NULL FROM campaigns WHERE phase NOT IN ('draft', 'closed')",

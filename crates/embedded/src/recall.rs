@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use qiang_core::{
-    book::{Book, FormerGrant, Restored, Standing, Unsound},
+    book::{Book, CampaignCounters, CampaignSnapshot, FormerGrant, InvalidRows},
     campaign::{CampaignKind, Phase},
     event::{Entry, Event, Seq},
     id::CampaignId,
@@ -20,11 +20,11 @@ use rusqlite::{Connection, Row, params};
 
 use crate::{
     PARTITION, archive,
-    error::StoreError,
+    error::DataFileError,
     ledger::{campaigns, settle},
-    log::{self, Refs},
+    log::{self, EventRefs},
     replay,
-    task::Recalled,
+    task::RecallTask,
 };
 
 /// Rows that are read without a pause: some milliseconds. A campaign with more rows is a large one.
@@ -35,23 +35,25 @@ pub(crate) const LAST_ORDER: &str =
     "SELECT coalesce(max(number), 0) FROM orders WHERE campaign = ?1";
 
 /// A campaign as the ledger has it.
-pub(crate) enum Loaded {
+pub(crate) enum LoadedCampaign {
     /// It has opened.
-    Opened(Box<Restored>),
+    Opened(Box<CampaignSnapshot>),
     /// It has not opened in the settled rows.
-    Draft(Box<Restored>),
+    Draft(Box<CampaignSnapshot>),
     /// There is no such campaign.
     Unknown,
     /// This program cannot read the campaign, for this reason. Other campaigns are not affected.
     Unreadable(String),
 }
 
-impl From<Loaded> for Recalled {
-    fn from(loaded: Loaded) -> Self {
+impl From<LoadedCampaign> for RecallTask {
+    fn from(loaded: LoadedCampaign) -> Self {
         match loaded {
-            Loaded::Opened(restored) => Self::Opened(restored),
-            Loaded::Draft(_) | Loaded::Unknown => Self::NotOpen,
-            Loaded::Unreadable(reason) => Self::Unreadable(EngineError::unavailable(reason)),
+            LoadedCampaign::Opened(restored) => Self::Opened(restored),
+            LoadedCampaign::Draft(_) | LoadedCampaign::Unknown => Self::NotOpen,
+            LoadedCampaign::Unreadable(reason) => {
+                Self::Unreadable(EngineError::unavailable(reason))
+            }
         }
     }
 }
@@ -62,23 +64,23 @@ pub(crate) fn load(
     conn: &Connection,
     id: CampaignId,
     between: &mut dyn FnMut(),
-) -> Result<Loaded, StoreError> {
+) -> Result<LoadedCampaign, DataFileError> {
     // All of it is read as of one commit.
     let tx = conn.unchecked_transaction()?;
-    match read(&tx, id, &mut Breaks::new(between)) {
+    match read(&tx, id, &mut BrokenCampaign::new(between)) {
         Err(error) if error.is_io() => Err(error),
-        Err(error) => Ok(Loaded::Unreadable(error.chain())),
+        Err(error) => Ok(LoadedCampaign::Unreadable(error.chain())),
         Ok(loaded) => Ok(loaded),
     }
 }
 
 /// Breaks while rows are read.
-struct Breaks<'a> {
+struct BrokenCampaign<'a> {
     rows: u64,
     between: &'a mut dyn FnMut(),
 }
 
-impl<'a> Breaks<'a> {
+impl<'a> BrokenCampaign<'a> {
     fn new(between: &'a mut dyn FnMut()) -> Self {
         Self { rows: 0, between }
     }
@@ -91,10 +93,14 @@ impl<'a> Breaks<'a> {
     }
 }
 
-fn read(conn: &Connection, id: CampaignId, breaks: &mut Breaks<'_>) -> Result<Loaded, StoreError> {
+fn read(
+    conn: &Connection,
+    id: CampaignId,
+    breaks: &mut BrokenCampaign<'_>,
+) -> Result<LoadedCampaign, DataFileError> {
     let upto = settle::position(conn, PARTITION)?;
     let Some(row) = campaigns::row_by_id(conn, id)? else {
-        return Ok(Loaded::Unknown);
+        return Ok(LoadedCampaign::Unknown);
     };
     let (campaign_ref, record) = (row.campaign_ref, row.record()?);
     let skipped = skipped_numbers(conn, campaign_ref)?;
@@ -103,8 +109,8 @@ fn read(conn: &Connection, id: CampaignId, breaks: &mut Breaks<'_>) -> Result<Lo
     }
     if record.phase == Phase::Draft {
         let setup = campaigns::setup(conn, campaign_ref, record.campaign)?;
-        let restored = Restored::unopened(setup, upto).skipping(&skipped);
-        return Ok(Loaded::Draft(Box::new(restored)));
+        let restored = CampaignSnapshot::unopened(setup, upto).skipping(&skipped);
+        return Ok(LoadedCampaign::Draft(Box::new(restored)));
     }
     let standing = standing_of(&record);
     let campaign = record.campaign;
@@ -118,7 +124,7 @@ fn read(conn: &Connection, id: CampaignId, breaks: &mut Breaks<'_>) -> Result<Lo
         })?;
     }
     let setup = setup_of(campaign, shares)?;
-    let mut restored = Restored::opened(setup, standing, upto).skipping(&skipped);
+    let mut restored = CampaignSnapshot::opened(setup, standing, upto).skipping(&skipped);
     each_row(conn, campaign_ref, is_sale, |row| {
         breaks.row();
         // Shares without a user have no grant.
@@ -131,7 +137,7 @@ fn read(conn: &Connection, id: CampaignId, breaks: &mut Breaks<'_>) -> Result<Lo
         let columns = |row: &Row<'_>| SettledPaymentColumns::try_from(row);
         for columns in payments.query_map([campaign_ref], columns)? {
             breaks.row();
-            let payment = SettledPayment::of(columns?)?;
+            let payment = SettledPayment::from_columns(columns?)?;
             let added = restored.add_payment(payment.number, &payment.payment, payment.outcome);
             added.map_err(unsound)?;
         }
@@ -141,19 +147,19 @@ fn read(conn: &Connection, id: CampaignId, breaks: &mut Breaks<'_>) -> Result<Lo
         let columns = |row: &Row<'_>| SettledReturnColumns::try_from(row);
         for columns in returns.query_map([campaign_ref], columns)? {
             breaks.row();
-            let SettledReturn { number, part } = SettledReturn::of(columns?)?;
+            let SettledReturn { number, part } = SettledReturn::from_columns(columns?)?;
             restored.add_return(number, &part).map_err(unsound)?;
         }
     }
     let restored = restored.finish().map_err(unsound)?;
-    Ok(Loaded::Opened(Box::new(restored)))
+    Ok(LoadedCampaign::Opened(Box::new(restored)))
 }
 
 /// Numbers that restores have skipped: the first and the last of each run, in their order.
 pub(crate) fn skipped_numbers(
     conn: &Connection,
     campaign_ref: i64,
-) -> Result<Vec<(u32, u32)>, StoreError> {
+) -> Result<Vec<(u32, u32)>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT first_number, last_number FROM withheld_numbers WHERE partition = ?1 AND campaign = ?2 AND step = 1 \
          ORDER BY first_number",
@@ -163,7 +169,7 @@ pub(crate) fn skipped_numbers(
 }
 
 /// Tells the book the skipped numbers of campaigns that have not opened, because it opens them without reading them.
-pub(crate) fn skip_of_drafts(conn: &Connection, book: &mut Book) -> Result<(), StoreError> {
+pub(crate) fn skip_of_drafts(conn: &Connection, book: &mut Book) -> Result<(), DataFileError> {
     let mut statement = conn.prepare(
         "SELECT DISTINCT c.id, c.ref FROM withheld_numbers n JOIN campaigns c ON c.ref = n.campaign \
          WHERE n.partition = ?1 AND c.phase = 'draft'",
@@ -182,8 +188,8 @@ fn each_row(
     conn: &Connection,
     campaign_ref: i64,
     is_sale: bool,
-    mut each: impl FnMut(SettledRow) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
+    mut each: impl FnMut(SettledRow) -> Result<(), DataFileError>,
+) -> Result<(), DataFileError> {
     let sql = match is_sale {
         true => {
             "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts FROM orders \
@@ -196,19 +202,19 @@ fn each_row(
     };
     let mut statement = conn.prepare_cached(sql)?;
     for columns in statement.query_map([campaign_ref], |row| SettledRowColumns::try_from(row))? {
-        each(SettledRow::of(columns?)?)?;
+        each(SettledRow::from_columns(columns?)?)?;
     }
     Ok(())
 }
 
 /// The number of the last order of a sale; 0 if there is none.
-pub(crate) fn last_order(conn: &Connection, campaign_ref: i64) -> Result<u32, StoreError> {
+pub(crate) fn last_order(conn: &Connection, campaign_ref: i64) -> Result<u32, DataFileError> {
     let mut statement = conn.prepare_cached(LAST_ORDER)?;
     Ok(statement.query_row([campaign_ref], |row| row.get(0))?)
 }
 
-pub(crate) fn standing_of(record: &CampaignRecord) -> Standing {
-    Standing {
+pub(crate) fn standing_of(record: &CampaignRecord) -> CampaignCounters {
+    CampaignCounters {
         phase: record.phase,
         granted: record.granted,
         returned: record.returned,
@@ -231,12 +237,12 @@ pub(crate) fn former_grant(row: &SettledRow) -> Option<FormerGrant<'_>> {
     })
 }
 
-pub(crate) fn unsound(error: Unsound) -> StoreError {
-    StoreError::damaged(error.reason)
+pub(crate) fn unsound(error: InvalidRows) -> DataFileError {
+    DataFileError::damaged(error.reason)
 }
 
 /// Whether entries about a campaign were refused by the ledger, so that its rows do not have them.
-pub(crate) fn has_set_aside(conn: &Connection, id: CampaignId) -> Result<bool, StoreError> {
+pub(crate) fn has_set_aside(conn: &Connection, id: CampaignId) -> Result<bool, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM set_aside WHERE partition = ?1 AND campaign = ?2)",
     )?;
@@ -244,7 +250,7 @@ pub(crate) fn has_set_aside(conn: &Connection, id: CampaignId) -> Result<bool, S
 }
 
 /// Whether entries about any campaign were.
-pub(crate) fn anything_set_aside(conn: &Connection) -> Result<bool, StoreError> {
+pub(crate) fn anything_set_aside(conn: &Connection) -> Result<bool, DataFileError> {
     let mut statement =
         conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM set_aside WHERE partition = ?1)")?;
     Ok(statement.query_row([PARTITION.0], |row| row.get(0))?)
@@ -255,7 +261,7 @@ fn from_log(
     conn: &Connection,
     (id, campaign_ref): (CampaignId, i64),
     (upto, skipped): (Seq, &[(u32, u32)]),
-) -> Result<Loaded, StoreError> {
+) -> Result<LoadedCampaign, DataFileError> {
     let entries = whole_log(conn, (id, campaign_ref), upto)?;
     let set_aside = set_aside(conn, id)?;
     let units = entries.iter().filter_map(|entry| match entry.event {
@@ -264,20 +270,20 @@ fn from_log(
     });
     let setup = replay::setup_before(conn, campaign_ref, units.sum())?;
     let mut book = Book::new();
-    let unopened = |upto| Restored::unopened(setup.clone(), upto).skipping(skipped);
+    let unopened = |upto| CampaignSnapshot::unopened(setup.clone(), upto).skipping(skipped);
     book.recall(Timestamp::default(), unopened(0));
     for entry in &entries {
         if let Some(what) = replay::contradiction(&book, entry) {
             let seq = entry.seq;
-            return Err(StoreError::damaged(format!(
+            return Err(DataFileError::damaged(format!(
                 "entry {seq} of the log: {what}"
             )));
         }
         book.replay(entry);
     }
     Ok(match book.retire(id, upto) {
-        Some(restored) => Loaded::Opened(Box::new(restored.known_upto(upto))),
-        None => Loaded::Draft(Box::new(unopened(upto))),
+        Some(restored) => LoadedCampaign::Opened(Box::new(restored.known_upto(upto))),
+        None => LoadedCampaign::Draft(Box::new(unopened(upto))),
     })
 }
 
@@ -287,8 +293,8 @@ fn whole_log(
     conn: &Connection,
     (id, campaign_ref): (CampaignId, i64),
     upto: Seq,
-) -> Result<Vec<Entry>, StoreError> {
-    let mut refs = Refs::default();
+) -> Result<Vec<Entry>, DataFileError> {
+    let mut refs = EventRefs::default();
     refs.insert(id, campaign_ref);
     let mut entries = Vec::new();
     log::read_of(conn, &mut refs, campaign_ref, upto, |entry| {
@@ -309,7 +315,7 @@ fn whole_log(
 }
 
 /// The entries about a campaign that are in quarantine.
-fn set_aside(conn: &Connection, id: CampaignId) -> Result<HashSet<Seq>, StoreError> {
+fn set_aside(conn: &Connection, id: CampaignId) -> Result<HashSet<Seq>, DataFileError> {
     let sql = "SELECT seq FROM set_aside WHERE partition = ?1 AND campaign = ?2";
     let mut statement = conn.prepare_cached(sql)?;
     let seqs = statement.query_map(params![PARTITION.0, id.to_string()], |row| {

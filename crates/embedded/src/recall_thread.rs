@@ -17,7 +17,7 @@ use std::{
 };
 
 use qiang_core::{
-    book::{Excerpt, Restored},
+    book::{CampaignSnapshot, Excerpt},
     id::CampaignId,
     outcome::Outcome,
     ports::{Clock, EngineError},
@@ -26,14 +26,14 @@ use qiang_core::{
 use rusqlite::Connection;
 
 use crate::{
-    Shared,
-    cold::{self, Found},
-    errand::Errand,
-    error::StoreError,
+    EngineShared,
+    cold_rows::{self, ColdRows},
+    deferred_read::DeferredRead,
+    error::DataFileError,
     file,
-    queue::{PushError, Queue, Taken},
-    recall::{self, Loaded, ROWS_AT_ONCE, say_unreadable},
-    task::{Recalled, Task},
+    queue::{PushError, TakeResult, TaskQueue},
+    recall::{self, LoadedCampaign, ROWS_AT_ONCE, say_unreadable},
+    task::{RecallTask, WriterTask},
 };
 
 /// Idle time after which a thread closes its connection.
@@ -42,38 +42,38 @@ const KEPT: Duration = Duration::from_secs(60);
 const MUCH_SMALLER: u64 = 8;
 
 /// Work queues of the two threads.
-pub(crate) struct Recalls {
-    errands: Queue<Errand>,
-    large: Queue<Large>,
+pub(crate) struct RecallQueues {
+    errands: TaskQueue<DeferredRead>,
+    large: TaskQueue<LargeCampaigns>,
     /// Number of campaigns that were reloaded whole.
     whole: AtomicU64,
 }
 
 /// Task of a large campaign.
-enum Large {
+enum LargeCampaigns {
     /// Reload with about this number of rows.
-    Read(u64, Errand),
+    Read(u64, DeferredRead),
     /// Evicted campaign whose memory is freed.
-    Free(Box<Restored>),
+    Free(Box<CampaignSnapshot>),
 }
 
-impl Recalls {
+impl RecallQueues {
     pub(crate) fn new(errands_max: usize) -> Self {
         Self {
-            errands: Queue::new(errands_max),
-            large: Queue::new(errands_max),
+            errands: TaskQueue::new(errands_max),
+            large: TaskQueue::new(errands_max),
             whole: AtomicU64::new(0),
         }
     }
 
-    pub(crate) fn push(&self, errand: Errand) -> Result<(), (PushError, Errand)> {
+    pub(crate) fn push(&self, errand: DeferredRead) -> Result<(), (PushError, DeferredRead)> {
         self.errands.push(errand)
     }
 
     /// Frees the memory of an evicted campaign: a small one at once, a large one on the second thread.
-    pub(crate) fn free(&self, retired: Restored) {
+    pub(crate) fn free(&self, retired: CampaignSnapshot) {
         if u64::from(retired.len()) > ROWS_AT_ONCE {
-            drop(self.large.push(Large::Free(Box::new(retired))));
+            drop(self.large.push(LargeCampaigns::Free(Box::new(retired))));
         }
     }
 
@@ -93,20 +93,25 @@ impl Recalls {
     }
 
     /// Refuses further reads and returns the waiting ones.
-    pub(crate) fn abort(&self) -> Vec<Errand> {
+    pub(crate) fn abort(&self) -> Vec<DeferredRead> {
         let mut errands = self.errands.abort();
-        errands.extend(self.large.abort().into_iter().filter_map(Large::errand));
+        errands.extend(
+            self.large
+                .abort()
+                .into_iter()
+                .filter_map(LargeCampaigns::errand),
+        );
         errands
     }
 
     #[cfg(test)]
-    pub(crate) fn take(&self) -> Vec<Errand> {
+    pub(crate) fn take(&self) -> Vec<DeferredRead> {
         self.errands.extract(|_| true)
     }
 }
 
-impl Large {
-    fn errand(self) -> Option<Errand> {
+impl LargeCampaigns {
+    fn errand(self) -> Option<DeferredRead> {
         match self {
             Self::Read(_, errand) => Some(errand),
             Self::Free(_) => None,
@@ -116,17 +121,17 @@ impl Large {
 
 /// The two reload threads.
 pub(crate) struct RecallThreads {
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     threads: parking_lot::Mutex<Option<[JoinHandle<()>; 2]>>,
 }
 
 impl RecallThreads {
     pub(crate) fn start(
         path: &Path,
-        shared: &Arc<Shared>,
+        shared: &Arc<EngineShared>,
         clock: &Arc<dyn Clock>,
     ) -> io::Result<Self> {
-        let reader = Reader {
+        let reader = RecallReader {
             path: path.to_owned(),
             shared: Arc::clone(shared),
             clock: Arc::clone(clock),
@@ -158,23 +163,23 @@ impl RecallThreads {
 
 /// Context of a reload thread.
 #[derive(Clone)]
-struct Reader {
+struct RecallReader {
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     clock: Arc<dyn Clock>,
 }
 
-impl Reader {
+impl RecallReader {
     fn run(self) {
         let (mut inbox, mut conn) = (Vec::new(), None);
         loop {
             match self.shared.recalls.errands.take(&mut inbox, 0, KEPT) {
-                Taken::Tasks => {}
-                Taken::Nothing => {
+                TakeResult::Tasks => {}
+                TakeResult::Nothing => {
                     conn = None;
                     continue;
                 }
-                Taken::Closed => return,
+                TakeResult::Closed => return,
             }
             for errand in inbox.drain(..) {
                 self.serve(&mut conn, errand);
@@ -182,24 +187,24 @@ impl Reader {
         }
     }
 
-    fn serve(&self, conn: &mut Option<Connection>, errand: Errand) {
+    fn serve(&self, conn: &mut Option<Connection>, errand: DeferredRead) {
         let id = errand.campaign();
-        let find = AssertUnwindSafe(|| cold::find(self.connect(conn)?, &errand));
+        let find = AssertUnwindSafe(|| cold_rows::find(self.connect(conn)?, &errand));
         let found = match panic::catch_unwind(find) {
             Ok(Ok(found)) => found,
             Ok(Err(error)) if error.is_io() => {
                 *conn = None;
                 let failed = EngineError::unavailable(error.chain());
-                return self.deliver(id, Recalled::Failed(failed), vec![errand]);
+                return self.deliver(id, RecallTask::Failed(failed), vec![errand]);
             }
             Ok(Err(error)) => return self.refuse_unreadable(errand, error.chain()),
             Err(_) => return self.refuse_unreadable(errand, panicked(id)),
         };
         match found {
-            Found::Excerpt(excerpt) => answer(self.clock.now(), &excerpt, errand),
-            Found::NotOpen => self.deliver(id, Recalled::NotOpen, vec![errand]),
-            Found::Whole(rows) if rows > ROWS_AT_ONCE => self.hand_over(rows, errand),
-            Found::Whole(_) => {
+            ColdRows::Excerpt(excerpt) => answer(self.clock.now(), &excerpt, errand),
+            ColdRows::NotOpen => self.deliver(id, RecallTask::NotOpen, vec![errand]),
+            ColdRows::Whole(rows) if rows > ROWS_AT_ONCE => self.hand_over(rows, errand),
+            ColdRows::Whole(_) => {
                 let load = AssertUnwindSafe(|| recall::load(self.connect(conn)?, id, &mut || {}));
                 let loaded = panic::catch_unwind(load);
                 if matches!(loaded, Ok(Err(_))) {
@@ -210,62 +215,69 @@ impl Reader {
         }
     }
 
-    fn connect<'a>(&self, conn: &'a mut Option<Connection>) -> Result<&'a Connection, StoreError> {
+    fn connect<'a>(
+        &self,
+        conn: &'a mut Option<Connection>,
+    ) -> Result<&'a Connection, DataFileError> {
         Ok(match conn {
             Some(conn) => conn,
             None => conn.insert(file::open_reader(&self.path)?),
         })
     }
 
-    fn hand_over(&self, rows: u64, errand: Errand) {
-        let pushed = self.shared.recalls.large.push(Large::Read(rows, errand));
-        if let Err((error, Large::Read(_, errand))) = pushed {
-            let failed = Recalled::Failed(error.into());
+    fn hand_over(&self, rows: u64, errand: DeferredRead) {
+        let pushed = self
+            .shared
+            .recalls
+            .large
+            .push(LargeCampaigns::Read(rows, errand));
+        if let Err((error, LargeCampaigns::Read(_, errand))) = pushed {
+            let failed = RecallTask::Failed(error.into());
             self.deliver(errand.campaign(), failed, vec![errand]);
         }
     }
 
-    fn refuse_unreadable(&self, errand: Errand, reason: String) {
+    fn refuse_unreadable(&self, errand: DeferredRead, reason: String) {
         let id = errand.campaign();
         say_unreadable(id, &reason);
-        let unreadable = Recalled::Unreadable(EngineError::unavailable(reason));
+        let unreadable = RecallTask::Unreadable(EngineError::unavailable(reason));
         self.deliver(id, unreadable, vec![errand]);
     }
 
     fn recalled(
         &self,
         id: CampaignId,
-        loaded: std::thread::Result<Result<Loaded, StoreError>>,
-    ) -> Recalled {
+        loaded: std::thread::Result<Result<LoadedCampaign, DataFileError>>,
+    ) -> RecallTask {
         self.shared.recalls.reads_whole();
         match loaded {
             Ok(Ok(loaded)) => {
-                if let Loaded::Unreadable(reason) = &loaded {
+                if let LoadedCampaign::Unreadable(reason) = &loaded {
                     say_unreadable(id, reason);
                 }
                 loaded.into()
             }
-            Ok(Err(error)) => Recalled::Failed(EngineError::unavailable(error.chain())),
+            Ok(Err(error)) => RecallTask::Failed(EngineError::unavailable(error.chain())),
             Err(_) => {
                 let reason = panicked(id);
                 say_unreadable(id, &reason);
-                Recalled::Unreadable(EngineError::unavailable(reason))
+                RecallTask::Unreadable(EngineError::unavailable(reason))
             }
         }
     }
 
     /// Answers deferred reads, and sends the campaign to the writer if it waits for it. A campaign that was reloaded
     /// whole for reads also enters the book, because it is never evicted again: the next read finds it.
-    fn deliver(&self, id: CampaignId, recalled: Recalled, errands: Vec<Errand>) {
+    fn deliver(&self, id: CampaignId, recalled: RecallTask, errands: Vec<DeferredRead>) {
         let now = self.clock.now();
-        let mut is_wanted = matches!(recalled, Recalled::Opened(_));
+        let mut is_wanted = matches!(recalled, RecallTask::Opened(_));
         for errand in errands {
             match errand {
-                Errand::Fetch(_) => is_wanted = true,
+                DeferredRead::Fetch(_) => is_wanted = true,
                 errand => answer_whole(now, &recalled, errand),
             }
         }
-        let task = Task::Recalled(id, recalled);
+        let task = WriterTask::Recalled(id, recalled);
         if is_wanted && let Err((_, task)) = self.shared.queue.push_beyond(task) {
             task.refuse(&EngineError::Stopping);
         }
@@ -276,44 +288,46 @@ fn panicked(id: CampaignId) -> String {
     format!("the program failed to read campaign {id}")
 }
 
-fn answer(now: Timestamp, excerpt: &Excerpt, errand: Errand) {
+fn answer(now: Timestamp, excerpt: &Excerpt, errand: DeferredRead) {
     match errand {
-        Errand::Fetch(_) => debug_assert!(false, "the writer needs all of it"),
-        Errand::Tally(_, answer) => answer.send(Ok(Some(excerpt.tally(now)))),
-        Errand::Order(order, answer) => answer.send(Ok(excerpt.order(order.number))),
-        Errand::Look(claim, answer) => answer.send(Ok(excerpt.peek(now, &claim))),
+        DeferredRead::Fetch(_) => debug_assert!(false, "the writer needs all of it"),
+        DeferredRead::Tally(_, answer) => answer.send(Ok(Some(excerpt.tally(now)))),
+        DeferredRead::Order(order, answer) => answer.send(Ok(excerpt.order(order.number))),
+        DeferredRead::Look(claim, answer) => answer.send(Ok(excerpt.try_gate_outcome(now, &claim))),
     }
 }
 
-fn answer_whole(now: Timestamp, recalled: &Recalled, errand: Errand) {
+fn answer_whole(now: Timestamp, recalled: &RecallTask, errand: DeferredRead) {
     let opened = match recalled {
-        Recalled::Opened(restored) => Some(&**restored),
-        Recalled::NotOpen => None,
-        Recalled::Unreadable(error) | Recalled::Failed(error) => return errand.refuse(error),
+        RecallTask::Opened(restored) => Some(&**restored),
+        RecallTask::NotOpen => None,
+        RecallTask::Unreadable(error) | RecallTask::Failed(error) => return errand.refuse(error),
     };
     match errand {
-        Errand::Fetch(_) => {}
-        Errand::Tally(_, answer) => answer.send(Ok(opened.map(|opened| opened.tally(now)))),
-        Errand::Order(order, answer) => {
+        DeferredRead::Fetch(_) => {}
+        DeferredRead::Tally(_, answer) => answer.send(Ok(opened.map(|opened| opened.tally(now)))),
+        DeferredRead::Order(order, answer) => {
             answer.send(Ok(opened.and_then(|opened| opened.order(order.number))));
         }
-        Errand::Look(claim, answer) => {
+        DeferredRead::Look(claim, answer) => {
             let unknown = Some(Outcome::UnknownCampaign);
-            answer.send(Ok(opened.map_or(unknown, |opened| opened.peek(now, &claim))));
+            answer.send(Ok(
+                opened.map_or(unknown, |opened| opened.try_gate_outcome(now, &claim))
+            ));
         }
     }
 }
 
 /// Thread that reloads large campaigns.
 struct LargeReader {
-    reader: Reader,
-    inbox: Vec<Large>,
+    reader: RecallReader,
+    inbox: Vec<LargeCampaigns>,
     /// Waiting reads by (rows, campaign).
-    waiting: BTreeMap<(u64, CampaignId), Vec<Errand>>,
+    waiting: BTreeMap<(u64, CampaignId), Vec<DeferredRead>>,
 }
 
 impl LargeReader {
-    fn new(reader: Reader) -> Self {
+    fn new(reader: RecallReader) -> Self {
         Self {
             reader,
             inbox: Vec::new(),
@@ -324,14 +338,14 @@ impl LargeReader {
     fn run(mut self) {
         loop {
             match self.take(KEPT) {
-                Taken::Tasks => self.read_up_to(u64::MAX),
-                Taken::Nothing => {}
-                Taken::Closed => return,
+                TakeResult::Tasks => self.read_up_to(u64::MAX),
+                TakeResult::Nothing => {}
+                TakeResult::Closed => return,
             }
         }
     }
 
-    fn take(&mut self, wait_max: Duration) -> Taken {
+    fn take(&mut self, wait_max: Duration) -> TakeResult {
         let taken = self
             .reader
             .shared
@@ -340,11 +354,11 @@ impl LargeReader {
             .take(&mut self.inbox, 0, wait_max);
         for large in self.inbox.drain(..) {
             match large {
-                Large::Read(rows, errand) => {
+                LargeCampaigns::Read(rows, errand) => {
                     let key = (rows, errand.campaign());
                     self.waiting.entry(key).or_default().push(errand);
                 }
-                Large::Free(retired) => drop(retired),
+                LargeCampaigns::Free(retired) => drop(retired),
             }
         }
         taken
@@ -367,7 +381,7 @@ impl LargeReader {
         }
     }
 
-    fn read(&mut self, rows: u64, id: CampaignId, errands: Vec<Errand>) {
+    fn read(&mut self, rows: u64, id: CampaignId, errands: Vec<DeferredRead>) {
         let path = self.reader.path.clone();
         let load = AssertUnwindSafe(|| {
             let conn = file::open_reader(&path)?;

@@ -3,40 +3,40 @@
 
 use qiang_core::{
     book::{Book, Setup},
-    campaign::{Rules, Sale, Terms},
+    campaign::{Rules, Sale, SaleSettings},
     event::{Entry, Event},
     id::OrderId,
     money::Money,
 };
 use rusqlite::Connection;
 
-use crate::{error::StoreError, ledger::campaigns, log};
+use crate::{error::DataFileError, ledger::campaigns, log};
 
 /// A campaign as it was before its first entry. Its settled entries have changed the stock by `units`.
 pub(crate) fn setup_before(
     conn: &Connection,
     campaign_ref: i64,
     units: i64,
-) -> Result<Setup, StoreError> {
+) -> Result<Setup, DataFileError> {
     let sql = format!("{} WHERE ref = ?1", campaigns::SELECT);
     let row = conn.query_row(&sql, [campaign_ref], campaigns::row_of)?;
     let mut setup = campaigns::setup(conn, campaign_ref, row.record()?.campaign)?;
     // The row has stock and terms as settled, and the replay changes them from the first entry on.
     let first = log::first_terms(conn, campaign_ref)?;
-    if !take_back(&mut setup, units, first.as_ref()) {
+    if !reduce_supply(&mut setup, units, first.as_ref()) {
         let id = setup.campaign.id;
         let reason = format!("the stock or the terms of {id} contradict its log");
-        return Err(StoreError::damaged(reason));
+        return Err(DataFileError::damaged(reason));
     }
     Ok(setup)
 }
 
 /// Reverts changes of stock and terms; returns whether that is possible.
-fn take_back(setup: &mut Setup, units: i64, first: Option<&Terms>) -> bool {
+fn reduce_supply(setup: &mut Setup, units: i64, first: Option<&SaleSettings>) -> bool {
     if units == 0 && first.is_none() {
         return true;
     }
-    let Some(now) = Terms::of(&setup.campaign) else {
+    let Some(now) = SaleSettings::from_campaign(&setup.campaign) else {
         return false;
     };
     let before = first.unwrap_or(&now);

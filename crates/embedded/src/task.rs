@@ -1,17 +1,17 @@
 //! Tasks of the writer thread.
 
 use qiang_core::{
-    book::{Claim, Command, Reply, Restored},
+    book::{CampaignSnapshot, Claim, Command, Reply},
     id::CampaignId,
-    ports::{Answer, Claimed, EngineError, Probed},
+    ports::{Claimed, EngineError, ProbeResult, ReplySender},
 };
 
-use crate::{errand::Errand, job::LedgerJob, new_campaigns::NewCampaigns};
+use crate::{deferred_read::DeferredRead, job::LedgerJob, new_campaign_ids::NewCampaignIds};
 
 /// Result of reloading a campaign.
-pub(crate) enum Recalled {
+pub(crate) enum RecallTask {
     /// The campaign was opened.
-    Opened(Box<Restored>),
+    Opened(Box<CampaignSnapshot>),
     /// The campaign does not exist or was not opened.
     NotOpen,
     /// This program cannot read the campaign.
@@ -21,21 +21,21 @@ pub(crate) enum Recalled {
 }
 
 /// Task of the writer thread with the channel of its answer.
-pub(crate) enum Task {
-    Claim(Claim, Answer<Claimed>),
-    Command(Command, Answer<Reply>),
+pub(crate) enum WriterTask {
+    Claim(Claim, ReplySender<Claimed>),
+    Command(Command, ReplySender<Reply>),
     /// Read of a campaign that the current commit changes. It is answered after the commit.
-    Read(Errand),
+    Read(DeferredRead),
     /// Commit that changes only the probe's row.
-    Probe(Answer<Probed>),
+    Probe(ReplySender<ProbeResult>),
     Ledger(Box<dyn LedgerJob>),
     /// New campaigns: entered in a batch; if they have many shares, these are written first, between batches.
-    Enter(Box<NewCampaigns>),
+    Enter(Box<NewCampaignIds>),
     /// Reloaded campaign that the writer requested, or that stays in memory from now on.
-    Recalled(CampaignId, Recalled),
+    Recalled(CampaignId, RecallTask),
 }
 
-impl Task {
+impl WriterTask {
     pub(crate) fn refuse(self, error: &EngineError) {
         match self {
             Self::Claim(_, answer) => answer.send(Err(error.clone())),

@@ -3,11 +3,11 @@
 use qiang_core::time::Timestamp;
 use rusqlite::Connection;
 
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Context shared by all jobs of one transaction.
 #[derive(Clone, Copy)]
-pub(crate) struct Basis<'c> {
+pub(crate) struct TransactionContext<'c> {
     /// Connection with the open transaction.
     pub(crate) conn: &'c Connection,
     pub(crate) now: Timestamp,
@@ -15,7 +15,7 @@ pub(crate) struct Basis<'c> {
     pub(crate) settles_openings: bool,
 }
 
-impl<'c> Basis<'c> {
+impl<'c> TransactionContext<'c> {
     /// A context in which openings are settled later, by settlement.
     pub(crate) fn new(conn: &'c Connection, now: Timestamp) -> Self {
         Self {
@@ -33,18 +33,18 @@ impl<'c> Basis<'c> {
 /// without savepoints. If a refused one has changed rows, the whole transaction is rolled back and run again with
 /// savepoints.
 #[derive(Debug, Default)]
-pub(crate) struct Apart {
+pub(crate) struct ChangeIsolation {
     by_savepoints: bool,
     /// Whether changes of a refused job are still in the transaction.
     is_mixed: bool,
 }
 
 /// Start of a change.
-pub(crate) struct Begun {
+pub(crate) struct ChangeMark {
     changes: u64,
 }
 
-impl Apart {
+impl ChangeIsolation {
     pub(crate) fn by_savepoints() -> Self {
         Self {
             by_savepoints: true,
@@ -57,21 +57,21 @@ impl Apart {
         self.is_mixed
     }
 
-    pub(crate) fn begin(&self, conn: &Connection) -> Result<Begun, StoreError> {
+    pub(crate) fn begin(&self, conn: &Connection) -> Result<ChangeMark, DataFileError> {
         if self.by_savepoints {
             conn.prepare_cached("SAVEPOINT apart")?.execute([])?;
         }
         let changes = conn.total_changes();
-        Ok(Begun { changes })
+        Ok(ChangeMark { changes })
     }
 
     /// Ends the change that began last.
     pub(crate) fn end(
         &mut self,
         conn: &Connection,
-        begun: Begun,
+        begun: ChangeMark,
         is_refused: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), DataFileError> {
         if !self.by_savepoints {
             self.is_mixed |= is_refused && conn.total_changes() > begun.changes;
             return Ok(());

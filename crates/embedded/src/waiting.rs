@@ -8,13 +8,13 @@ use qiang_core::{
     book::{Claim, Refusal},
     event::PartitionId,
     id::{CampaignId, UserId},
-    ports::{EngineError, LedgerError, LineHead, Lines, WaitingRoom},
+    ports::{ActiveQueues, EngineError, LedgerError, QueueHead, WaitingRoom},
+    queue_entry::{QueueDecision, QueueEntry, QueueLimits, QueueStatus},
     time::Timestamp,
-    waiting::{Decision, Place, QueueLimits, Standing},
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use crate::{Embedded, PARTITION, error::StoreError, ledger_host::job, reader::query};
+use crate::{Embedded, PARTITION, error::DataFileError, ledger_host::job, reader::query};
 
 /// Maximum results deleted in one transaction.
 const FORGOTTEN_MAX: u32 = 2_000;
@@ -30,7 +30,7 @@ impl WaitingRoom for Embedded {
         claim: &Claim,
         now: Timestamp,
         limits: QueueLimits,
-    ) -> Result<Option<Standing>, EngineError> {
+    ) -> Result<Option<QueueStatus>, EngineError> {
         let claim = claim.clone();
         let entered = job(self, 0, move |context| {
             enter(context.conn, &claim, now, limits)
@@ -42,7 +42,7 @@ impl WaitingRoom for Embedded {
         &self,
         campaign: CampaignId,
         user: &UserId,
-    ) -> Result<Option<Standing>, EngineError> {
+    ) -> Result<Option<QueueStatus>, EngineError> {
         let (user, now) = (user.clone(), self.clock.now());
         let standing = query(&self.readers, move |conn| {
             standing(conn, campaign, &user, now)
@@ -51,7 +51,7 @@ impl WaitingRoom for Embedded {
     }
 
     /// Takes no lease: no other process has the file. Deletes expired results.
-    async fn lines(&self, _: PartitionId, _: Duration) -> Result<Lines, EngineError> {
+    async fn lines(&self, _: PartitionId, _: Duration) -> Result<ActiveQueues, EngineError> {
         let now = self.clock.now();
         let read = query(&self.readers, move |conn| {
             Ok((lines(conn)?, is_over(conn, now)?))
@@ -61,14 +61,14 @@ impl WaitingRoom for Embedded {
             let forgotten = job(self, 0, move |context| forget(context.conn, now));
             forgotten.await.map_err(engine_error)?;
         }
-        Ok(Lines {
+        Ok(ActiveQueues {
             campaigns,
             own: true,
             leased: false,
         })
     }
 
-    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError> {
+    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<QueueHead, EngineError> {
         let head = query(&self.readers, move |conn| head(conn, campaign, limit));
         head.await.map_err(engine_error)
     }
@@ -76,7 +76,7 @@ impl WaitingRoom for Embedded {
     async fn record(
         &self,
         campaign: CampaignId,
-        decided: &[(Place, Decision)],
+        decided: &[(QueueEntry, QueueDecision)],
         now: Timestamp,
         limits: QueueLimits,
     ) -> Result<(), EngineError> {
@@ -110,7 +110,7 @@ fn enter(
     claim: &Claim,
     now: Timestamp,
     limits: QueueLimits,
-) -> Result<Result<Option<Standing>, Refusal>, StoreError> {
+) -> Result<Result<Option<QueueStatus>, Refusal>, DataFileError> {
     let (campaign, user) = (claim.campaign.to_string(), claim.user.as_str());
     let mut find = conn.prepare_cached(
         "SELECT number, decision IS NULL, place FROM queue_entries WHERE campaign = ?1 AND user = ?2",
@@ -121,7 +121,7 @@ fn enter(
         })
         .optional()?;
     if let Some((number, true, place)) = &found {
-        let place = Place::parse(claim.campaign, claim.user.clone(), place);
+        let place = QueueEntry::parse(claim.campaign, claim.user.clone(), place);
         let place = place.ok_or_else(|| unreadable(claim.campaign, *number))?;
         return match place.check_repeated(claim) {
             Ok(()) => waiting(conn, &campaign, *number).map(|standing| Ok(Some(standing))),
@@ -142,7 +142,7 @@ fn enter(
         conn.prepare_cached("DELETE FROM queue_entries WHERE campaign = ?1 AND number = ?2")?
             .execute(params![campaign, before as i64])?;
     }
-    let place = Place {
+    let place = QueueEntry {
         number: last + 1,
         entered_at: now,
         claim: claim.clone(),
@@ -166,14 +166,14 @@ fn enter(
 
 /// Status of a queue entry that waits. Entries ahead of it are older, so the difference of the numbers bounds their
 /// count.
-fn waiting(conn: &Connection, campaign: &str, number: u64) -> Result<Standing, StoreError> {
+fn waiting(conn: &Connection, campaign: &str, number: u64) -> Result<QueueStatus, DataFileError> {
     let mut first = conn.prepare_cached(
         "SELECT min(number) FROM queue_entries WHERE campaign = ?1 AND decision IS NULL",
     )?;
     let first: Option<i64> = first.query_row([campaign], |row| row.get(0))?;
     let first = first.map_or(number, |first| first.max(0).unsigned_abs());
     let ahead = number.saturating_sub(first);
-    Ok(Standing::Waiting { number, ahead })
+    Ok(QueueStatus::Waiting { number, ahead })
 }
 
 fn standing(
@@ -181,7 +181,7 @@ fn standing(
     campaign: CampaignId,
     user: &UserId,
     now: Timestamp,
-) -> Result<Option<Standing>, StoreError> {
+) -> Result<Option<QueueStatus>, DataFileError> {
     // One transaction for both reads: the entry may be decided in between.
     let tx = conn.unchecked_transaction()?;
     let mut find = tx.prepare_cached(
@@ -198,32 +198,33 @@ fn standing(
         None => Ok(None),
         Some((number, None)) => waiting(&tx, &id, number).map(Some),
         Some((number, Some(text))) => {
-            let decision = Decision::parse(campaign, &text);
+            let decision = QueueDecision::parse(campaign, &text);
             let decision = decision.ok_or_else(|| unreadable(campaign, number))?;
-            Ok(Some(Standing::Decided { number, decision }))
+            Ok(Some(QueueStatus::Decided { number, decision }))
         }
     }
 }
 
-fn unreadable(campaign: CampaignId, number: u64) -> StoreError {
-    StoreError::damaged(format!(
+fn unreadable(campaign: CampaignId, number: u64) -> DataFileError {
+    DataFileError::damaged(format!(
         "place {number} of campaign {campaign} cannot be read"
     ))
 }
 
-fn lines(conn: &Connection) -> Result<Vec<CampaignId>, StoreError> {
+fn lines(conn: &Connection) -> Result<Vec<CampaignId>, DataFileError> {
     let mut lines =
         conn.prepare_cached("SELECT campaign FROM waiting_rooms WHERE waiting > 0 ORDER BY 1")?;
     let ids = lines.query_map([], |row| row.get::<_, String>(0))?;
     let mut campaigns = Vec::new();
     for id in ids {
         let id = id?.parse();
-        campaigns.push(id.map_err(|_| StoreError::damaged("the line of a campaign has a bad id"))?);
+        campaigns
+            .push(id.map_err(|_| DataFileError::damaged("the line of a campaign has a bad id"))?);
     }
     Ok(campaigns)
 }
 
-fn head(conn: &Connection, campaign: CampaignId, limit: usize) -> Result<LineHead, StoreError> {
+fn head(conn: &Connection, campaign: CampaignId, limit: usize) -> Result<QueueHead, DataFileError> {
     let id = campaign.to_string();
     let mut here = conn.prepare_cached("SELECT waiting FROM waiting_rooms WHERE campaign = ?1")?;
     let waiting = here.query_row([&id], |row| count(row, 0)).optional()?;
@@ -240,10 +241,10 @@ fn head(conn: &Connection, campaign: CampaignId, limit: usize) -> Result<LineHea
             row.get::<_, String>(2)?,
         );
         let user = UserId::new(&user).ok();
-        let place = user.and_then(|user| Place::parse(campaign, user, &place));
+        let place = user.and_then(|user| QueueEntry::parse(campaign, user, &place));
         places.push(place.ok_or_else(|| unreadable(campaign, number))?);
     }
-    Ok(LineHead {
+    Ok(QueueHead {
         waiting: waiting.unwrap_or_default(),
         places,
     })
@@ -252,9 +253,9 @@ fn head(conn: &Connection, campaign: CampaignId, limit: usize) -> Result<LineHea
 fn record(
     conn: &Connection,
     campaign: CampaignId,
-    decided: &[(Place, Decision)],
+    decided: &[(QueueEntry, QueueDecision)],
     forget_at: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let id = campaign.to_string();
     // Compares the whole entry: its user may have a newer one by now.
     let mut set = conn.prepare_cached(
@@ -278,14 +279,14 @@ fn record(
     Ok(())
 }
 
-fn is_over(conn: &Connection, now: Timestamp) -> Result<bool, StoreError> {
+fn is_over(conn: &Connection, now: Timestamp) -> Result<bool, DataFileError> {
     let mut over = conn.prepare_cached(
         "SELECT 1 FROM queue_entries WHERE decision IS NOT NULL AND forget_at <= ?1 LIMIT 1",
     )?;
     Ok(over.exists([now.as_millis()])?)
 }
 
-fn forget(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
+fn forget(conn: &Connection, now: Timestamp) -> Result<(), DataFileError> {
     conn.prepare_cached(
         "DELETE FROM queue_entries WHERE (campaign, number) IN (SELECT campaign, number \
          FROM queue_entries WHERE decision IS NOT NULL AND forget_at <= ?1 LIMIT ?2)",

@@ -15,14 +15,14 @@ use rusqlite::{Connection, Transaction};
 
 use crate::{
     data_file::{self, FileId, beside, open_private},
-    error::StoreError,
+    error::DataFileError,
     file,
     open_mark::OVERWRITTEN,
 };
 
 /// Files of a writer as it opened them.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct FileWatch {
     data: (PathBuf, FileId),
     /// SQLite's files next to the data file.
     beside: [(PathBuf, FileId); 2],
@@ -35,9 +35,9 @@ pub(crate) struct Watch {
     is_saved: Cell<bool>,
 }
 
-impl Watch {
+impl FileWatch {
     /// The files of a connection that has the data file open and marked.
-    pub(crate) fn of(path: &Path, conn: &Connection) -> Result<Self, StoreError> {
+    pub(crate) fn from_path(path: &Path, conn: &Connection) -> Result<Self, DataFileError> {
         let of = |path: PathBuf| FileId::at(&path).map(|id| (path, id));
         let data = of(path.to_owned())?;
         let mark = conn.query_row("SELECT open_as FROM file_kind", [], |row| {
@@ -56,11 +56,11 @@ impl Watch {
     }
 
     /// Refuses if a file was moved or overwritten since it was opened. No transaction may be open.
-    pub(crate) fn check(&self, conn: &Connection) -> Result<(), StoreError> {
+    pub(crate) fn check(&self, conn: &Connection) -> Result<(), DataFileError> {
         let (path, id) = &self.data;
         let named = || path.display().to_string();
         if !leads_to(path, *id) {
-            return Err(StoreError::Moved { path: named() });
+            return Err(DataFileError::Moved { path: named() });
         }
         let is_saved = self.is_saved.get();
         if !is_saved && !self.has_mark(conn)? {
@@ -68,19 +68,19 @@ impl Watch {
             if let Err(error) = open_private(&beside(path, OVERWRITTEN)) {
                 tracing::warn!(%error, "cannot record that the data file was overwritten");
             }
-            return Err(StoreError::Overwritten { path: named() });
+            return Err(DataFileError::Overwritten { path: named() });
         }
         for (path, id) in &self.beside {
             if is_saved || !leads_to(path, *id) {
                 let path = path.display().to_string();
-                return Err(StoreError::LogMoved { path });
+                return Err(DataFileError::LogMoved { path });
             }
         }
         Ok(())
     }
 
     /// Whether the file has the mark. True as long as no checkpoint has written it.
-    fn has_mark(&self, conn: &Connection) -> Result<bool, StoreError> {
+    fn has_mark(&self, conn: &Connection) -> Result<bool, DataFileError> {
         let Some((mark, file)) = &self.mark else {
             return Ok(true);
         };
@@ -108,14 +108,18 @@ impl Watch {
 
     /// After a refusal: if only the write-ahead log is gone, saves its content from the connection to the data file and
     /// closes the file. The next start then has all commits.
-    pub(crate) fn save(&self, conn: &Connection, refused: &StoreError) {
-        if matches!(refused, StoreError::LogMoved { .. }) && !self.is_saved.replace(true) {
+    pub(crate) fn save(&self, conn: &Connection, refused: &DataFileError) {
+        if matches!(refused, DataFileError::LogMoved { .. }) && !self.is_saved.replace(true) {
             file::checkpoint_at_close(conn);
         }
     }
 
     /// Commits, and then refuses as [`Self::check`] does. After a refusal, the commit may be lost with its file.
-    pub(crate) fn commit(&self, conn: &Connection, tx: Transaction<'_>) -> Result<(), StoreError> {
+    pub(crate) fn commit(
+        &self,
+        conn: &Connection,
+        tx: Transaction<'_>,
+    ) -> Result<(), DataFileError> {
         tx.commit()?;
         self.check(conn)
     }

@@ -8,7 +8,7 @@ macro_rules! impl_webhooks {
             use qiang_core::{
                 ports::{Action, LedgerError, WebhookStore},
                 time::Timestamp,
-                webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
+                webhook::{DeliveryProgress, Webhook, WebhookEvent, WebhookRecord},
             };
             use uuid::Uuid;
             use $crate::{
@@ -104,7 +104,7 @@ macro_rules! impl_webhooks {
                     id: Uuid,
                     holder: Uuid,
                     until: Timestamp,
-                    progress: &Progress,
+                    progress: &DeliveryProgress,
                 ) -> Result<bool, LedgerError> {
                     let progress = progress.clone();
                     job(self, 0, move |context| {

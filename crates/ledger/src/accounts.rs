@@ -6,7 +6,7 @@ use qiang_core::{
     id::UserId,
     money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
     ports::{Action, Balance, LedgerError},
-    rows::{AccountKey, OUTSIDE, PostingRow, Purpose, Value},
+    rows::{AccountKey, AccountPurpose, OUTSIDE, PostingRow, Value},
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::{
     actions,
     dialect::{Dialect, Statement, fetch_of, fetch_one, sql},
-    error::{StoreError, check_all, raced},
+    error::{WorkError, check_all, raced},
 };
 
 const CREDIT: Statement = sql!("credit");
@@ -34,7 +34,7 @@ pub(crate) type AccountColumns = (i64, String, String, String, i64);
 pub(crate) async fn credit<'a, D: Dialect>(
     conn: &mut D::Connection,
     accounts: &[(AccountKey<'a>, i64)],
-) -> Result<Vec<i64>, StoreError> {
+) -> Result<Vec<i64>, WorkError> {
     let row = |(key, amount): &(AccountKey<'a>, i64)| -> [Value<'a>; 4] {
         let (owner, purpose, currency) = key.columns();
         [
@@ -50,7 +50,7 @@ pub(crate) async fn credit<'a, D: Dialect>(
     if !credited.is_empty() {
         // The database returns rows in the order of the input. This is checked.
         if !credited.iter().map(|(_, owner)| owner).eq(owners()) {
-            return Err(StoreError::damaged(
+            return Err(WorkError::damaged(
                 "accounts were returned in another order",
             ));
         }
@@ -61,14 +61,14 @@ pub(crate) async fn credit<'a, D: Dialect>(
     let ids = by_key(&found);
     let id = |(key, _): &(AccountKey<'_>, i64)| ids.get(&key.columns()).copied();
     let ids: Option<_> = accounts.iter().map(id).collect();
-    ids.ok_or_else(|| StoreError::damaged("an account is gone"))
+    ids.ok_or_else(|| WorkError::damaged("an account is gone"))
 }
 
 /// Accounts of these owners, in any order.
 pub(crate) async fn accounts_of<D: Dialect>(
     conn: &mut D::Connection,
     owners: impl Iterator<Item = &str>,
-) -> Result<Vec<AccountColumns>, StoreError> {
+) -> Result<Vec<AccountColumns>, WorkError> {
     let owners: Vec<[Value<'_>; 1]> = owners.map(|owner| [owner.into()]).collect();
     Ok(fetch_of::<D, _, 1>(conn, &ACCOUNTS_OF, &[], &owners).await?)
 }
@@ -86,7 +86,7 @@ pub(crate) fn by_key(accounts: &[AccountColumns]) -> HashMap<(&str, &str, &str),
 pub(crate) async fn adjust<D: Dialect>(
     conn: &mut D::Connection,
     moves: &[(i64, i64)],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let is_moved = |(_, amount): &&(i64, i64)| *amount != 0;
     let moved = moves.iter().filter(is_moved).count();
     if moves.len() > 1 || moved < moves.len() {
@@ -103,7 +103,7 @@ pub(crate) async fn adjust<D: Dialect>(
 pub(crate) async fn lock_account<D: Dialect>(
     conn: &mut D::Connection,
     account: AccountKey<'_>,
-) -> Result<Option<(i64, i64)>, StoreError> {
+) -> Result<Option<(i64, i64)>, WorkError> {
     let (owner, purpose, currency) = account.columns();
     let key = [owner.into(), purpose.into(), currency.into()];
     Ok(fetch_one::<D, _>(conn, &LOCK_ACCOUNT, &key).await?)
@@ -113,7 +113,7 @@ pub(crate) async fn lock_account<D: Dialect>(
 pub(crate) async fn post<D: Dialect>(
     conn: &mut D::Connection,
     postings: &[PostingRow],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let rows = Vec::from_iter(postings.iter().map(PostingRow::columns));
     D::execute_rows(conn, &POST, &rows).await?;
     Ok(())
@@ -126,7 +126,7 @@ pub(crate) async fn deposit<D: Dialect>(
     id: Uuid,
     (user, amount): (&UserId, Money),
     by: Option<&Action>,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     if !(1..=AMOUNT_MINOR_MAX).contains(&amount.minor) {
         return Err(LedgerError::AmountOutOfRange.into());
     }
@@ -140,8 +140,18 @@ pub(crate) async fn deposit<D: Dialect>(
         purpose,
         currency: amount.currency,
     };
-    let credit = add::<D>(conn, account(user.as_str(), Purpose::User), amount.minor).await?;
-    let debit = add::<D>(conn, account(OUTSIDE, Purpose::Outside), -amount.minor).await?;
+    let credit = add::<D>(
+        conn,
+        account(user.as_str(), AccountPurpose::User),
+        amount.minor,
+    )
+    .await?;
+    let debit = add::<D>(
+        conn,
+        account(OUTSIDE, AccountPurpose::Outside),
+        -amount.minor,
+    )
+    .await?;
     // The outside account owes the sum of all users, so it leaves the range long before a user does.
     let room = -MONEY_MINOR_MAX..=MONEY_MINOR_MAX;
     if !room.contains(&credit.1) || !room.contains(&debit.1) {
@@ -161,11 +171,11 @@ pub(crate) async fn deposit<D: Dialect>(
 pub(crate) async fn money_in<D: Dialect>(
     conn: &mut D::Connection,
     currency: Currency,
-) -> Result<i64, StoreError> {
+) -> Result<i64, WorkError> {
     let found = accounts_of::<D>(conn, std::iter::once(OUTSIDE)).await?;
     let key = AccountKey {
         owner: OUTSIDE,
-        purpose: Purpose::Outside,
+        purpose: AccountPurpose::Outside,
         currency,
     };
     let (owner, purpose, currency) = key.columns();
@@ -180,31 +190,31 @@ async fn add<D: Dialect>(
     conn: &mut D::Connection,
     account: AccountKey<'_>,
     amount: i64,
-) -> Result<(i64, i64), StoreError> {
+) -> Result<(i64, i64), WorkError> {
     credit::<D>(conn, &[(account, amount)]).await?;
     lock_account::<D>(conn, account)
         .await?
-        .ok_or_else(|| StoreError::damaged("an account is gone"))
+        .ok_or_else(|| WorkError::damaged("an account is gone"))
 }
 
 /// Balances of a user, one per currency.
 pub(crate) async fn balances<D: Dialect>(
     conn: &mut D::Connection,
     user: &UserId,
-) -> Result<Vec<Balance>, StoreError> {
+) -> Result<Vec<Balance>, WorkError> {
     let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::new();
     let accounts = accounts_of::<D>(conn, std::iter::once(user.as_str())).await?;
     for (_, _, purpose, currency, balance) in accounts {
-        if purpose == Purpose::User.name() {
+        if purpose == AccountPurpose::User.name() {
             sums.entry(currency).or_default().0 = balance;
-        } else if purpose == Purpose::RefundsDue.name() {
+        } else if purpose == AccountPurpose::RefundsDue.name() {
             sums.entry(currency).or_default().1 = balance;
         }
     }
     let balance = |(currency, (available, refunds_due_minor)): (String, (i64, i64))| {
         let currency: Currency = currency
             .parse()
-            .map_err(|_| StoreError::damaged(format!("account in {currency}")))?;
+            .map_err(|_| WorkError::damaged(format!("account in {currency}")))?;
         Ok(Balance {
             available: Money::new(available, currency),
             refunds_due_minor,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
-    error::{StoreError, raced},
+    error::{WorkError, raced},
 };
 
 const ENTER: Statement = sql!(both "INSERT INTO actions (id, at, actor, kind, subject, request_id, detail)
@@ -23,7 +23,7 @@ const IS_THERE: Statement = sql!(both "SELECT at FROM actions WHERE id = $1");
 pub(crate) async fn is_there<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let id = id.to_string();
     let found = fetch_one::<D, (i64,)>(conn, &IS_THERE, &[id.as_str().into()]).await?;
     Ok(found.is_some())
@@ -34,7 +34,7 @@ pub(crate) async fn enter_if<D: Dialect>(
     conn: &mut D::Connection,
     is_changed: bool,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     if let Some(action) = by.filter(|_| is_changed) {
         enter::<D>(conn, action).await?;
     }
@@ -45,7 +45,7 @@ pub(crate) async fn enter_if<D: Dialect>(
 pub(crate) async fn enter<D: Dialect>(
     conn: &mut D::Connection,
     action: &Action,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let id = action.id.to_string();
     let values = [
         id.as_str().into(),
@@ -64,7 +64,7 @@ pub(crate) async fn enter<D: Dialect>(
 pub(crate) async fn strike<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let id = id.to_string();
     D::execute(conn, &STRIKE, &[id.as_str().into()]).await?;
     Ok(())
@@ -76,7 +76,7 @@ pub(crate) async fn list<D: Dialect>(
     subject: &str,
     after: Option<Uuid>,
     limit: u32,
-) -> Result<Vec<Action>, StoreError> {
+) -> Result<Vec<Action>, WorkError> {
     let after = after.map_or_else(String::new, |after| after.to_string());
     let values = [
         subject.into(),

@@ -9,7 +9,7 @@ use qiang_core::{
 
 use crate::{
     dialect::{Dialect, Statement, fetch_one, sql},
-    error::StoreError,
+    error::WorkError,
 };
 
 const ENTER: Statement = sql!(both "INSERT INTO audiences (campaign, rules) VALUES ($1, $2)");
@@ -24,7 +24,7 @@ pub(crate) async fn enter<D: Dialect>(
     conn: &mut D::Connection,
     campaign_ref: i64,
     rules: &str,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     D::execute(conn, &ENTER, &[campaign_ref.into(), rules.into()]).await?;
     Ok(())
 }
@@ -33,7 +33,7 @@ pub(crate) async fn enter<D: Dialect>(
 pub(crate) async fn audience<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
-) -> Result<Option<String>, StoreError> {
+) -> Result<Option<String>, WorkError> {
     let id = id.to_string();
     let found: Option<(String,)> =
         fetch_one::<D, _>(conn, &AUDIENCE, &[id.as_str().into()]).await?;
@@ -45,7 +45,7 @@ pub(crate) async fn has_share<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
     user: &UserId,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let id = id.to_string();
     let values = [id.as_str().into(), user.as_str().into()];
     let found: Option<(i64,)> = fetch_one::<D, _>(conn, &SHARE_OF, &values).await?;
@@ -56,11 +56,11 @@ pub(crate) async fn has_share<D: Dialect>(
 pub(crate) async fn luckiest<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
-) -> Result<Option<GrantRecord>, StoreError> {
+) -> Result<Option<GrantRecord>, WorkError> {
     let id = id.to_string();
     let found: Option<(i64, String, i64, i64)> =
         fetch_one::<D, _>(conn, &LUCKIEST, &[id.as_str().into()]).await?;
-    let bad = |what: &str| StoreError::damaged(format!("a share of {id} has a bad {what}"));
+    let bad = |what: &str| WorkError::damaged(format!("a share of {id} has a bad {what}"));
     let read = |(number, user, amount_minor, at): (i64, String, i64, i64)| {
         Ok(GrantRecord {
             number: number.try_into().map_err(|_| bad("number"))?,

@@ -7,7 +7,7 @@ use qiang_core::ports::{EngineBinding, LedgerError};
 
 use crate::{
     dialect::{Dialect, Statement, fetch_one, sql},
-    error::StoreError,
+    error::WorkError,
 };
 
 const FIND: Statement =
@@ -39,7 +39,7 @@ impl Fence {
 pub(crate) async fn check<D: Dialect>(
     conn: &mut D::Connection,
     engine: Option<&str>,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let Some(engine) = engine else { return Ok(()) };
     match find::<D>(conn).await? {
         Some(bound) if bound.engine == engine => Ok(()),
@@ -48,7 +48,7 @@ pub(crate) async fn check<D: Dialect>(
             let reason = format!(
                 "the ledger belongs to another engine, at `{location}`: this one's entries are not settled"
             );
-            Err(StoreError::Refused(LedgerError::unavailable(reason)))
+            Err(WorkError::Refused(LedgerError::unavailable(reason)))
         }
     }
 }
@@ -56,7 +56,7 @@ pub(crate) async fn check<D: Dialect>(
 /// The engine that the ledger belongs to; `None` if it has no engine yet.
 pub(crate) async fn find<D: Dialect>(
     conn: &mut D::Connection,
-) -> Result<Option<EngineBinding>, StoreError> {
+) -> Result<Option<EngineBinding>, WorkError> {
     type Columns = (String, String, String, i64);
     let found = fetch_one::<D, Columns>(conn, &FIND, &[]).await?;
     Ok(
@@ -74,7 +74,7 @@ pub(crate) async fn bind<D: Dialect>(
     conn: &mut D::Connection,
     from: &str,
     to: &EngineBinding,
-) -> Result<EngineBinding, StoreError> {
+) -> Result<EngineBinding, WorkError> {
     let (engine, location) = (to.engine.as_str(), to.location.as_str());
     if from.is_empty() {
         let row = [
@@ -88,13 +88,13 @@ pub(crate) async fn bind<D: Dialect>(
         D::execute(conn, &CHANGE, &change).await?;
     }
     let bound = find::<D>(conn).await?;
-    bound.ok_or_else(|| StoreError::damaged("the row of the engine is gone"))
+    bound.ok_or_else(|| WorkError::damaged("the row of the engine is gone"))
 }
 
 /// Increments the heartbeat of an engine. Returns false if the ledger belongs to another engine.
 pub(crate) async fn beat<D: Dialect>(
     conn: &mut D::Connection,
     engine: &str,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     Ok(D::execute(conn, &BEAT, &[engine.into()]).await? > 0)
 }

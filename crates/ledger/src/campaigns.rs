@@ -7,7 +7,7 @@ use qiang_core::{
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{Action, CampaignRecord, GrantRecord, LedgerError, SettledRow},
     rows::{
-        AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, SettledRowColumns, Value,
+        AccountKey, AccountPurpose, CampaignRow, NewCampaign, PostingRow, SettledRowColumns, Value,
         has_fixed_shares, setup_of,
     },
     time::Timestamp,
@@ -16,8 +16,8 @@ use qiang_core::{
 use crate::{
     accounts::{adjust, credit, lock_account, post},
     actions, audiences,
-    dialect::{Columns, Dialect, FromColumns, Statement, fetch, fetch_one, sql},
-    error::{StoreError, raced},
+    dialect::{Dialect, FromColumns, RowColumns, Statement, fetch, fetch_one, sql},
+    error::{WorkError, raced},
     listing,
 };
 
@@ -36,7 +36,7 @@ const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql
 const SHARES_AT_ONCE_MAX: usize = 16_384;
 
 impl FromColumns for CampaignRow {
-    fn read<D: Dialect>(columns: &mut Columns<'_, D>) -> sqlx::Result<Self> {
+    fn read<D: Dialect>(columns: &mut RowColumns<'_, D>) -> sqlx::Result<Self> {
         Ok(Self {
             campaign_ref: columns.next()?,
             id: columns.next()?,
@@ -83,7 +83,7 @@ impl FromColumns for CampaignRow {
 pub(crate) async fn has_campaign<D: Dialect>(
     conn: &mut D::Connection,
     id: &str,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let found = fetch_one::<D, (i64,)>(conn, &HAS_CAMPAIGN, &[id.into()]).await?;
     Ok(found.is_some())
 }
@@ -92,7 +92,7 @@ pub(crate) async fn has_campaign<D: Dialect>(
 pub(crate) async fn campaign_row<D: Dialect>(
     conn: &mut D::Connection,
     id: &str,
-) -> Result<Option<CampaignRow>, StoreError> {
+) -> Result<Option<CampaignRow>, WorkError> {
     Ok(fetch_one::<D, _>(conn, &CAMPAIGN, &[id.into()]).await?)
 }
 
@@ -108,7 +108,7 @@ pub(crate) async fn create<D: Dialect>(
     (setup, details): (&Setup, &Details),
     audience: Option<&str>,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let campaign = &setup.campaign;
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
         return Err(LedgerError::AmountOutOfRange.into());
@@ -117,7 +117,7 @@ pub(crate) async fn create<D: Dialect>(
     if has_campaign::<D>(conn, &id).await? {
         return Ok(false);
     }
-    let row = NewCampaign::of(campaign);
+    let row = NewCampaign::from_campaign(campaign);
     let enter = D::query(&ENTER_CAMPAIGN, &row.columns());
     let campaign_ref = raced(D::insert(conn, enter).await)?;
     listing::enter::<D>(conn, campaign_ref, details).await?;
@@ -138,7 +138,8 @@ pub(crate) async fn create<D: Dialect>(
         purpose,
         currency: packet.currency,
     };
-    let sender = lock_account::<D>(conn, account(campaign.owner.as_str(), Purpose::User)).await?;
+    let sender =
+        lock_account::<D>(conn, account(campaign.owner.as_str(), AccountPurpose::User)).await?;
     let held = sender.map_or(0, |(_, balance)| balance);
     let (Some((debit, _)), true) = (sender, held >= total) else {
         let (held, needed) = (
@@ -148,9 +149,9 @@ pub(crate) async fn create<D: Dialect>(
         return Err(LedgerError::InsufficientFunds { held, needed }.into());
     };
     adjust::<D>(conn, &[(debit, -total)]).await?;
-    let escrow = credit::<D>(conn, &[(account(&id, Purpose::Escrow), total)]).await?;
+    let escrow = credit::<D>(conn, &[(account(&id, AccountPurpose::Escrow), total)]).await?;
     let &[escrow] = &escrow[..] else {
-        return Err(StoreError::damaged(format!("{id} has no escrow")));
+        return Err(WorkError::damaged(format!("{id} has no escrow")));
     };
     let (seq, accounts) = (D::next_direct(conn).await?, (debit, escrow));
     let posting = PostingRow::direct(seq, "fund", accounts, total, Some(campaign_ref), now);
@@ -164,7 +165,7 @@ async fn enter_shares<D: Dialect>(
     campaign_ref: i64,
     count: u32,
     amounts: &[i64],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let numbers: Vec<u32> = (1..=count).collect();
     for numbers in numbers.chunks(SHARES_AT_ONCE_MAX) {
         let row = |number: &u32| -> [Value<'_>; 3] {
@@ -186,7 +187,7 @@ pub(crate) async fn enter_missing_shares<D: Dialect>(
     conn: &mut D::Connection,
     campaign_ref: i64,
     shares: &[(i64, i64)],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     for shares in shares.chunks(SHARES_AT_ONCE_MAX) {
         let row = |share: &(i64, i64)| -> [Value<'_>; 3] {
             [campaign_ref.into(), share.0.into(), Some(share.1).into()]
@@ -201,7 +202,7 @@ pub(crate) async fn enter_missing_shares<D: Dialect>(
 pub(crate) async fn campaign<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
-) -> Result<Option<CampaignRecord>, StoreError> {
+) -> Result<Option<CampaignRecord>, WorkError> {
     let row = campaign_row::<D>(conn, &id.to_string()).await?;
     Ok(row.map(|row| row.record()).transpose()?)
 }
@@ -211,7 +212,7 @@ pub(crate) async fn drafts<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
+) -> Result<Vec<CampaignId>, WorkError> {
     ids_behind::<D>(conn, &DRAFTS, after, limit).await
 }
 
@@ -219,7 +220,7 @@ pub(crate) async fn drafts<D: Dialect>(
 pub(crate) async fn setup<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
-) -> Result<Option<Setup>, StoreError> {
+) -> Result<Option<Setup>, WorkError> {
     let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
         return Ok(None);
     };
@@ -237,7 +238,7 @@ pub(crate) async fn claimed_packets<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
+) -> Result<Vec<CampaignId>, WorkError> {
     ids_behind::<D>(conn, &CLAIMED_PACKETS, after, limit).await
 }
 
@@ -247,7 +248,7 @@ async fn ids_behind<D: Dialect>(
     statement: &'static Statement,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
+) -> Result<Vec<CampaignId>, WorkError> {
     // No campaign has the empty id.
     let after = after.map_or_else(String::new, |after| after.to_string());
     let page = [after.as_str().into(), i64::from(limit).into()];
@@ -256,9 +257,9 @@ async fn ids_behind<D: Dialect>(
 }
 
 /// Parses the id column of a campaign.
-pub(crate) fn campaign_id(text: &str) -> Result<CampaignId, StoreError> {
+pub(crate) fn campaign_id(text: &str) -> Result<CampaignId, WorkError> {
     let parsed = text.parse();
-    parsed.map_err(|_| StoreError::damaged(format!("{text} is no campaign")))
+    parsed.map_err(|_| WorkError::damaged(format!("{text} is no campaign")))
 }
 
 /// Settled grants with numbers above `after`, in order.
@@ -267,9 +268,9 @@ pub(crate) async fn grants<D: Dialect>(
     id: CampaignId,
     after: u32,
     limit: u32,
-) -> Result<Vec<GrantRecord>, StoreError> {
+) -> Result<Vec<GrantRecord>, WorkError> {
     let rows = numbered_rows::<D>(conn, id, (after, limit), &GRANTED_SHARES).await?;
-    Ok(rows.into_iter().filter_map(GrantRecord::of).collect())
+    Ok(rows.into_iter().filter_map(GrantRecord::from_row).collect())
 }
 
 /// Up to `limit` rows with numbers above `after`, in order: shares by a statement, or orders.
@@ -278,7 +279,7 @@ pub(crate) async fn numbered_rows<D: Dialect>(
     id: CampaignId,
     (after, limit): (u32, u32),
     shares: &'static Statement,
-) -> Result<Vec<SettledRow>, StoreError> {
+) -> Result<Vec<SettledRow>, WorkError> {
     let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
         return Ok(Vec::new());
     };
@@ -293,6 +294,6 @@ pub(crate) async fn numbered_rows<D: Dialect>(
     };
     let rows = fetch::<D, SettledRowColumns>(conn, statement, &page).await?;
     rows.into_iter()
-        .map(|row| Ok(SettledRow::of(row)?))
+        .map(|row| Ok(SettledRow::from_columns(row)?))
         .collect()
 }

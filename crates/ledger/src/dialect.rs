@@ -13,7 +13,7 @@ use crate::{error::contradiction, schema::Schema};
 
 /// Meaning of a database error for the caller's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum ErrorClass {
     /// The transaction was rolled back in favour of another one: retry it.
     Retry,
     /// Rows contradict each other.
@@ -98,7 +98,7 @@ pub(crate) trait Dialect: Schema {
     fn set_up(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
 
     /// Classifies an error of the database.
-    fn class(error: &dyn DatabaseError) -> Class;
+    fn class(error: &dyn DatabaseError) -> ErrorClass;
 
     /// Warnings for the operator about server settings that can lose commits.
     fn durability_warnings(
@@ -229,16 +229,16 @@ pub(crate) async fn fetch_one<D: Dialect, T: FromColumns>(
 }
 
 fn read<D: Dialect, T: FromColumns>(row: &D::Row) -> Result<T> {
-    T::read(&mut Columns::<D> { row, next: 0 })
+    T::read(&mut RowColumns::<D> { row, next: 0 })
 }
 
 /// Reader of the columns of a row, from the first one on.
-pub(crate) struct Columns<'r, D: Database> {
+pub(crate) struct RowColumns<'r, D: Database> {
     row: &'r D::Row,
     next: usize,
 }
 
-impl<D: Dialect> Columns<'_, D> {
+impl<D: Dialect> RowColumns<'_, D> {
     /// Reads the next column.
     pub(crate) fn next<T: FromColumn>(&mut self) -> Result<T> {
         let column = self.next;
@@ -274,13 +274,13 @@ from_column!(Vec<u8>, bytes);
 
 /// Type that the columns of a row can be read as.
 pub(crate) trait FromColumns: Sized {
-    fn read<D: Dialect>(columns: &mut Columns<'_, D>) -> Result<Self>;
+    fn read<D: Dialect>(columns: &mut RowColumns<'_, D>) -> Result<Self>;
 }
 
 macro_rules! from_columns {
     ($($type:ident)*) => {
         impl<$($type: FromColumn),*> FromColumns for ($($type,)*) {
-            fn read<D: Dialect>(columns: &mut Columns<'_, D>) -> Result<Self> {
+            fn read<D: Dialect>(columns: &mut RowColumns<'_, D>) -> Result<Self> {
                 Ok(($(columns.next::<$type>()?,)*))
             }
         }

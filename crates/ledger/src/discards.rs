@@ -5,13 +5,13 @@ use qiang_core::{
     id::CampaignId,
     ports::Discard,
     rows::{Contradiction, DiscardState, entry_of},
-    settlement::{NOT_AN_ORDER, Plan},
+    settlement::{NOT_AN_ORDER, SettlementPlan},
 };
 
 use crate::{
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
-    error::StoreError,
-    quarantine::kept_of,
+    error::WorkError,
+    quarantine::quarantined_entries,
     settle, settled_positions,
 };
 
@@ -26,11 +26,11 @@ const END: Statement = sql!(both
 /// Row of the quarantine: entry text, state of its discard, entry that it waits for, and the discard state of that one.
 type Kept = (String, i64, Option<i64>, Option<i64>);
 
-async fn kept_at<D: Dialect>(
+async fn quarantined_at<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
     seq: i64,
-) -> Result<Option<Kept>, StoreError> {
+) -> Result<Option<Kept>, WorkError> {
     let values = [partition.into(), seq.into()];
     Ok(fetch_one::<D, Kept>(conn, &DISCARD_AT, &values).await?)
 }
@@ -40,14 +40,15 @@ pub(crate) async fn ask<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     seq: Seq,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let (source, at) = (i64::from(partition.0), seq as i64);
-    if kept_at::<D>(conn, source, at).await?.is_none() {
+    if quarantined_at::<D>(conn, source, at).await?.is_none() {
         return Ok(false);
     }
     // With this lock no other transaction settles this partition or redrives its entries.
     settled_positions::lock_position::<D>(conn, source).await?;
-    let Some((text, discard, waits_for, before)) = kept_at::<D>(conn, source, at).await? else {
+    let Some((text, discard, waits_for, before)) = quarantined_at::<D>(conn, source, at).await?
+    else {
         return Ok(false);
     };
     if discard != DiscardState::Not as i64 {
@@ -65,11 +66,11 @@ pub(crate) async fn ask<D: Dialect>(
 pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     limit: u32,
-) -> Result<Vec<Discard>, StoreError> {
+) -> Result<Vec<Discard>, WorkError> {
     let limit = [i64::from(limit).into()];
     let rows = fetch::<D, (i64, i64, String)>(conn, &DISCARDS, &limit).await?;
     let discard = |(partition, seq, text): (i64, i64, String)| {
-        let bad = |_| StoreError::damaged(format!("entry {seq} is in partition {partition}"));
+        let bad = |_| WorkError::damaged(format!("entry {seq} is in partition {partition}"));
         Ok(Discard {
             partition: PartitionId(partition.try_into().map_err(bad)?),
             entry: entry_of(seq, &text)?,
@@ -83,24 +84,25 @@ pub(crate) async fn discard<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     seq: Seq,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let (source, at) = (i64::from(partition.0), seq as i64);
-    if kept_at::<D>(conn, source, at).await?.is_none() {
+    if quarantined_at::<D>(conn, source, at).await?.is_none() {
         return Ok(true);
     }
     // The first transaction with this lock has finished when another one reads the row.
     settled_positions::lock_position::<D>(conn, source).await?;
-    let kept = kept_at::<D>(conn, source, at).await?;
+    let kept = quarantined_at::<D>(conn, source, at).await?;
     let asked = kept.filter(|(_, discard, _, _)| *discard == DiscardState::Asked as i64);
     let Some((text, ..)) = asked else {
         return Ok(true);
     };
     let campaign = [entry_of(at, &text)?.campaign.to_string()];
     let values = [source.into(), campaign[0].as_str().into(), i64::MAX.into()];
-    let rows = kept_of::<D>(conn, &values).await?;
+    let rows = quarantined_entries::<D>(conn, &values).await?;
     let found = Discard::sort(seq, &rows).ok_or_else(|| Contradiction::new(NOT_AN_ORDER))?;
     let known = settle::known_campaigns::<D>(conn, source, &campaign).await?;
-    let Some(plan) = Plan::of_discard(partition, &found.steps, &known, found.closed)? else {
+    let Some(plan) = SettlementPlan::from_discard(partition, &found.steps, &known, found.closed)?
+    else {
         return Ok(false);
     };
     if !found.again {
@@ -118,7 +120,7 @@ pub(crate) async fn end<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     seq: Seq,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let values = [i64::from(partition.0).into(), (seq as i64).into()];
     D::execute(conn, &END, &values).await?;
     Ok(())
@@ -128,7 +130,7 @@ pub(crate) async fn end<D: Dialect>(
 pub(crate) async fn discarded<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
-) -> Result<Vec<Entry>, StoreError> {
+) -> Result<Vec<Entry>, WorkError> {
     let id = id.to_string();
     let rows = fetch::<D, (i64, String)>(conn, &DISCARDED_OF, &[id.as_str().into()]).await?;
     let entry = |(seq, text): (i64, String)| Ok(entry_of(seq, &text)?);
@@ -140,7 +142,7 @@ async fn mark<D: Dialect>(
     partition: i64,
     entry: &Entry,
     state: DiscardState,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let values = [
         (state as i64).into(),
         partition.into(),

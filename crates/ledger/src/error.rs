@@ -92,7 +92,7 @@ impl OpenError {
     }
 
     /// Classifies an error: duplicate or missing prepared statements mean that a pooler changes sessions.
-    pub(crate) fn of(error: sqlx::Error) -> Self {
+    pub(crate) fn from_error(error: sqlx::Error) -> Self {
         match is_code(&error, &["42P05", "26000"]) {
             true => Self::Pooler,
             false => Self::Unavailable(error),
@@ -108,7 +108,7 @@ pub(crate) fn is_code(error: &sqlx::Error, codes: &[&str]) -> bool {
 
 /// Error of a piece of work on the tables.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StoreError {
+pub(crate) enum WorkError {
     /// The database or the connection failed before the commit.
     #[error(transparent)]
     Sqlx(#[from] sqlx::Error),
@@ -131,23 +131,23 @@ pub(crate) enum StoreError {
     Refused(#[from] LedgerError),
 }
 
-impl StoreError {
+impl WorkError {
     pub(crate) fn damaged(reason: impl Into<String>) -> Self {
         Self::Refused(LedgerError::damaged(reason))
     }
 }
 
-impl From<Contradiction> for StoreError {
+impl From<Contradiction> for WorkError {
     fn from(contradiction: Contradiction) -> Self {
         Self::Refused(contradiction.into())
     }
 }
 
-/// Turns a duplicate key into [`StoreError::Raced`], because the next attempt finds the row.
-pub(crate) fn raced<T>(entered: sqlx::Result<T>) -> Result<T, StoreError> {
+/// Turns a duplicate key into [`WorkError::Raced`], because the next attempt finds the row.
+pub(crate) fn raced<T>(entered: sqlx::Result<T>) -> Result<T, WorkError> {
     entered.map_err(|error| match &error {
-        sqlx::Error::Database(inner) if inner.is_unique_violation() => StoreError::Raced,
-        _ => StoreError::Sqlx(error),
+        sqlx::Error::Database(inner) if inner.is_unique_violation() => WorkError::Raced,
+        _ => WorkError::Sqlx(error),
     })
 }
 

@@ -17,9 +17,9 @@ use uuid::Uuid;
 use crate::{
     accounts::accounts_of,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
-    error::StoreError,
+    error::WorkError,
     payouts::reversed_minor,
-    pool::Mode,
+    pool::AccessMode,
     sql_ledger::SqlLedger,
 };
 
@@ -40,21 +40,21 @@ const PAYMENT: Statement = sql!(both include_str!("sql/payment_of.sql"));
 #[async_trait]
 impl<D: Dialect> HistoryStore for SqlLedger<D> {
     async fn orders_of(&self, query: &OrderQuery) -> Result<Vec<UserOrder>, LedgerError> {
-        self.run(Mode::Read, query.clone(), |conn, query| {
+        self.run(AccessMode::Read, query.clone(), |conn, query| {
             Box::pin(orders::<D>(conn, query))
         })
         .await
     }
 
     async fn postings_of(&self, query: &PostingQuery) -> Result<Vec<Posting>, LedgerError> {
-        self.run(Mode::Read, query.clone(), |conn, query| {
+        self.run(AccessMode::Read, query.clone(), |conn, query| {
             Box::pin(postings::<D>(conn, query))
         })
         .await
     }
 
     async fn deposit_of(&self, id: Uuid) -> Result<Option<DepositRecord>, LedgerError> {
-        self.run(Mode::Read, id, |conn, id| {
+        self.run(AccessMode::Read, id, |conn, id| {
             Box::pin(async {
                 let name = id.to_string();
                 let values = [name.as_str().into()];
@@ -73,7 +73,7 @@ impl<D: Dialect> HistoryStore for SqlLedger<D> {
         &self,
         reference: &PaymentRef,
     ) -> Result<Option<PaymentRecord>, LedgerError> {
-        self.run(Mode::Read, reference.clone(), |conn, reference| {
+        self.run(AccessMode::Read, reference.clone(), |conn, reference| {
             Box::pin(async {
                 let values = [reference.as_str().into()];
                 let found = fetch_one::<D, PaymentColumns>(conn, &PAYMENT, &values);
@@ -88,7 +88,7 @@ impl<D: Dialect> HistoryStore for SqlLedger<D> {
 async fn orders<D: Dialect>(
     conn: &mut D::Connection,
     query: &OrderQuery,
-) -> Result<Vec<UserOrder>, StoreError> {
+) -> Result<Vec<UserOrder>, WorkError> {
     let (at, campaign, number) = query.begins();
     let values = [
         query.user.as_str().into(),
@@ -110,7 +110,7 @@ async fn orders<D: Dialect>(
 async fn postings<D: Dialect>(
     conn: &mut D::Connection,
     query: &PostingQuery,
-) -> Result<Vec<Posting>, StoreError> {
+) -> Result<Vec<Posting>, WorkError> {
     let mut found = Vec::new();
     let owner = std::iter::once(query.user.as_str());
     for (id, _, purpose, currency, _) in accounts_of::<D>(conn, owner).await? {

@@ -5,8 +5,8 @@ use qiang_core::{
     id::{PaymentRef, UserId},
     money::Money,
     ports::{
-        Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, PaidOut, Payout,
-        same_deposit, setup_under,
+        Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, Payout,
+        PayoutReceipt, same_deposit, setup_under,
     },
     time::Timestamp,
 };
@@ -15,9 +15,9 @@ use uuid::Uuid;
 use crate::{
     accounts, campaigns,
     dialect::{Dialect, Statement, fetch_one, sql},
-    error::{StoreError, raced},
+    error::{WorkError, raced},
     payouts,
-    pool::Mode,
+    pool::AccessMode,
     sql_ledger::SqlLedger,
     waiting_rooms,
 };
@@ -39,14 +39,14 @@ const PURGE: Statement = sql!("purge_keys");
 impl<D: Dialect> KeyStore for SqlLedger<D> {
     async fn bind_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyBinding, LedgerError> {
         let args = (self.now(), used.clone());
-        self.run(Mode::Write, args, move |conn, (now, used)| {
+        self.run(AccessMode::Write, args, move |conn, (now, used)| {
             Box::pin(bind::<D>(conn, *now, used, id))
         })
         .await
     }
 
     async fn bound_key(&self, used: &KeyUse) -> Result<Option<Uuid>, LedgerError> {
-        self.run(Mode::Read, used.clone(), |conn, used| {
+        self.run(AccessMode::Read, used.clone(), |conn, used| {
             Box::pin(bound::<D>(conn, used))
         })
         .await
@@ -54,7 +54,7 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
 
     async fn begin_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyState, LedgerError> {
         let args = (self.now(), used.clone());
-        self.run(Mode::Write, args, move |conn, (now, used)| {
+        self.run(AccessMode::Write, args, move |conn, (now, used)| {
             Box::pin(async move {
                 let bound = bind::<D>(conn, *now, used, id).await?;
                 if bound.fresh {
@@ -73,7 +73,7 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
 
     async fn answer_key(&self, used: &KeyUse, id: Uuid, answer: &str) -> Result<(), LedgerError> {
         let args = (self.now(), used.clone(), answer.to_owned());
-        self.run(Mode::Write, args, move |conn, (now, used, answer)| {
+        self.run(AccessMode::Write, args, move |conn, (now, used, answer)| {
             Box::pin(async move {
                 bind::<D>(conn, *now, used, id).await?;
                 let values = [
@@ -89,7 +89,7 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
     }
 
     async fn release_key(&self, used: &KeyUse, id: Uuid) -> Result<(), LedgerError> {
-        self.run(Mode::Write, used.clone(), move |conn, used| {
+        self.run(AccessMode::Write, used.clone(), move |conn, used| {
             Box::pin(async move {
                 let id = id.to_string();
                 let values = [
@@ -112,14 +112,18 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         by: Option<&Action>,
     ) -> Result<KeyBinding, LedgerError> {
         let args = (self.now(), used.clone(), user.clone(), by.cloned());
-        self.run(Mode::Write, args, move |conn, (now, used, user, by)| {
-            Box::pin(async move {
-                let binding = bind::<D>(conn, *now, used, id).await?;
-                let to = (user, amount);
-                accounts::deposit::<D>(conn, *now, binding.id, to, by.as_ref()).await?;
-                Ok(binding)
-            })
-        })
+        self.run(
+            AccessMode::Write,
+            args,
+            move |conn, (now, used, user, by)| {
+                Box::pin(async move {
+                    let binding = bind::<D>(conn, *now, used, id).await?;
+                    let to = (user, amount);
+                    accounts::deposit::<D>(conn, *now, binding.id, to, by.as_ref()).await?;
+                    Ok(binding)
+                })
+            },
+        )
         .await
     }
 
@@ -134,7 +138,7 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         let (used, by) = (used.cloned(), by.cloned());
         let args = (self.now(), used, user.clone(), reference.clone(), by);
         self.run(
-            Mode::Write,
+            AccessMode::Write,
             args,
             move |conn, (now, used, user, reference, by)| {
                 let (to, by) = ((user, amount), by.as_ref());
@@ -157,7 +161,7 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         campaigns: Vec<Creation>,
     ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
         let args = (self.now(), campaigns);
-        self.run(Mode::Enter, args, |conn, (now, campaigns)| {
+        self.run(AccessMode::Enter, args, |conn, (now, campaigns)| {
             Box::pin(create_all::<D>(conn, *now, campaigns))
         })
         .await
@@ -169,21 +173,27 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         id: Uuid,
         payout: &Payout,
         by: Option<&Action>,
-    ) -> Result<PaidOut, LedgerError> {
+    ) -> Result<PayoutReceipt, LedgerError> {
         let args = (self.now(), used.clone(), payout.clone(), by.cloned());
-        self.run(Mode::Write, args, move |conn, (now, used, payout, by)| {
-            Box::pin(async move {
-                bind::<D>(conn, *now, used, id).await?;
-                payouts::pay_out::<D>(conn, *now, payout, by.as_ref()).await
-            })
-        })
+        self.run(
+            AccessMode::Write,
+            args,
+            move |conn, (now, used, payout, by)| {
+                Box::pin(async move {
+                    bind::<D>(conn, *now, used, id).await?;
+                    payouts::pay_out::<D>(conn, *now, payout, by.as_ref()).await
+                })
+            },
+        )
         .await
     }
 
     async fn purge_keys(&self, before: Timestamp, limit: u32) -> Result<u64, LedgerError> {
-        self.run(Mode::Write, (before, limit), |conn, (before, limit)| {
-            Box::pin(purge::<D>(conn, *before, *limit))
-        })
+        self.run(
+            AccessMode::Write,
+            (before, limit),
+            |conn, (before, limit)| Box::pin(purge::<D>(conn, *before, *limit)),
+        )
         .await
     }
 }
@@ -194,7 +204,7 @@ async fn bind<D: Dialect>(
     now: Timestamp,
     used: &KeyUse,
     id: Uuid,
-) -> Result<KeyBinding, StoreError> {
+) -> Result<KeyBinding, WorkError> {
     if let Some(id) = bound::<D>(conn, used).await? {
         return Ok(KeyBinding { id, fresh: false });
     }
@@ -219,7 +229,7 @@ async fn deposit_named<D: Dialect>(
     to: (&UserId, Money),
     reference: &PaymentRef,
     by: Option<&Action>,
-) -> Result<KeyBinding, StoreError> {
+) -> Result<KeyBinding, WorkError> {
     let before = match used {
         Some(used) => bound::<D>(conn, used).await?,
         None => None,
@@ -247,7 +257,7 @@ async fn deposit_named<D: Dialect>(
 async fn bound<D: Dialect>(
     conn: &mut D::Connection,
     used: &KeyUse,
-) -> Result<Option<Uuid>, StoreError> {
+) -> Result<Option<Uuid>, WorkError> {
     let values = [used.scope.as_str().into(), used.key.as_str().into()];
     let found: Option<(Vec<u8>, String)> = fetch_one::<D, _>(conn, &BOUND, &values).await?;
     let bound = found.map(|(fingerprint, id)| used.bound_to(&fingerprint, &id));
@@ -260,7 +270,7 @@ async fn create_all<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
     campaigns: &[Creation],
-) -> Result<Vec<Result<KeyBinding, LedgerError>>, StoreError> {
+) -> Result<Vec<Result<KeyBinding, LedgerError>>, WorkError> {
     if let [campaign] = campaigns {
         return Ok(vec![Ok(create_under::<D>(conn, now, campaign).await?)]);
     }
@@ -269,7 +279,7 @@ async fn create_all<D: Dialect>(
         D::run(conn, "SAVEPOINT campaign").await?;
         created.push(match create_under::<D>(conn, now, campaign).await {
             Ok(binding) => Ok(binding),
-            Err(StoreError::Refused(refusal)) => {
+            Err(WorkError::Refused(refusal)) => {
                 D::run(conn, "ROLLBACK TO SAVEPOINT campaign").await?;
                 Err(refusal)
             }
@@ -284,7 +294,7 @@ async fn create_under<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
     campaign: &Creation,
-) -> Result<KeyBinding, StoreError> {
+) -> Result<KeyBinding, WorkError> {
     let id = campaign.setup.campaign.id.uuid();
     let binding = match &campaign.used {
         Some(used) => bind::<D>(conn, now, used, id).await?,
@@ -308,7 +318,7 @@ async fn purge<D: Dialect>(
     conn: &mut D::Connection,
     before: Timestamp,
     limit: u32,
-) -> Result<u64, StoreError> {
+) -> Result<u64, WorkError> {
     let values = [before.as_millis().into(), i64::from(limit).into()];
     Ok(D::execute(conn, &PURGE, &values).await?)
 }

@@ -49,13 +49,13 @@ use sqlx::{Connection, MySql, Postgres, pool::PoolOptions};
 
 use self::{
     dialect::Dialect,
-    pool::{BoundedPool, Outdated},
+    pool::{BoundedPool, OutdatedSession},
     sql_ledger::SqlLedger,
     table_keys::KeyCheck,
 };
 pub use self::{
     error::OpenError,
-    schema::{Migrated, SCHEMA_VERSION},
+    schema::{MigrationResult, SCHEMA_VERSION},
 };
 
 /// Connections that a process keeps to the ledger's database, unless told otherwise.
@@ -102,16 +102,18 @@ pub async fn open(
     clock: Arc<dyn Clock>,
     options: LedgerOptions,
 ) -> Result<Arc<dyn Ledger>, OpenError> {
-    Ok(match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
-        DatabaseKind::Postgres => {
-            let pool = bounded_pool::<Postgres>(url, options).await?;
-            Arc::new(SqlLedger::new(pool, clock))
-        }
-        DatabaseKind::MySql => {
-            let pool = bounded_pool::<MySql>(url, options).await?;
-            Arc::new(SqlLedger::new(pool, clock))
-        }
-    })
+    Ok(
+        match DatabaseKind::from_url(url).ok_or(OpenError::Scheme)? {
+            DatabaseKind::Postgres => {
+                let pool = bounded_pool::<Postgres>(url, options).await?;
+                Arc::new(SqlLedger::new(pool, clock))
+            }
+            DatabaseKind::MySql => {
+                let pool = bounded_pool::<MySql>(url, options).await?;
+                Arc::new(SqlLedger::new(pool, clock))
+            }
+        },
+    )
 }
 
 /// A pool on a database whose schema is understood.
@@ -120,7 +122,7 @@ async fn bounded_pool<D: Dialect>(
     options: LedgerOptions,
 ) -> Result<BoundedPool<D>, OpenError> {
     let at = D::at(url).map_err(OpenError::Url)?;
-    let outdated = Outdated::default();
+    let outdated = OutdatedSession::default();
     let sessions = outdated.clone();
     let pool = PoolOptions::<D>::new()
         .max_connections(options.connections_max.max(1))
@@ -139,12 +141,12 @@ async fn bounded_pool<D: Dialect>(
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }
-    let pool = pool.connect_with(at).await.map_err(OpenError::of)?;
-    let mut conn = pool.acquire().await.map_err(OpenError::of)?;
+    let pool = pool.connect_with(at).await.map_err(OpenError::from_error)?;
+    let mut conn = pool.acquire().await.map_err(OpenError::from_error)?;
     schema::check::<D>(&mut conn).await?;
     table_keys::check::<D>(&mut conn).await?;
     let warnings = D::durability_warnings(&mut conn).await;
-    for doubt in warnings.map_err(OpenError::of)? {
+    for doubt in warnings.map_err(OpenError::from_error)? {
         tracing::warn!(
             doubt,
             "the ledger's database may lose what it has confirmed"
@@ -167,7 +169,7 @@ async fn check_sessions<D: Dialect>(
     match shared.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
         Ok(false) => Ok(()),
         Ok(true) => Err(OpenError::Pooler),
-        Err(error) => Err(OpenError::of(error)),
+        Err(error) => Err(OpenError::from_error(error)),
     }
 }
 
@@ -175,8 +177,8 @@ async fn check_sessions<D: Dialect>(
 ///
 /// # Errors
 /// When the URL is bad, the database does not answer, or its schema is newer than this program understands.
-pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
-    match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
+pub async fn migrate(url: &str) -> Result<MigrationResult, OpenError> {
+    match DatabaseKind::from_url(url).ok_or(OpenError::Scheme)? {
         DatabaseKind::Postgres => {
             on_connection::<Postgres, _>(url, schema::migrate::<Postgres>).await
         }
@@ -189,7 +191,7 @@ pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
 /// # Errors
 /// When the URL is bad, or the database does not answer.
 pub async fn schema_version(url: &str) -> Result<u32, OpenError> {
-    match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
+    match DatabaseKind::from_url(url).ok_or(OpenError::Scheme)? {
         DatabaseKind::Postgres => {
             on_connection::<Postgres, _>(url, schema::version::<Postgres>).await
         }
@@ -205,11 +207,11 @@ async fn on_connection<D: Dialect, T>(
     let at = D::at(url).map_err(OpenError::Url)?;
     let connected = tokio::time::timeout(ACQUIRE_MAX, D::Connection::connect_with(&at)).await;
     let connected = connected.unwrap_or(Err(sqlx::Error::PoolTimedOut));
-    let mut conn = connected.map_err(OpenError::of)?;
+    let mut conn = connected.map_err(OpenError::from_error)?;
     check_sessions::<D>(&at).await?;
     D::set_up_migration(&mut conn)
         .await
-        .map_err(OpenError::of)?;
+        .map_err(OpenError::from_error)?;
     let result = work(&mut conn).await;
     // It has done its work; how it goes is of no account.
     drop(conn.close().await);

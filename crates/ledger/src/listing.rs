@@ -11,7 +11,7 @@ use qiang_core::{
 use crate::{
     actions,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
-    error::StoreError,
+    error::WorkError,
 };
 
 const ENTER_DETAILS: Statement = sql!(
@@ -46,7 +46,7 @@ pub(crate) async fn enter<D: Dialect>(
     conn: &mut D::Connection,
     campaign_ref: i64,
     details: &Details,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let values = [
         campaign_ref.into(),
         details.product_id.as_ref().map(|id| id.as_str()).into(),
@@ -68,7 +68,7 @@ pub(crate) async fn describe<D: Dialect>(
     id: CampaignId,
     change: &DetailsChange,
     by: Option<&Action>,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let id = id.to_string();
     let [title, product_id, description, image_url] = change.columns();
     if title.is_some() {
@@ -99,7 +99,7 @@ pub(crate) async fn archive<D: Dialect>(
     now: Timestamp,
     id: CampaignId,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let id = id.to_string();
     let values = [now.as_millis().into(), id.as_str().into()];
     // Databases count a row that was found as affected, even if it does not change.
@@ -118,7 +118,7 @@ pub(crate) async fn archive<D: Dialect>(
 pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     query: &CampaignQuery,
-) -> Result<Vec<CampaignRecord>, StoreError> {
+) -> Result<Vec<CampaignRecord>, WorkError> {
     let is_back = query.newest_first && query.product_id.is_none();
     // Ids consist of digits and the letters a to f.
     let end = if is_back { "g" } else { "" };

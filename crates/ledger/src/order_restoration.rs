@@ -5,15 +5,15 @@ use qiang_core::{
     reconcile::DeletedOrders,
     rows::{AccountKey, Value},
     settlement::{
-        Plan, RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
-        RemainingReturnColumns, RemainingRows, RemainingShareColumns,
+        RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
+        RemainingReturnColumns, RemainingRows, RemainingShareColumns, SettlementPlan,
     },
 };
 
 use crate::{
     campaigns as campaign_rows,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
-    error::StoreError,
+    error::WorkError,
     repairs, settle,
 };
 
@@ -31,7 +31,7 @@ pub(crate) async fn restore<D: Dialect>(
     conn: &mut D::Connection,
     deleted: &DeletedOrders,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let numbers = || deleted.orders.iter().map(|order| order.number);
     let (Some(first), Some(last)) = (numbers().min(), numbers().max()) else {
         return Ok(());
@@ -58,7 +58,7 @@ pub(crate) async fn restore<D: Dialect>(
         &left.missing_shares(known, deleted),
     )
     .await?;
-    let mut plan = Plan::restore_orders(known, deleted, &left)?;
+    let mut plan = SettlementPlan::restore_orders(known, deleted, &left)?;
     if !are_balanced::<D>(conn, &plan).await? {
         for (_, amount) in &mut plan.accounts {
             *amount = 0;
@@ -74,8 +74,8 @@ pub(crate) async fn restore<D: Dialect>(
 /// a buyer is owed, and only payouts move these the other way. Payouts are numbered, so that a missing one shows.
 async fn are_balanced<D: Dialect>(
     conn: &mut D::Connection,
-    plan: &Plan<'_>,
-) -> Result<bool, StoreError> {
+    plan: &SettlementPlan<'_>,
+) -> Result<bool, WorkError> {
     for (account, _) in &plan.accounts {
         if !is_balanced::<D>(conn, *account).await? {
             return Ok(false);
@@ -89,7 +89,7 @@ async fn are_balanced<D: Dialect>(
 async fn is_balanced<D: Dialect>(
     conn: &mut D::Connection,
     account: AccountKey<'_>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let (owner, purpose, currency) = account.columns();
     let key = [owner.into(), purpose.into(), currency.into()];
     // One statement sees both as of one moment.

@@ -3,10 +3,13 @@
 use async_trait::async_trait;
 use qiang_core::{
     id::OrderId,
-    ports::{Action, LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutStore},
+    ports::{
+        Action, LedgerError, Payout, PayoutReceipt, PayoutStore, RefundBalance, RefundBalanceQuery,
+        RefundDueOrder,
+    },
     rows::{
-        AccountKey, EventRow, MovedColumns, OUTSIDE, OwedOrderColumns, PostingRow, Purpose, Spend,
-        owed_of, owed_order_of, paid_out_of,
+        AccountKey, AccountPurpose, EventRow, MovedColumns, OUTSIDE, OwedOrderColumns, PostingRow,
+        Spend, owed_of, owed_order_of, paid_out_of,
     },
     time::Timestamp,
 };
@@ -17,8 +20,8 @@ use crate::{
     actions,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     discards,
-    error::{StoreError, raced},
-    pool::Mode,
+    error::{WorkError, raced},
+    pool::AccessMode,
     sql_ledger::SqlLedger,
     webhooks,
 };
@@ -38,23 +41,26 @@ impl<D: Dialect> PayoutStore for SqlLedger<D> {
         &self,
         payout: &Payout,
         by: Option<&Action>,
-    ) -> Result<PaidOut, LedgerError> {
+    ) -> Result<PayoutReceipt, LedgerError> {
         let args = (self.now(), payout.clone(), by.cloned());
-        self.run(Mode::Write, args, |conn, (now, payout, by)| {
+        self.run(AccessMode::Write, args, |conn, (now, payout, by)| {
             Box::pin(pay_out::<D>(conn, *now, payout, by.as_ref()))
         })
         .await
     }
 
-    async fn owed(&self, order: OrderId) -> Result<Vec<Owed>, LedgerError> {
-        let owed = self.run(Mode::Read, order, |conn, order| {
+    async fn owed(&self, order: OrderId) -> Result<Vec<RefundBalance>, LedgerError> {
+        let owed = self.run(AccessMode::Read, order, |conn, order| {
             Box::pin(owed::<D>(conn, *order))
         });
         Ok(owed.await?.map_or_else(Vec::new, |(_, owed)| owed))
     }
 
-    async fn owed_orders(&self, query: &OwedQuery) -> Result<Vec<OwedOrder>, LedgerError> {
-        self.run(Mode::Read, query.clone(), |conn, query| {
+    async fn owed_orders(
+        &self,
+        query: &RefundBalanceQuery,
+    ) -> Result<Vec<RefundDueOrder>, LedgerError> {
+        self.run(AccessMode::Read, query.clone(), |conn, query| {
             Box::pin(async {
                 let (owner, campaign, number) = query.begins();
                 let values = [
@@ -80,7 +86,7 @@ pub(crate) async fn pay_out<D: Dialect>(
     now: Timestamp,
     payout: &Payout,
     by: Option<&Action>,
-) -> Result<PaidOut, StoreError> {
+) -> Result<PayoutReceipt, WorkError> {
     let (kind, reference) = (payout.kind().name(), payout.reference());
     let name = [kind.into(), reference.as_str().into()];
     if let Some(columns) = fetch_one::<D, _>(conn, &PAID_OUT, &name).await? {
@@ -105,10 +111,10 @@ pub(crate) async fn pay_out<D: Dialect>(
     };
     let minor = spend.amount.minor;
     spend.check(held)?;
-    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, spend.amount.currency);
+    let outside = AccountKey::new(OUTSIDE, AccountPurpose::Outside, spend.amount.currency);
     adjust::<D>(conn, &[(debit, -minor)]).await?;
     let locked = lock_account::<D>(conn, outside).await?;
-    let (credit, held) = locked.ok_or_else(|| StoreError::damaged("an account is gone"))?;
+    let (credit, held) = locked.ok_or_else(|| WorkError::damaged("an account is gone"))?;
     spend.check_outside(held)?;
     adjust::<D>(conn, &[(credit, minor)]).await?;
     let (campaign, number) = spend.order.unzip();
@@ -130,9 +136,9 @@ pub(crate) async fn pay_out<D: Dialect>(
     post::<D>(conn, &[PostingRow { number, ..posting }]).await?;
     let told = EventRow::refunded(seq, now, &spend, &reference);
     if let (Payout::Refund { order, .. }, Some(told)) = (payout, told) {
-        webhooks::tell_direct::<D>(conn, order.campaign, told).await?;
+        webhooks::insert_direct_webhook_events::<D>(conn, order.campaign, told).await?;
     }
-    Ok(PaidOut {
+    Ok(PayoutReceipt {
         amount: spend.amount,
         at: now,
         fresh: true,
@@ -143,7 +149,7 @@ pub(crate) async fn pay_out<D: Dialect>(
 async fn reversal<D: Dialect>(
     conn: &mut D::Connection,
     payout: &Payout,
-) -> Result<Spend, StoreError> {
+) -> Result<Spend, WorkError> {
     let Payout::Reversal {
         user,
         deposit,
@@ -162,7 +168,7 @@ async fn reversal<D: Dialect>(
 pub(crate) async fn reversed_minor<D: Dialect>(
     conn: &mut D::Connection,
     deposit: Uuid,
-) -> Result<i64, StoreError> {
+) -> Result<i64, WorkError> {
     let [from, upto] = Payout::reversals_of(deposit);
     let range = [from.as_str().into(), upto.as_str().into()];
     let reversals: Vec<(i64,)> = fetch::<D, _>(conn, &REVERSALS, &range).await?;
@@ -173,7 +179,7 @@ pub(crate) async fn reversed_minor<D: Dialect>(
 async fn owed<D: Dialect>(
     conn: &mut D::Connection,
     order: OrderId,
-) -> Result<Option<(i64, Vec<Owed>)>, StoreError> {
+) -> Result<Option<(i64, Vec<RefundBalance>)>, WorkError> {
     let (id, number) = (order.campaign.to_string(), i64::from(order.number));
     let values = [number.into(), id.as_str().into()];
     let Some(columns) = fetch_one::<D, _>(conn, &ORDERED, &values).await? else {

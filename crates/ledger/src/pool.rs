@@ -15,8 +15,8 @@ use qiang_core::{error::chain, ports::LedgerError};
 use sqlx::{Database, Pool, pool::PoolConnection};
 
 use crate::{
-    dialect::{Class, Dialect},
-    error::StoreError,
+    dialect::{Dialect, ErrorClass},
+    error::WorkError,
     table_keys::KeyCheck,
 };
 
@@ -31,11 +31,11 @@ const ENTER_FACTOR: u32 = 15;
 const ROLLBACK_MAX: Duration = Duration::from_secs(5);
 
 /// Future of the work on a connection.
-pub(crate) type Worked<'c, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'c>>;
+pub(crate) type Worked<'c, T> = Pin<Box<dyn Future<Output = Result<T, WorkError>> + Send + 'c>>;
 
 /// Kind of work, by its changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum AccessMode {
     /// Changes nothing; each of its statements is independent.
     Read,
     /// One transaction.
@@ -48,16 +48,16 @@ pub(crate) enum Mode {
 pub(crate) struct BoundedPool<D: Database> {
     pub(crate) pool: Pool<D>,
     pub(crate) work_max: Duration,
-    pub(crate) outdated: Outdated,
+    pub(crate) outdated: OutdatedSession,
     pub(crate) keys: KeyCheck,
 }
 
 /// Moment before which all sessions are outdated: one of them could no longer write, and the others began with the same
 /// server in the same role. They are closed when they are next acquired, even if the pool is busy.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outdated(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct OutdatedSession(Arc<Mutex<Option<Instant>>>);
 
-impl Outdated {
+impl OutdatedSession {
     /// Outdates all open sessions after a session acquired at this moment has failed. Does nothing if its generation is
     /// already outdated.
     fn outdate(&self, acquired_at: Instant) {
@@ -86,27 +86,27 @@ impl<D: Database> Clone for BoundedPool<D> {
 }
 
 impl<D: Database> BoundedPool<D> {
-    fn work_max(&self, mode: Mode) -> Duration {
+    fn work_max(&self, mode: AccessMode) -> Duration {
         match mode {
-            Mode::Read | Mode::Write => self.work_max,
-            Mode::Enter => self.work_max.saturating_mul(ENTER_FACTOR),
+            AccessMode::Read | AccessMode::Write => self.work_max,
+            AccessMode::Enter => self.work_max.saturating_mul(ENTER_FACTOR),
         }
     }
 }
 
 /// Work on `args`, and its result. To the task that runs it, all work is one type. A task is then compiled once per
 /// database instead of once per query, which halves the compile time of this crate.
-struct Piece<A, F, T> {
+struct WorkPiece<A, F, T> {
     args: A,
     work: F,
     made: Mutex<Option<T>>,
 }
 
-trait Work<D: Dialect>: Send + Sync {
+trait LedgerWork<D: Dialect>: Send + Sync {
     fn attempt<'c>(&'c self, conn: &'c mut D::Connection) -> Worked<'c, ()>;
 }
 
-impl<D, A, F, T> Work<D> for Piece<A, F, T>
+impl<D, A, F, T> LedgerWork<D> for WorkPiece<A, F, T>
 where
     D: Dialect,
     A: Send + Sync,
@@ -129,12 +129,12 @@ where
 /// runs in a task that continues without the caller. A connection returns to the pool only in a known state.
 pub(crate) async fn run<D: Dialect, A: Send + Sync + 'static, T: Send + 'static>(
     pool: &BoundedPool<D>,
-    mode: Mode,
+    mode: AccessMode,
     args: A,
     work: impl for<'c> Fn(&'c mut D::Connection, &'c A) -> Worked<'c, T> + Send + Sync + 'static,
 ) -> Result<T, LedgerError> {
     let made = Mutex::new(None);
-    let piece = Arc::new(Piece { args, work, made });
+    let piece = Arc::new(WorkPiece { args, work, made });
     spawn(pool.clone(), mode, piece.clone()).await?;
     let made = piece.made.lock().take();
     Ok(made.expect("successful work has a result"))
@@ -142,8 +142,8 @@ pub(crate) async fn run<D: Dialect, A: Send + Sync + 'static, T: Send + 'static>
 
 fn spawn<D: Dialect>(
     pool: BoundedPool<D>,
-    mode: Mode,
-    work: Arc<dyn Work<D>>,
+    mode: AccessMode,
+    work: Arc<dyn LedgerWork<D>>,
 ) -> Pin<Box<dyn Future<Output = Result<(), LedgerError>> + Send>> {
     let task = tokio::spawn(async move {
         let mut attempt = 1;
@@ -172,8 +172,8 @@ fn spawn<D: Dialect>(
         task.await.unwrap_or_else(|error| {
             let reason = error.to_string();
             Err(match mode {
-                Mode::Read => unavailable(&reason),
-                Mode::Write | Mode::Enter => LedgerError::Uncertain { reason },
+                AccessMode::Read => unavailable(&reason),
+                AccessMode::Write | AccessMode::Enter => LedgerError::Uncertain { reason },
             })
         })
     })
@@ -187,17 +187,17 @@ fn backoff(attempt: u32) -> Duration {
     wait.min(BACKOFF_MAX) + BACKOFF_FIRST.saturating_mul(apart)
 }
 
-/// Connection that returns to the pool only by [`Session::give_back`]. Otherwise it is closed, and the server rolls
-/// back its open transaction.
-struct Session<D: Database>(Option<PoolConnection<D>>);
+/// Connection that returns to the pool only by [`PooledSession::give_back`]. Otherwise it is closed, and the server
+/// rolls back its open transaction.
+struct PooledSession<D: Database>(Option<PoolConnection<D>>);
 
-impl<D: Database> Session<D> {
+impl<D: Database> PooledSession<D> {
     fn give_back(mut self) {
         drop(self.0.take());
     }
 }
 
-impl<D: Database> Drop for Session<D> {
+impl<D: Database> Drop for PooledSession<D> {
     fn drop(&mut self) {
         if let Some(conn) = self.0.take() {
             drop(conn.detach());
@@ -208,17 +208,17 @@ impl<D: Database> Drop for Session<D> {
 /// Makes one attempt.
 async fn once<D: Dialect>(
     pool: &BoundedPool<D>,
-    mode: Mode,
-    work: &dyn Work<D>,
-) -> Result<(), StoreError> {
-    let mut session = Session(Some(pool.pool.acquire().await?));
+    mode: AccessMode,
+    work: &dyn LedgerWork<D>,
+) -> Result<(), WorkError> {
+    let mut session = PooledSession(Some(pool.pool.acquire().await?));
     let acquired_at = Instant::now();
     let Some(conn) = session.0.as_mut() else {
-        return Err(StoreError::Sqlx(sqlx::Error::PoolClosed));
+        return Err(WorkError::Sqlx(sqlx::Error::PoolClosed));
     };
     let committing = AtomicBool::new(false);
     let transaction = async {
-        if mode == Mode::Read {
+        if mode == AccessMode::Read {
             return work.attempt(&mut *conn).await;
         }
         pool.keys.before_writing::<D>(&mut *conn).await?;
@@ -227,19 +227,19 @@ async fn once<D: Dialect>(
         committing.store(true, Ordering::Relaxed);
         D::run(&mut *conn, "COMMIT")
             .await
-            .map_err(StoreError::Commit)
+            .map_err(WorkError::Commit)
     };
     let work_max = pool.work_max(mode);
     let Ok(result) = tokio::time::timeout(work_max, transaction).await else {
-        return Err(StoreError::TimedOut {
+        return Err(WorkError::TimedOut {
             seconds: work_max.as_secs(),
             committing: committing.load(Ordering::Relaxed),
         });
     };
     let sound = match (&result, mode) {
         (Ok(_), _) => true,
-        (Err(error), Mode::Read) => !is_connection_failure::<D>(error),
-        (Err(error), Mode::Write | Mode::Enter) => {
+        (Err(error), AccessMode::Read) => !is_connection_failure::<D>(error),
+        (Err(error), AccessMode::Write | AccessMode::Enter) => {
             !is_connection_failure::<D>(error) && undone::<D>(conn).await
         }
     };
@@ -257,9 +257,9 @@ async fn undone<D: Dialect>(conn: &mut D::Connection) -> bool {
 }
 
 /// Whether the connection failed, not the work: the next work on it would fail too.
-fn is_connection_failure<D: Dialect>(error: &StoreError) -> bool {
+fn is_connection_failure<D: Dialect>(error: &WorkError) -> bool {
     match error {
-        StoreError::Sqlx(error) | StoreError::Commit(error) => {
+        WorkError::Sqlx(error) | WorkError::Commit(error) => {
             let failed = matches!(
                 error,
                 sqlx::Error::Io(_)
@@ -269,71 +269,75 @@ fn is_connection_failure<D: Dialect>(error: &StoreError) -> bool {
             );
             failed || is_of_session::<D>(error)
         }
-        StoreError::TimedOut { .. } => true,
-        StoreError::Raced | StoreError::Refused(_) => false,
+        WorkError::TimedOut { .. } => true,
+        WorkError::Raced | WorkError::Refused(_) => false,
     }
 }
 
 /// Whether the database refused because of the session: it refuses other sessions of this age too.
-fn is_session_failure<D: Dialect>(error: &StoreError) -> bool {
+fn is_session_failure<D: Dialect>(error: &WorkError) -> bool {
     match error {
-        StoreError::Sqlx(error) | StoreError::Commit(error) => is_of_session::<D>(error),
-        StoreError::TimedOut { .. } | StoreError::Raced | StoreError::Refused(_) => false,
+        WorkError::Sqlx(error) | WorkError::Commit(error) => is_of_session::<D>(error),
+        WorkError::TimedOut { .. } | WorkError::Raced | WorkError::Refused(_) => false,
     }
 }
 
 /// Whether the same work may succeed in a new session. After a commit nothing is repeated, because it may be kept.
-fn needs_new_session<D: Dialect>(error: &StoreError) -> bool {
-    matches!(error, StoreError::Sqlx(error) if is_of_session::<D>(error))
+fn needs_new_session<D: Dialect>(error: &WorkError) -> bool {
+    matches!(error, WorkError::Sqlx(error) if is_of_session::<D>(error))
 }
 
 fn is_of_session<D: Dialect>(error: &sqlx::Error) -> bool {
-    matches!(class::<D>(error), Some(Class::ReadOnly | Class::Session))
+    matches!(
+        class::<D>(error),
+        Some(ErrorClass::ReadOnly | ErrorClass::Session)
+    )
 }
 
 /// Class of an error that the database returned; `None` for other errors.
-fn class<D: Dialect>(error: &sqlx::Error) -> Option<Class> {
+fn class<D: Dialect>(error: &sqlx::Error) -> Option<ErrorClass> {
     error.as_database_error().map(D::class)
 }
 
 /// Whether a retry may succeed.
-fn is_transient<D: Dialect>(error: &StoreError) -> bool {
+fn is_transient<D: Dialect>(error: &WorkError) -> bool {
     match error {
-        StoreError::Sqlx(error) | StoreError::Commit(error) => {
-            class::<D>(error) == Some(Class::Retry)
+        WorkError::Sqlx(error) | WorkError::Commit(error) => {
+            class::<D>(error) == Some(ErrorClass::Retry)
         }
-        StoreError::Raced => true,
-        StoreError::TimedOut { .. } | StoreError::Refused(_) => false,
+        WorkError::Raced => true,
+        WorkError::TimedOut { .. } | WorkError::Refused(_) => false,
     }
 }
 
 /// Converts to the port's error.
-fn into_ledger_error<D: Dialect>(error: StoreError) -> LedgerError {
+fn into_ledger_error<D: Dialect>(error: WorkError) -> LedgerError {
     let reason = chain(&error);
     match error {
-        StoreError::Refused(refusal) => refusal,
-        StoreError::Sqlx(error) | StoreError::Commit(error) if is_bad_row(&error) => {
+        WorkError::Refused(refusal) => refusal,
+        WorkError::Sqlx(error) | WorkError::Commit(error) if is_bad_row(&error) => {
             LedgerError::Damaged { reason }
         }
-        StoreError::Sqlx(error) => match class::<D>(&error) {
-            Some(Class::Contradiction) => LedgerError::Damaged { reason },
-            Some(Class::Overflow) => LedgerError::Overflow,
-            Some(Class::Retry | Class::ReadOnly | Class::Session | Class::Other) | None => {
-                unavailable(&reason)
-            }
+        WorkError::Sqlx(error) => match class::<D>(&error) {
+            Some(ErrorClass::Contradiction) => LedgerError::Damaged { reason },
+            Some(ErrorClass::Overflow) => LedgerError::Overflow,
+            Some(
+                ErrorClass::Retry | ErrorClass::ReadOnly | ErrorClass::Session | ErrorClass::Other,
+            )
+            | None => unavailable(&reason),
         },
-        StoreError::Commit(error) => match class::<D>(&error) {
+        WorkError::Commit(error) => match class::<D>(&error) {
             // The database answered and refused.
-            Some(Class::Retry | Class::ReadOnly) => unavailable(&reason),
-            Some(Class::Contradiction) => LedgerError::Damaged { reason },
-            Some(Class::Overflow | Class::Session | Class::Other) | None => {
+            Some(ErrorClass::Retry | ErrorClass::ReadOnly) => unavailable(&reason),
+            Some(ErrorClass::Contradiction) => LedgerError::Damaged { reason },
+            Some(ErrorClass::Overflow | ErrorClass::Session | ErrorClass::Other) | None => {
                 LedgerError::Uncertain { reason }
             }
         },
-        StoreError::TimedOut {
+        WorkError::TimedOut {
             committing: true, ..
         } => LedgerError::Uncertain { reason },
-        StoreError::TimedOut { .. } | StoreError::Raced => unavailable(&reason),
+        WorkError::TimedOut { .. } | WorkError::Raced => unavailable(&reason),
     }
 }
 

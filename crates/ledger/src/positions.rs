@@ -19,13 +19,13 @@ const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// Known position of one partition.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct KnownPosition {
     reached: watch::Sender<Seq>,
     /// Held by the one waiter that polls the database.
     asking: AsyncMutex<()>,
 }
 
-impl Place {
+impl KnownPosition {
     /// Publishes a position that was just read or moved. It may be lower than the last one, because a restored database
     /// goes back. If an older position overtakes a newer one, a waiter that missed the newer one polls again.
     pub(crate) fn show(&self, seq: Seq) {
@@ -75,14 +75,14 @@ impl Place {
 
 /// Partitions that were settled or asked for: at most 65,536.
 #[derive(Debug, Default)]
-pub(crate) struct Positions(Mutex<BTreeMap<PartitionId, Arc<Place>>>);
+pub(crate) struct KnownPositions(Mutex<BTreeMap<PartitionId, Arc<KnownPosition>>>);
 
-impl Positions {
+impl KnownPositions {
     /// The known position of a partition.
-    pub(crate) fn of(&self, partition: PartitionId) -> Arc<Place> {
+    pub(crate) fn for_partition(&self, partition: PartitionId) -> Arc<KnownPosition> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = places.entry(partition).or_insert_with(|| {
-            Arc::new(Place {
+            Arc::new(KnownPosition {
                 reached: watch::Sender::new(0),
                 asking: AsyncMutex::new(()),
             })

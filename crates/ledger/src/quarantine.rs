@@ -6,14 +6,14 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
     ports::{QuarantineCount, QuarantinedEntry},
-    quarantine::Blockers,
+    quarantine::QuarantineBlockers,
     rows::{DiscardState, QuarantineRow, Value, entry_of, like_grant},
     settlement::KnownCampaign,
 };
 
 use crate::{
     dialect::{Dialect, Statement, fetch, fetch_of, fetch_one, sql},
-    error::{StoreError, check_all},
+    error::{WorkError, check_all},
 };
 
 const ANY_QUARANTINED: Statement =
@@ -35,7 +35,7 @@ pub(crate) async fn blockers<D: Dialect>(
     partition: i64,
     ids: &[String],
     known: &[KnownCampaign],
-) -> Result<HashMap<CampaignId, Blockers>, StoreError> {
+) -> Result<HashMap<CampaignId, QuarantineBlockers>, WorkError> {
     let mut blockers = HashMap::new();
     let any = fetch_one::<D, (i64,)>(conn, &ANY_QUARANTINED, &[partition.into()]).await?;
     if any.is_none() {
@@ -48,10 +48,10 @@ pub(crate) async fn blockers<D: Dialect>(
     for (campaign, first) in first {
         let id: CampaignId = campaign
             .parse()
-            .map_err(|_| StoreError::damaged(format!("entry {first} has a bad campaign")))?;
+            .map_err(|_| WorkError::damaged(format!("entry {first} has a bad campaign")))?;
         let found = match known.contains(&id) {
             true => blockers_before::<D>(conn, partition, &campaign, i64::MAX).await?,
-            false => Blockers::of_unknown_campaign(first as Seq),
+            false => QuarantineBlockers::for_unknown_campaign(first as Seq),
         };
         blockers.insert(id, found);
     }
@@ -64,10 +64,10 @@ pub(crate) async fn blockers_before<D: Dialect>(
     partition: i64,
     campaign: &str,
     before: i64,
-) -> Result<Blockers, StoreError> {
+) -> Result<QuarantineBlockers, WorkError> {
     let values = [partition.into(), campaign.into(), before.into()];
-    let mut blockers = Blockers::default();
-    for (entry, discard) in kept_of::<D>(conn, &values).await? {
+    let mut blockers = QuarantineBlockers::default();
+    for (entry, discard) in quarantined_entries::<D>(conn, &values).await? {
         match DiscardState::is_over(discard) {
             true => blockers.add_discarded(&entry),
             false => blockers.add(&entry),
@@ -77,10 +77,10 @@ pub(crate) async fn blockers_before<D: Dialect>(
 }
 
 /// Quarantined entries of a campaign in a partition before a position, each with the state of its discard.
-pub(crate) async fn kept_of<D: Dialect>(
+pub(crate) async fn quarantined_entries<D: Dialect>(
     conn: &mut D::Connection,
     values: &[Value<'_>; 3],
-) -> Result<Vec<(Entry, i64)>, StoreError> {
+) -> Result<Vec<(Entry, i64)>, WorkError> {
     let rows = fetch::<D, (i64, String, i64)>(conn, &QUARANTINED_OF, values).await?;
     let kept = |(seq, text, discard): (i64, String, i64)| Ok((entry_of(seq, &text)?, discard));
     rows.into_iter().map(kept).collect()
@@ -91,7 +91,7 @@ pub(crate) async fn put<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     rows: &[QuarantineRow],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let rows = Vec::from_iter(rows.iter().map(|row| row.columns(partition)));
     D::execute_rows(conn, &PUT_QUARANTINED, &rows).await?;
     Ok(())
@@ -102,7 +102,7 @@ pub(crate) async fn get<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
     seq: i64,
-) -> Result<Option<Entry>, StoreError> {
+) -> Result<Option<Entry>, WorkError> {
     let values = [partition.into(), seq.into()];
     let found = fetch_one::<D, (String,)>(conn, &QUARANTINED_AT, &values).await?;
     let entry = found.map(|(text,)| entry_of(seq, &text));
@@ -114,7 +114,7 @@ pub(crate) async fn delete<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
     seq: i64,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let deleted = D::execute(conn, &DELETE_QUARANTINED, &[partition.into(), seq.into()]).await?;
     Ok(check_all("quarantined entries", deleted, 1)?)
 }
@@ -125,7 +125,7 @@ pub(crate) async fn has_grant<D: Dialect>(
     partition: PartitionId,
     campaign: CampaignId,
     number: u32,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let (id, grant) = (campaign.to_string(), like_grant(campaign, number));
     let values = [
         i64::from(partition.0).into(),
@@ -140,7 +140,7 @@ pub(crate) async fn has_grant<D: Dialect>(
 pub(crate) async fn count<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
-) -> Result<QuarantineCount, StoreError> {
+) -> Result<QuarantineCount, WorkError> {
     let partition = [i64::from(partition.0).into()];
     let counted = fetch_one::<D, (i64, i64)>(conn, &COUNT_QUARANTINED, &partition).await?;
     let (refused, waiting) = counted.unwrap_or_default();
@@ -155,7 +155,7 @@ pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<(PartitionId, Seq)>,
     limit: u32,
-) -> Result<Vec<QuarantinedEntry>, StoreError> {
+) -> Result<Vec<QuarantinedEntry>, WorkError> {
     type Columns = (i64, i64, String, String, Option<i64>, i64, i64);
     let (partition, seq) = after.map_or((-1, 0), |(partition, seq)| {
         (i64::from(partition.0), seq as i64)

@@ -15,7 +15,7 @@ use crate::{
     campaigns::{campaign_id, campaign_row, numbered_rows},
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     discards,
-    error::StoreError,
+    error::WorkError,
 };
 
 const CAMPAIGNS_NOT_CLOSED: Statement = sql!("campaigns_not_closed");
@@ -32,7 +32,7 @@ pub(crate) async fn live_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
+) -> Result<Vec<CampaignId>, WorkError> {
     let after = after.map_or_else(String::new, |id| id.to_string());
     let page = [after.as_str().into(), i64::from(limit).into()];
     let mut ids = fetch::<D, (String,)>(conn, &CAMPAIGNS_NOT_CLOSED, &page).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn settled_part<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
     partition: PartitionId,
-) -> Result<Option<SettledPart>, StoreError> {
+) -> Result<Option<SettledPart>, WorkError> {
     let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
         return Ok(None);
     };
@@ -58,21 +58,21 @@ pub(crate) async fn settled_part<D: Dialect>(
     let (parts, phase, returned, refunded) = found.unwrap_or((1, None, None, None));
     let phase = phase.as_deref().zip(returned.zip(refunded));
     let part = phase.map(|(phase, (returned, refunded))| (phase, returned, refunded));
-    Ok(Some(SettledPart::of(row.record()?, parts, part)?))
+    Ok(Some(SettledPart::from_record(row.record()?, parts, part)?))
 }
 
 /// The outline of a campaign, whether or not the other columns of its row can be read.
 pub(crate) async fn campaign_outline<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
-) -> Result<Option<CampaignOutline>, StoreError> {
+) -> Result<Option<CampaignOutline>, WorkError> {
     let id = id.to_string();
     let found = fetch_one::<D, (i64, String)>(conn, &OUTLINE, &[id.as_str().into()]).await?;
     let Some((parts, phase)) = found else {
         return Ok(None);
     };
     let parts = u16::try_from(parts);
-    let bad = |_| StoreError::damaged(format!("campaign {id} has a bad number of parts"));
+    let bad = |_| WorkError::damaged(format!("campaign {id} has a bad number of parts"));
     Ok(Some(CampaignOutline {
         parts: parts.map_err(bad)?,
         is_draft: phase == Phase::Draft.name(),
@@ -85,7 +85,7 @@ pub(crate) async fn settled_rows<D: Dialect>(
     id: CampaignId,
     after: u32,
     limit: u32,
-) -> Result<Vec<SettledRow>, StoreError> {
+) -> Result<Vec<SettledRow>, WorkError> {
     let rows = numbered_rows::<D>(conn, id, (after, limit), &SETTLED_SHARES).await?;
     let discarded = discards::discarded::<D>(conn, id).await?;
     Ok(with_discarded(rows, &discarded, (after, limit)))
@@ -95,14 +95,14 @@ pub(crate) async fn settled_rows<D: Dialect>(
 pub(crate) async fn last_order<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
-) -> Result<u32, StoreError> {
+) -> Result<u32, WorkError> {
     let discarded = discarded_orders(&discards::discarded::<D>(conn, id).await?);
     let discarded = discarded.last().map_or(0, |order| order.row.number);
     let id = id.to_string();
     let last = fetch_one::<D, (i64,)>(conn, &LAST_ORDER, &[id.as_str().into()]).await?;
     let (last,) = last.unwrap_or_default();
     let last = u32::try_from(last);
-    let bad = |_| StoreError::damaged(format!("an order of campaign {id} has a bad number"));
+    let bad = |_| WorkError::damaged(format!("an order of campaign {id} has a bad number"));
     Ok(last.map_err(bad)?.max(discarded))
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn settled_payments<D: Dialect>(
     id: CampaignId,
     after: u32,
     upto: u32,
-) -> Result<Vec<SettledPayment>, StoreError> {
+) -> Result<Vec<SettledPayment>, WorkError> {
     let discarded = discards::discarded::<D>(conn, id).await?;
     let id = id.to_string();
     let values = [
@@ -121,9 +121,9 @@ pub(crate) async fn settled_payments<D: Dialect>(
         i64::from(upto).into(),
     ];
     let payments = fetch::<D, SettledPaymentColumns>(conn, &SETTLED_PAYMENTS, &values).await?;
-    let of = |payment| Ok(SettledPayment::of(payment)?);
+    let of = |payment| Ok(SettledPayment::from_columns(payment)?);
     let payments = payments.into_iter().map(of);
-    let payments = payments.collect::<Result<_, StoreError>>()?;
+    let payments = payments.collect::<Result<_, WorkError>>()?;
     Ok(with_discarded_payments(payments, &discarded, (after, upto)))
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn settled_returns<D: Dialect>(
     id: CampaignId,
     after: u32,
     upto: u32,
-) -> Result<Vec<SettledReturn>, StoreError> {
+) -> Result<Vec<SettledReturn>, WorkError> {
     let discarded = discards::discarded::<D>(conn, id).await?;
     let id = id.to_string();
     let values = [
@@ -142,7 +142,9 @@ pub(crate) async fn settled_returns<D: Dialect>(
         i64::from(upto).into(),
     ];
     let returns = fetch::<D, SettledReturnColumns>(conn, &SETTLED_RETURNS, &values).await?;
-    let returns = returns.into_iter().map(|it| Ok(SettledReturn::of(it)?));
-    let returns = returns.collect::<Result<_, StoreError>>()?;
+    let returns = returns
+        .into_iter()
+        .map(|it| Ok(SettledReturn::from_columns(it)?));
+    let returns = returns.collect::<Result<_, WorkError>>()?;
     Ok(with_discarded_returns(returns, &discarded, (after, upto)))
 }

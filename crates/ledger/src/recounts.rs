@@ -10,7 +10,7 @@ use qiang_core::{
 
 use crate::{
     dialect::{Dialect, Statement, fetch_one, sql},
-    error::StoreError,
+    error::WorkError,
     repairs, settle,
 };
 
@@ -27,7 +27,7 @@ pub(crate) async fn recount<D: Dialect>(
     part: &PartFacts,
     units: u64,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let source = i64::from(attempt.partition.0);
     let seen = missing_units::<D>(conn, source, part, Some(units as i64)).await?;
     if seen.is_none() {
@@ -50,7 +50,7 @@ async fn missing_units<D: Dialect>(
     partition: i64,
     part: &PartFacts,
     units: Option<i64>,
-) -> Result<Option<CampaignChange>, StoreError> {
+) -> Result<Option<CampaignChange>, WorkError> {
     let id = part.campaign.to_string();
     let values = [partition.into(), id.as_str().into()];
     let found = fetch_one::<D, CountedRow>(conn, &COUNTED, &values).await?;

@@ -11,7 +11,7 @@ use qiang_core::{
 use crate::{
     campaigns::campaign_row,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
-    error::StoreError,
+    error::WorkError,
     settled_positions,
 };
 
@@ -46,7 +46,7 @@ async fn is_finished<D: Dialect>(
     conn: &mut D::Connection,
     (partition, epoch): (PartitionId, &str),
     lost_to: Seq,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let values = [
         i64::from(partition.0).into(),
         epoch.into(),
@@ -60,7 +60,7 @@ async fn is_finished<D: Dialect>(
 async fn last<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
-) -> Result<(u64, String), StoreError> {
+) -> Result<(u64, String), WorkError> {
     let partition = [i64::from(partition.0).into()];
     let found = fetch_one::<D, (i64, String)>(conn, &LAST_ATTEMPT, &partition).await?;
     let known = |(number, repairer): (i64, String)| (number.max(0).unsigned_abs(), repairer);
@@ -71,7 +71,7 @@ async fn last<D: Dialect>(
 pub(crate) async fn last_attempt<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
-) -> Result<u64, StoreError> {
+) -> Result<u64, WorkError> {
     let (number, _) = last::<D>(conn, partition).await?;
     Ok(number)
 }
@@ -81,7 +81,7 @@ pub(crate) async fn last_attempt<D: Dialect>(
 async fn is_last<D: Dialect>(
     conn: &mut D::Connection,
     attempt: &RepairAttempt,
-) -> Result<(bool, u64), StoreError> {
+) -> Result<(bool, u64), WorkError> {
     settled_positions::lock_position::<D>(conn, attempt.partition.0.into()).await?;
     let (number, repairer) = last::<D>(conn, attempt.partition).await?;
     let is_last = number == attempt.number && repairer == attempt.repairer;
@@ -92,14 +92,14 @@ async fn is_last<D: Dialect>(
 pub(crate) async fn check_attempt<D: Dialect>(
     conn: &mut D::Connection,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     match is_last::<D>(conn, attempt).await? {
         (true, _) => Ok(()),
         (false, _) => Err(stale(attempt)),
     }
 }
 
-fn stale(attempt: &RepairAttempt) -> StoreError {
+fn stale(attempt: &RepairAttempt) -> WorkError {
     let partition = attempt.partition.0;
     LedgerError::StaleRepairAttempt { partition }.into()
 }
@@ -108,7 +108,7 @@ fn stale(attempt: &RepairAttempt) -> StoreError {
 pub(crate) async fn claim<D: Dialect>(
     conn: &mut D::Connection,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     // The second of two attempts with one number waits here, and finds the first.
     let (is_last, last) = is_last::<D>(conn, attempt).await?;
     if is_last {
@@ -130,7 +130,7 @@ pub(crate) async fn begin<D: Dialect>(
     conn: &mut D::Connection,
     repair: &RepairRecord,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     check_attempt::<D>(conn, attempt).await?;
     if is_finished::<D>(conn, (repair.partition, &repair.epoch), repair.lost_to).await? {
         return Ok(());
@@ -153,7 +153,7 @@ pub(crate) async fn finish<D: Dialect>(
     epoch: &str,
     upto: Seq,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     check_attempt::<D>(conn, attempt).await?;
     let (upto, partition) = (upto as i64, i64::from(attempt.partition.0));
     let values = [upto.into(), upto.into(), partition.into(), epoch.into()];
@@ -167,14 +167,14 @@ pub(crate) async fn withhold<D: Dialect>(
     conn: &mut D::Connection,
     withheld: &WithheldRecord,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     check_attempt::<D>(conn, attempt).await?;
     if is_finished::<D>(conn, (withheld.partition, &withheld.epoch), 0).await? {
         return Ok(());
     }
     let id = withheld.campaign.to_string();
     let row = campaign_row::<D>(conn, &id).await?;
-    let row = row.ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")));
+    let row = row.ok_or_else(|| WorkError::damaged(format!("campaign {id} is not in the ledger")));
     let campaign = row?.campaign_ref;
     let (partition, epoch) = (i64::from(withheld.partition.0), withheld.epoch.as_str());
     let key = [partition.into(), epoch.into(), campaign.into()];
@@ -200,7 +200,7 @@ pub(crate) async fn release<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
     partition: PartitionId,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let values = [now.as_millis().into(), i64::from(partition.0).into()];
     D::execute(conn, &RELEASE, &values).await?;
     Ok(())
@@ -211,7 +211,7 @@ pub(crate) async fn give_back<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     closed: &ClosedPart,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let values = [
         closed.at.into(),
         i64::from(partition.0).into(),
@@ -226,11 +226,11 @@ pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     limit: u32,
-) -> Result<Vec<RepairRecord>, StoreError> {
+) -> Result<Vec<RepairRecord>, WorkError> {
     let values = [i64::from(partition.0).into(), i64::from(limit).into()];
     let rows = fetch::<D, RepairColumns>(conn, &REPAIRS, &values).await?;
     rows.into_iter()
-        .map(|row| Ok(RepairRecord::of(row)?))
+        .map(|row| Ok(RepairRecord::from_columns(row)?))
         .collect()
 }
 
@@ -238,7 +238,7 @@ pub(crate) async fn list<D: Dialect>(
 pub(crate) async fn withheld<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
-) -> Result<Vec<WithheldRecord>, StoreError> {
+) -> Result<Vec<WithheldRecord>, WorkError> {
     let of = [i64::from(partition.0).into()];
     let rows = fetch::<D, WithheldColumns>(conn, &WITHHELD, &of).await?;
     let numbers = fetch::<D, WithheldNumbersColumns>(conn, &WITHHELD_NUMBERS, &of).await?;

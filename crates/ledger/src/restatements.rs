@@ -6,7 +6,7 @@ use crate::{
     actions,
     campaigns::campaign_row,
     dialect::{Dialect, Statement, fetch_one, sql},
-    error::StoreError,
+    error::WorkError,
     settled_positions::lock_position,
 };
 
@@ -19,7 +19,7 @@ const RESTATE_TERMS: Statement = sql!(both include_str!("sql/restate_terms.sql")
 pub(crate) async fn restate<D: Dialect>(
     conn: &mut D::Connection,
     restatement: &Restatement,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     // The order of locks is that of settlement: the position, then the row.
     let position = lock_position::<D>(conn, restatement.partition.0.into()).await?;
     let id = restatement.campaign.to_string();
@@ -32,12 +32,12 @@ pub(crate) async fn restate<D: Dialect>(
         return Ok(false);
     }
     let columns = restatement.columns();
-    let mut values = Vec::from(columns.of_campaign());
+    let mut values = Vec::from(columns.for_campaign());
     values.push(restatement.action.at.as_millis().into());
     values.push(campaign.into());
     D::execute(conn, &RESTATE, &values).await?;
     if columns.changes_terms() {
-        let mut values = Vec::from(columns.of_terms());
+        let mut values = Vec::from(columns.for_terms());
         values.push(campaign.into());
         D::execute(conn, &RESTATE_CAMPAIGN_TERMS, &values).await?;
         // A sale without changed terms has no row there.

@@ -56,7 +56,7 @@ pub(crate) const MIGRATION_WAIT_S: u64 = 60;
 
 /// Result of a migration: the versions before and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Migrated {
+pub struct MigrationResult {
     /// Version before; 0 for a database without a schema.
     pub from: u32,
     /// Version afterwards.
@@ -65,7 +65,7 @@ pub struct Migrated {
 
 /// The version of a database.
 pub(crate) async fn version<D: Schema>(conn: &mut D::Connection) -> Result<u32, OpenError> {
-    let version = D::version(conn).await.map_err(OpenError::of)?;
+    let version = D::version(conn).await.map_err(OpenError::from_error)?;
     Ok(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
@@ -81,16 +81,21 @@ pub(crate) async fn check<D: Schema>(conn: &mut D::Connection) -> Result<(), Ope
 }
 
 async fn check_encoding<D: Schema>(conn: &mut D::Connection) -> Result<(), OpenError> {
-    match D::narrow_encoding(conn).await.map_err(OpenError::of)? {
+    match D::narrow_encoding(conn)
+        .await
+        .map_err(OpenError::from_error)?
+    {
         None => Ok(()),
         Some(found) => Err(OpenError::Encoding { found }),
     }
 }
 
 /// Brings a database to the version that this program understands.
-pub(crate) async fn migrate<D: Schema>(conn: &mut D::Connection) -> Result<Migrated, OpenError> {
+pub(crate) async fn migrate<D: Schema>(
+    conn: &mut D::Connection,
+) -> Result<MigrationResult, OpenError> {
     check_encoding::<D>(conn).await?;
-    if !D::lock(conn).await.map_err(OpenError::of)? {
+    if !D::lock(conn).await.map_err(OpenError::from_error)? {
         return Err(OpenError::Busy {
             seconds: MIGRATION_WAIT_S,
         });
@@ -102,11 +107,11 @@ pub(crate) async fn migrate<D: Schema>(conn: &mut D::Connection) -> Result<Migra
             known: to,
         });
     }
-    D::prepare(conn).await.map_err(OpenError::of)?;
+    D::prepare(conn).await.map_err(OpenError::from_error)?;
     for (version, migration) in (1..).zip(D::MIGRATIONS).skip(from as usize) {
         D::apply(conn, version, migration)
             .await
-            .map_err(OpenError::of)?;
+            .map_err(OpenError::from_error)?;
     }
-    Ok(Migrated { from, to })
+    Ok(MigrationResult { from, to })
 }

@@ -17,9 +17,9 @@ use qiang_core::{
     id::CampaignId,
     rows::{AccountKey, Contradiction, PostingRow, QuarantineRow, Value, phase_of},
     settlement::{
-        self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, ReturnRow, ShareGrant, Sorted,
-        TermsRow,
+        self, CampaignChange, KnownCampaign, KnownCampaignColumns, KnownOrder, KnownOrderColumns,
+        NewOrder, OrderChange, PacketClose, PaymentRow, ReturnRow, SaleSettingsRow, SettlementPlan,
+        SettlementTriage, ShareGrant,
     },
     time::Timestamp,
 };
@@ -28,7 +28,7 @@ use crate::{
     accounts::{accounts_of, adjust, by_key, credit, lock_account, post},
     campaigns::{campaign_row, has_campaign},
     dialect::{Dialect, Statement, fetch, fetch_of, sql},
-    error::{StoreError, check_all},
+    error::{WorkError, check_all},
     quarantine, repairs,
     settled_positions::{lock_position, move_position, position},
     webhooks,
@@ -58,7 +58,7 @@ pub(crate) async fn settle<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     entries: &[Entry],
-) -> Result<Seq, StoreError> {
+) -> Result<Seq, WorkError> {
     if entries.is_empty() {
         // Locking a position makes one, and of this partition there may be none.
         return position::<D>(conn, partition).await;
@@ -81,7 +81,7 @@ pub(crate) async fn settle_past<D: Dialect>(
     partition: PartitionId,
     entries: &[Entry],
     (expected, upto): (Seq, Seq),
-) -> Result<Seq, StoreError> {
+) -> Result<Seq, WorkError> {
     let source = i64::from(partition.0);
     let position = lock_position::<D>(conn, source).await?;
     if position != expected || position >= upto {
@@ -100,13 +100,13 @@ async fn settle_run<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     entries: &[Entry],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let source = i64::from(partition.0);
     let ids = settlement::campaigns_of(entries);
     let ids: Vec<String> = ids.iter().map(CampaignId::to_string).collect();
     let campaigns = known_campaigns::<D>(conn, source, &ids).await?;
     let blockers = quarantine::blockers::<D>(conn, source, &ids, &campaigns).await?;
-    let Sorted { now, later } = settlement::sort(entries, blockers);
+    let SettlementTriage { now, later } = settlement::sort(entries, blockers);
     settle_known::<D>(conn, partition, &now, &campaigns).await?;
     quarantine::put::<D>(conn, partition, &later).await
 }
@@ -118,7 +118,7 @@ pub(crate) async fn quarantine<D: Dialect>(
     partition: PartitionId,
     entry: &Entry,
     reason: &str,
-) -> Result<Seq, StoreError> {
+) -> Result<Seq, WorkError> {
     let source = i64::from(partition.0);
     let position = lock_position::<D>(conn, source).await?;
     if entry.seq <= position {
@@ -129,7 +129,7 @@ pub(crate) async fn quarantine<D: Dialect>(
             "cannot quarantine entry {} at position {position}",
             entry.seq
         );
-        return Err(StoreError::damaged(reason));
+        return Err(WorkError::damaged(reason));
     }
     let row = QuarantineRow::refused(entry, reason, now);
     quarantine::put::<D>(conn, partition, &[row]).await?;
@@ -142,7 +142,7 @@ pub(crate) async fn redrive<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     seq: Seq,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let (source, at) = (i64::from(partition.0), seq as i64);
     if quarantine::get::<D>(conn, source, at).await?.is_none() {
         return Ok(false);
@@ -161,7 +161,7 @@ pub(crate) async fn redrive<D: Dialect>(
     }
     if let Some(before) = before {
         let reason = format!("entry {seq} waits for entry {before}");
-        return Err(StoreError::damaged(reason));
+        return Err(WorkError::damaged(reason));
     }
     let campaigns = known_campaigns::<D>(conn, source, &[campaign]).await?;
     settle_known::<D>(conn, partition, std::slice::from_ref(&entry), &campaigns).await?;
@@ -173,13 +173,13 @@ pub(crate) async fn known_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
     ids: &[String],
-) -> Result<Vec<KnownCampaign>, StoreError> {
+) -> Result<Vec<KnownCampaign>, WorkError> {
     let ids: Vec<[Value<'_>; 1]> = ids.iter().map(|id| [id.as_str().into()]).collect();
     let rows: Vec<KnownCampaignColumns> =
         fetch_of::<D, _, 1>(conn, &KNOWN_CAMPAIGNS, &[partition.into()], &ids).await?;
     Ok(rows
         .into_iter()
-        .map(KnownCampaign::of)
+        .map(KnownCampaign::from_columns)
         .collect::<Result<_, Contradiction>>()?)
 }
 
@@ -188,23 +188,24 @@ async fn settle_known<D: Dialect>(
     partition: PartitionId,
     entries: &[Entry],
     campaigns: &[KnownCampaign],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let row = |(campaign, number): (i64, i64)| [campaign.into(), number.into()];
     let wanted = settlement::wanted_orders(entries, campaigns).into_iter();
     let wanted: Vec<[Value<'_>; 2]> = wanted.map(row).collect();
     let rows: Vec<KnownOrderColumns> =
         fetch_of::<D, _, 2>(conn, &KNOWN_ORDERS, &[], &wanted).await?;
-    let orders: Result<Vec<_>, Contradiction> = rows.into_iter().map(KnownOrder::of).collect();
+    let orders: Result<Vec<_>, Contradiction> =
+        rows.into_iter().map(KnownOrder::from_columns).collect();
     let orders = orders?;
-    let plan = Plan::of(partition, entries, campaigns, &orders)?;
+    let plan = SettlementPlan::new(partition, entries, campaigns, &orders)?;
     write::<D>(conn, partition, plan).await
 }
 
 pub(crate) async fn write<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
-    mut plan: Plan<'_>,
-) -> Result<(), StoreError> {
+    mut plan: SettlementPlan<'_>,
+) -> Result<(), WorkError> {
     assign_shares::<D>(conn, &plan).await?;
     change_orders::<D>(conn, &plan.leaving_orders).await?;
     let rows = Vec::from_iter(plan.new_orders.iter().map(NewOrder::columns));
@@ -235,13 +236,13 @@ pub(crate) async fn write<D: Dialect>(
     for closed in &plan.closed {
         repairs::give_back::<D>(conn, partition, closed).await?;
     }
-    webhooks::tell::<D>(conn, &plan.told).await
+    webhooks::insert_webhook_events::<D>(conn, &plan.told).await
 }
 
 async fn assign_shares<D: Dialect>(
     conn: &mut D::Connection,
-    plan: &Plan<'_>,
-) -> Result<(), StoreError> {
+    plan: &SettlementPlan<'_>,
+) -> Result<(), WorkError> {
     let rows = Vec::from_iter(plan.shares.iter().map(ShareGrant::columns));
     let asked = rows.len() as u64;
     let given = D::assigned(D::execute_rows(conn, &ASSIGN_SHARES, &rows).await?, asked);
@@ -250,13 +251,13 @@ async fn assign_shares<D: Dialect>(
     }
     let gone = asked.saturating_sub(given);
     let reason = format!("{gone} of {asked} granted shares are missing or have another amount");
-    Err(StoreError::damaged(reason))
+    Err(WorkError::damaged(reason))
 }
 
 async fn change_orders<D: Dialect>(
     conn: &mut D::Connection,
     orders: &[OrderChange],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let rows = Vec::from_iter(orders.iter().map(OrderChange::columns));
     let changed = D::execute_rows(conn, &CHANGE_ORDERS, &rows).await?;
     Ok(check_all("orders", changed, orders.len())?)
@@ -266,7 +267,7 @@ async fn change_orders<D: Dialect>(
 async fn find_accounts<D: Dialect>(
     conn: &mut D::Connection,
     accounts: &[(AccountKey<'_>, i64)],
-) -> Result<Vec<i64>, StoreError> {
+) -> Result<Vec<i64>, WorkError> {
     let found = accounts_of::<D>(conn, accounts.iter().map(|(key, _)| key.owner)).await?;
     let found = by_key(&found);
     let mut ids = Vec::with_capacity(accounts.len());
@@ -282,8 +283,8 @@ async fn find_accounts<D: Dialect>(
 async fn write_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
-    plan: &Plan<'_>,
-) -> Result<(), StoreError> {
+    plan: &SettlementPlan<'_>,
+) -> Result<(), WorkError> {
     let partition = i64::from(partition.0);
     for part in &plan.parts {
         if part.parts.is_some() {
@@ -295,13 +296,13 @@ async fn write_campaigns<D: Dialect>(
     lock_campaigns::<D>(conn, plan).await?;
     for terms in &plan.terms {
         D::execute(conn, &ENTER_FIRST_TERMS, &[terms.campaign.into()]).await?;
-        D::execute(conn, &ENTER_TERMS, &TermsRow::columns(terms)).await?;
+        D::execute(conn, &ENTER_TERMS, &SaleSettingsRow::columns(terms)).await?;
     }
     change_campaigns::<D>(conn, &plan.campaigns).await?;
     for spread in &plan.spread {
         let phases = fetch::<D, (String,)>(conn, &PART_PHASES, &[spread.campaign.into()]).await?;
         let phases: Option<Vec<Phase>> = phases.iter().map(|(phase,)| phase_of(phase)).collect();
-        let phases = phases.ok_or_else(|| StoreError::damaged("a part has a bad phase"))?;
+        let phases = phases.ok_or_else(|| WorkError::damaged("a part has a bad phase"))?;
         let change = CampaignChange::to_phase(spread.campaign, spread.phase(&phases)?);
         change_campaigns::<D>(conn, &[change]).await?;
     }
@@ -313,7 +314,7 @@ pub(crate) async fn change_counts<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
     change: &CampaignChange,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     change_part::<D>(conn, partition, change).await?;
     change_campaigns::<D>(conn, std::slice::from_ref(change)).await
 }
@@ -322,7 +323,7 @@ async fn change_part<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
     part: &CampaignChange,
-) -> Result<u64, StoreError> {
+) -> Result<u64, WorkError> {
     let values = [
         part.phase.map(Phase::name).into(),
         part.granted.into(),
@@ -340,8 +341,8 @@ async fn change_part<D: Dialect>(
 /// campaign without parts is locked by its change.
 async fn lock_campaigns<D: Dialect>(
     conn: &mut D::Connection,
-    plan: &Plan<'_>,
-) -> Result<(), StoreError> {
+    plan: &SettlementPlan<'_>,
+) -> Result<(), WorkError> {
     let changed = plan.campaigns.iter().map(|change| change.campaign);
     let spread = plan.spread.iter().map(|spread| spread.campaign);
     let refs: BTreeSet<i64> = changed.chain(spread).collect();
@@ -355,7 +356,7 @@ async fn lock_campaigns<D: Dialect>(
 async fn change_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     changes: &[CampaignChange],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let rows = Vec::from_iter(changes.iter().map(CampaignChange::columns));
     let changed = D::execute_rows(conn, &CHANGE_CAMPAIGNS, &rows).await?;
     Ok(check_all("campaigns", changed, changes.len())?)
@@ -364,9 +365,9 @@ async fn change_campaigns<D: Dialect>(
 /// Refunds what is left in the escrow of a packet that is over.
 async fn sweep<D: Dialect>(
     conn: &mut D::Connection,
-    close: &Close<'_>,
+    close: &PacketClose<'_>,
     (escrow, owner): (i64, i64),
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let known = close.known;
     if close.is_spread {
         // Until all shards are closed and all units accounted for, the escrow holds other shards' money.
@@ -379,7 +380,7 @@ async fn sweep<D: Dialect>(
         }
     }
     let Some((_, residue)) = lock_account::<D>(conn, close.escrow_key()).await? else {
-        return Err(StoreError::damaged(format!("{} has no escrow", known.name)));
+        return Err(WorkError::damaged(format!("{} has no escrow", known.name)));
     };
     if residue <= 0 {
         return Ok(());

@@ -30,8 +30,8 @@ use crate::{
     campaigns,
     dialect::Dialect,
     discards, listing,
-    pool::{self, BoundedPool, Mode, Worked},
-    positions::Positions,
+    pool::{self, AccessMode, BoundedPool, Worked},
+    positions::KnownPositions,
     quarantine, reconcile, repairs, settle, settled_positions,
 };
 
@@ -39,7 +39,7 @@ use crate::{
 pub(crate) struct SqlLedger<D: Dialect> {
     pool: BoundedPool<D>,
     clock: Arc<dyn Clock>,
-    positions: Arc<Positions>,
+    positions: Arc<KnownPositions>,
     fence: Fence,
 }
 
@@ -58,7 +58,7 @@ impl<D: Dialect> SqlLedger<D> {
     }
 
     fn show(&self, partition: PartitionId, position: Seq) -> Seq {
-        self.positions.of(partition).show(position);
+        self.positions.for_partition(partition).show(position);
         position
     }
 
@@ -66,12 +66,13 @@ impl<D: Dialect> SqlLedger<D> {
         &self,
         work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
     ) -> Result<T, LedgerError> {
-        self.run(Mode::Read, (), move |conn, ()| work(conn)).await
+        self.run(AccessMode::Read, (), move |conn, ()| work(conn))
+            .await
     }
 
     pub(crate) async fn run<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
-        mode: Mode,
+        mode: AccessMode,
         args: A,
         work: impl for<'c> Fn(&'c mut D::Connection, &'c A) -> Worked<'c, T> + Send + Sync + 'static,
     ) -> Result<T, LedgerError> {
@@ -89,7 +90,7 @@ impl<D: Dialect> AccountStore for SqlLedger<D> {
         by: Option<&Action>,
     ) -> Result<(), LedgerError> {
         let args = (self.clock.now(), user.clone(), by.cloned());
-        self.run(Mode::Write, args, move |conn, (now, user, by)| {
+        self.run(AccessMode::Write, args, move |conn, (now, user, by)| {
             let deposit = (user, amount);
             Box::pin(accounts::deposit::<D>(conn, *now, id, deposit, by.as_ref()))
         })
@@ -97,14 +98,14 @@ impl<D: Dialect> AccountStore for SqlLedger<D> {
     }
 
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
-        self.run(Mode::Read, user.clone(), |conn, user| {
+        self.run(AccessMode::Read, user.clone(), |conn, user| {
             Box::pin(accounts::balances::<D>(conn, user))
         })
         .await
     }
 
     async fn money_in(&self, currency: Currency) -> Result<i64, LedgerError> {
-        self.run(Mode::Read, currency, |conn, currency| {
+        self.run(AccessMode::Read, currency, |conn, currency| {
             Box::pin(accounts::money_in::<D>(conn, *currency))
         })
         .await
@@ -114,14 +115,14 @@ impl<D: Dialect> AccountStore for SqlLedger<D> {
 #[async_trait]
 impl<D: Dialect> ActionStore for SqlLedger<D> {
     async fn record(&self, action: &Action) -> Result<(), LedgerError> {
-        self.run(Mode::Write, action.clone(), |conn, action| {
+        self.run(AccessMode::Write, action.clone(), |conn, action| {
             Box::pin(actions::enter::<D>(conn, action))
         })
         .await
     }
 
     async fn strike(&self, action: Uuid) -> Result<(), LedgerError> {
-        self.run(Mode::Write, action, |conn, action| {
+        self.run(AccessMode::Write, action, |conn, action| {
             Box::pin(actions::strike::<D>(conn, *action))
         })
         .await
@@ -133,9 +134,11 @@ impl<D: Dialect> ActionStore for SqlLedger<D> {
         after: Option<Uuid>,
         limit: u32,
     ) -> Result<Vec<Action>, LedgerError> {
-        self.run(Mode::Read, subject.to_owned(), move |conn, subject| {
-            Box::pin(actions::list::<D>(conn, subject, after, limit))
-        })
+        self.run(
+            AccessMode::Read,
+            subject.to_owned(),
+            move |conn, subject| Box::pin(actions::list::<D>(conn, subject, after, limit)),
+        )
         .await
     }
 }
@@ -152,7 +155,7 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
         let (now, audience) = (self.clock.now(), audience.map(str::to_owned));
         let args = (setup.clone(), details.clone(), audience, by.cloned());
         self.run(
-            Mode::Enter,
+            AccessMode::Enter,
             args,
             move |conn, (setup, details, audience, by)| {
                 let (entered, audience) = ((setup, details), audience.as_deref());
@@ -173,7 +176,7 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
         by: Option<&Action>,
     ) -> Result<(), LedgerError> {
         let args = (self.clock.now(), change.clone(), by.cloned());
-        self.run(Mode::Write, args, move |conn, (now, change, by)| {
+        self.run(AccessMode::Write, args, move |conn, (now, change, by)| {
             Box::pin(listing::describe::<D>(conn, *now, id, change, by.as_ref()))
         })
         .await
@@ -181,14 +184,14 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
 
     async fn archive(&self, id: CampaignId, by: Option<&Action>) -> Result<bool, LedgerError> {
         let args = (self.clock.now(), by.cloned());
-        self.run(Mode::Write, args, move |conn, (now, by)| {
+        self.run(AccessMode::Write, args, move |conn, (now, by)| {
             Box::pin(listing::archive::<D>(conn, *now, id, by.as_ref()))
         })
         .await
     }
 
     async fn list(&self, query: &CampaignQuery) -> Result<Vec<CampaignRecord>, LedgerError> {
-        self.run(Mode::Read, query.clone(), |conn, query| {
+        self.run(AccessMode::Read, query.clone(), |conn, query| {
             Box::pin(listing::list::<D>(conn, query))
         })
         .await
@@ -241,7 +244,7 @@ impl<D: Dialect> AudienceStore for SqlLedger<D> {
     }
 
     async fn has_share(&self, id: CampaignId, user: &UserId) -> Result<bool, LedgerError> {
-        self.run(Mode::Read, user.clone(), move |conn, user| {
+        self.run(AccessMode::Read, user.clone(), move |conn, user| {
             Box::pin(audiences::has_share::<D>(conn, id, user))
         })
         .await
@@ -267,7 +270,7 @@ impl<D: Dialect> SettlementStore for SqlLedger<D> {
             self.read(move |conn| Box::pin(settled_positions::positions::<D>(conn, all)));
         let positions = positions.await?;
         for (partition, position) in &positions {
-            self.positions.of(*partition).show(*position);
+            self.positions.for_partition(*partition).show(*position);
         }
         Ok(positions)
     }
@@ -278,13 +281,13 @@ impl<D: Dialect> SettlementStore for SqlLedger<D> {
         seq: Seq,
         wait_max: Duration,
     ) -> Result<bool, LedgerError> {
-        let place = self.positions.of(partition);
+        let place = self.positions.for_partition(partition);
         place.wait(seq, wait_max, || self.settled(partition)).await
     }
 
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
         let args = (self.fence.get(), entries.to_vec());
-        let settled = self.run(Mode::Write, args, move |conn, (fence, entries)| {
+        let settled = self.run(AccessMode::Write, args, move |conn, (fence, entries)| {
             Box::pin(async move {
                 engine::check::<D>(conn, fence.as_deref()).await?;
                 settle::settle::<D>(conn, partition, entries).await
@@ -302,14 +305,18 @@ impl<D: Dialect> SettlementStore for SqlLedger<D> {
     ) -> Result<Seq, LedgerError> {
         let partition = attempt.partition;
         let args = (self.fence.get(), attempt.clone(), entries.to_vec());
-        let settled = self.run(Mode::Write, args, move |conn, (fence, attempt, entries)| {
-            let gap = (position, upto);
-            Box::pin(async move {
-                engine::check::<D>(conn, fence.as_deref()).await?;
-                repairs::check_attempt::<D>(conn, attempt).await?;
-                settle::settle_past::<D>(conn, partition, entries, gap).await
-            })
-        });
+        let settled = self.run(
+            AccessMode::Write,
+            args,
+            move |conn, (fence, attempt, entries)| {
+                let gap = (position, upto);
+                Box::pin(async move {
+                    engine::check::<D>(conn, fence.as_deref()).await?;
+                    repairs::check_attempt::<D>(conn, attempt).await?;
+                    settle::settle_past::<D>(conn, partition, entries, gap).await
+                })
+            },
+        );
         Ok(self.show(partition, settled.await?))
     }
 }
@@ -324,7 +331,7 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
     ) -> Result<Seq, LedgerError> {
         let entry = (entry.clone(), reason.to_owned());
         let args = (self.fence.get(), self.clock.now(), entry);
-        let kept = self.run(Mode::Write, args, move |conn, (fence, now, entry)| {
+        let kept = self.run(AccessMode::Write, args, move |conn, (fence, now, entry)| {
             Box::pin(async move {
                 engine::check::<D>(conn, fence.as_deref()).await?;
                 settle::quarantine::<D>(conn, *now, partition, &entry.0, &entry.1).await
@@ -364,14 +371,14 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
     }
 
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, (), move |conn, ()| {
+        self.run(AccessMode::Write, (), move |conn, ()| {
             Box::pin(settle::redrive::<D>(conn, partition, seq))
         })
         .await
     }
 
     async fn ask_discard(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, (), move |conn, ()| {
+        self.run(AccessMode::Write, (), move |conn, ()| {
             Box::pin(discards::ask::<D>(conn, partition, seq))
         })
         .await
@@ -383,14 +390,14 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
     }
 
     async fn discard(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, (), move |conn, ()| {
+        self.run(AccessMode::Write, (), move |conn, ()| {
             Box::pin(discards::discard::<D>(conn, partition, seq))
         })
         .await
     }
 
     async fn end_discard(&self, partition: PartitionId, seq: Seq) -> Result<(), LedgerError> {
-        self.run(Mode::Write, (), move |conn, ()| {
+        self.run(AccessMode::Write, (), move |conn, ()| {
             Box::pin(discards::end::<D>(conn, partition, seq))
         })
         .await

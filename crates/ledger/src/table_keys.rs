@@ -15,7 +15,7 @@ use sqlx::Result;
 
 use crate::{
     dialect::Dialect,
-    error::{OpenError, StoreError},
+    error::{OpenError, WorkError},
     schema::{Schema, TableKey},
 };
 
@@ -75,7 +75,7 @@ async fn missing<D: Schema>(conn: &mut D::Connection) -> Result<Option<String>> 
 
 /// Refuses tables that lack unique keys.
 pub(crate) async fn check<D: Schema>(conn: &mut D::Connection) -> Result<(), OpenError> {
-    match missing::<D>(conn).await.map_err(OpenError::of)? {
+    match missing::<D>(conn).await.map_err(OpenError::from_error)? {
         None => Ok(()),
         Some(missing) => Err(OpenError::Keys { missing }),
     }
@@ -83,10 +83,10 @@ pub(crate) async fn check<D: Schema>(conn: &mut D::Connection) -> Result<(), Ope
 
 /// The last comparison of a pool; shared by all that write.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct KeyCheck(Arc<Mutex<Compared>>);
+pub(crate) struct KeyCheck(Arc<Mutex<ComparedKeys>>);
 
 #[derive(Debug, Default)]
-struct Compared {
+struct ComparedKeys {
     at: Option<Instant>,
     missing: Option<String>,
 }
@@ -97,7 +97,7 @@ impl KeyCheck {
     pub(crate) async fn before_writing<D: Dialect>(
         &self,
         conn: &mut D::Connection,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), WorkError> {
         if self.is_due() {
             let compared = missing::<D>(conn).await;
             let missing = compared.inspect_err(|_| self.0.lock().at = None)?;

@@ -4,7 +4,7 @@ use qiang_core::id::CampaignId;
 
 use crate::{
     dialect::{Dialect, Statement, fetch_one, sql},
-    error::StoreError,
+    error::WorkError,
 };
 
 const ADD: Statement = Statement {
@@ -17,7 +17,7 @@ const FOUND: Statement = sql!(both "SELECT campaign FROM waiting_rooms WHERE cam
 pub(crate) async fn add<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     D::execute(conn, &ADD, &[id.to_string().as_str().into()]).await?;
     Ok(())
 }
@@ -26,7 +26,7 @@ pub(crate) async fn add<D: Dialect>(
 pub(crate) async fn has<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let found: Option<(String,)> =
         fetch_one::<D, _>(conn, &FOUND, &[id.to_string().as_str().into()]).await?;
     Ok(found.is_some())

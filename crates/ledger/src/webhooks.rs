@@ -6,14 +6,14 @@ use qiang_core::{
     ports::Action,
     rows::{Contradiction, EventRow, Value, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
-    webhook::{EventType, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{DeliveryProgress, EventType, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
 };
 use uuid::Uuid;
 
 use crate::{
     actions,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
-    error::{StoreError, raced},
+    error::{WorkError, raced},
 };
 
 const CLOSED: Statement =
@@ -36,10 +36,10 @@ const FORGET: Statement = sql!(both include_str!("sql/forget_webhook_events.sql"
 
 /// Records webhook events. A transaction that has taken positions blocks others until it ends. So this step comes last,
 /// and positions are in order of commits.
-pub(crate) async fn tell<D: Dialect>(
+pub(crate) async fn insert_webhook_events<D: Dialect>(
     conn: &mut D::Connection,
     told: &[EventRow<'_>],
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let mut rows = Vec::with_capacity(told.len());
     for row in told {
         let mut row = *row;
@@ -63,7 +63,7 @@ pub(crate) async fn tell<D: Dialect>(
     D::execute(conn, &TAKE_PLACES, &[count.into()]).await?;
     let (last,) = fetch_one::<D, (i64,)>(conn, &LAST_PLACE, &[])
         .await?
-        .ok_or_else(|| StoreError::damaged("events have no last place"))?;
+        .ok_or_else(|| WorkError::damaged("events have no last place"))?;
     let places = last - count + 1..;
     let rows: Vec<_> = rows
         .iter()
@@ -75,21 +75,21 @@ pub(crate) async fn tell<D: Dialect>(
 }
 
 /// Records a webhook event that follows from no log entry, if an endpoint may want it.
-pub(crate) async fn tell_direct<D: Dialect>(
+pub(crate) async fn insert_direct_webhook_events<D: Dialect>(
     conn: &mut D::Connection,
     campaign: CampaignId,
     row: EventRow<'_>,
-) -> Result<(), StoreError> {
+) -> Result<(), WorkError> {
     let endpoints = list::<D>(conn).await?;
     if endpoints.is_empty() {
         return Ok(());
     }
     let (owner,) = fetch_one::<D, (String,)>(conn, &OWNER, &[row.campaign.into()])
         .await?
-        .ok_or_else(|| StoreError::damaged("a campaign is gone"))?;
+        .ok_or_else(|| WorkError::damaged("a campaign is gone"))?;
     let mut filters = endpoints.iter().map(|one| &one.webhook.filter);
     match filters.any(|filter| filter.watches(campaign, &owner)) {
-        true => tell::<D>(conn, &[row]).await,
+        true => insert_webhook_events::<D>(conn, &[row]).await,
         false => Ok(()),
     }
 }
@@ -99,7 +99,7 @@ pub(crate) async fn add<D: Dialect>(
     conn: &mut D::Connection,
     webhook: &Webhook,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let there = list::<D>(conn).await?;
     if there.iter().any(|one| one.webhook.id == webhook.id) {
         return Ok(true);
@@ -126,9 +126,10 @@ pub(crate) async fn add<D: Dialect>(
 /// All endpoints.
 pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
-) -> Result<Vec<WebhookRecord>, StoreError> {
+) -> Result<Vec<WebhookRecord>, WorkError> {
     let rows: Vec<WebhookColumns> = fetch::<D, _>(conn, &LIST, &[]).await?;
-    let records: Result<_, Contradiction> = rows.into_iter().map(WebhookRecord::of).collect();
+    let records: Result<_, Contradiction> =
+        rows.into_iter().map(WebhookRecord::from_columns).collect();
     Ok(records?)
 }
 
@@ -136,7 +137,7 @@ async fn touch<D: Dialect>(
     conn: &mut D::Connection,
     statement: &'static Statement,
     values: &[Value<'_>],
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     Ok(D::execute(conn, statement, values).await? > 0)
 }
 
@@ -146,7 +147,7 @@ pub(crate) async fn rotate<D: Dialect>(
     id: Uuid,
     (secret, previous_until): (&str, Timestamp),
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     if let Some(action) = by
         && actions::is_there::<D>(conn, action.id).await?
     {
@@ -164,7 +165,7 @@ pub(crate) async fn delete<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let deleted = touch::<D>(conn, &DELETE, &[id.to_string().as_str().into()]).await?;
     actions::enter_if::<D>(conn, deleted, by).await
 }
@@ -175,7 +176,7 @@ pub(crate) async fn redrive<D: Dialect>(
     id: Uuid,
     since: Option<Timestamp>,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, WorkError> {
     let id = id.to_string();
     if let Some(since) = since {
         let values = [since.as_millis().into(), id.as_str().into()];
@@ -190,7 +191,7 @@ pub(crate) async fn lease<D: Dialect>(
     conn: &mut D::Connection,
     (id, holder): (Uuid, Uuid),
     (now, until): (Timestamp, Timestamp),
-) -> Result<Option<WebhookRecord>, StoreError> {
+) -> Result<Option<WebhookRecord>, WorkError> {
     let (name, holder) = (id.to_string(), holder.to_string());
     let values = [
         holder.as_str().into(),
@@ -211,10 +212,11 @@ pub(crate) async fn events<D: Dialect>(
     conn: &mut D::Connection,
     after: i64,
     limit: u32,
-) -> Result<Vec<WebhookEvent>, StoreError> {
+) -> Result<Vec<WebhookEvent>, WorkError> {
     let values = [after.into(), i64::from(limit).into()];
     let rows: Vec<WebhookEventColumns> = fetch::<D, _>(conn, &EVENTS, &values).await?;
-    let events: Result<_, Contradiction> = rows.into_iter().map(WebhookEvent::of).collect();
+    let events: Result<_, Contradiction> =
+        rows.into_iter().map(WebhookEvent::from_columns).collect();
     Ok(events?)
 }
 
@@ -223,8 +225,8 @@ pub(crate) async fn record<D: Dialect>(
     conn: &mut D::Connection,
     (id, holder): (Uuid, Uuid),
     until: Timestamp,
-    progress: &Progress,
-) -> Result<bool, StoreError> {
+    progress: &DeliveryProgress,
+) -> Result<bool, WorkError> {
     let (id, holder) = (id.to_string(), holder.to_string());
     let at = |at: Option<Timestamp>| at.map(Timestamp::as_millis).into();
     let values = [
@@ -246,7 +248,7 @@ pub(crate) async fn forget<D: Dialect>(
     conn: &mut D::Connection,
     before: Timestamp,
     limit: u32,
-) -> Result<u64, StoreError> {
+) -> Result<u64, WorkError> {
     let values = [before.as_millis().into(), i64::from(limit).into()];
     Ok(D::execute(conn, &FORGET, &values).await?)
 }

@@ -13,8 +13,8 @@ use qiang_embedded::{Embedded, SystemClock};
 
 use crate::{
     backend,
-    close::Close,
-    config::{Config, EngineKind},
+    close_component::CloseComponent,
+    config::{EngineKind, NodeConfig},
 };
 
 /// Maximum time for the engine to settle its log.
@@ -36,7 +36,7 @@ pub struct ArchiveReport {
 /// # Errors
 /// If the file cannot be opened, no folder is configured, or an archive cannot be made.
 pub async fn archive(
-    config: &Config,
+    config: &NodeConfig,
     before: Option<Month>,
     dry: bool,
 ) -> anyhow::Result<ArchiveReport> {
@@ -44,21 +44,21 @@ pub async fn archive(
         return Err(on_redis().into());
     }
     let embedded = backend::open_existing(config, Arc::new(SystemClock)).await?;
-    let before = before.unwrap_or_else(|| Month::of(SystemClock.now()));
+    let before = before.unwrap_or_else(|| Month::containing(SystemClock.now()));
     let report = archive_before(config, &embedded, before, dry).await;
-    let closed = Close::close(&embedded).await;
+    let closed = CloseComponent::close(&embedded).await;
     let report = report?;
     closed.map(|()| report)
 }
 
 /// Archives the months that ended at least `engine.archive_after_days` ago.
 pub(crate) async fn archive_due(
-    config: &Config,
+    config: &NodeConfig,
     embedded: &Embedded,
     dry: bool,
 ) -> anyhow::Result<ArchiveReport> {
     let after_ms = i64::from(config.engine.archive_after_days) * DAY_MS;
-    let before = Month::of(SystemClock.now().plus_millis(-after_ms));
+    let before = Month::containing(SystemClock.now().plus_millis(-after_ms));
     archive_before(config, embedded, before, dry).await
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn on_redis() -> UsageError {
 }
 
 async fn archive_before(
-    config: &Config,
+    config: &NodeConfig,
     embedded: &Embedded,
     before: Month,
     dry: bool,

@@ -7,10 +7,10 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use qiang_audit::{EnginePlace, LedgerPlace, Report, Topology};
+use qiang_audit::{AuditFindings, EnginePlace, LedgerPlace, ServerKind};
 use qiang_core::ports::{AuditCheck, AuditReport, Auditor, QuarantineCount};
 
-use crate::config::{Config, RedisConfig, Secret, TopologyKind};
+use crate::config::{NodeConfig, RedisConfig, Secret, TopologyKind};
 
 /// Location of the configured engine on Redis, for an audit.
 #[must_use]
@@ -19,11 +19,11 @@ pub fn engine_place(redis: &RedisConfig) -> EnginePlace {
     EnginePlace {
         urls: options.urls,
         topology: match redis.topology {
-            TopologyKind::Standalone => Topology::Standalone,
-            TopologyKind::Sentinel => Topology::Sentinel {
+            TopologyKind::Standalone => ServerKind::Standalone,
+            TopologyKind::Sentinel => ServerKind::Sentinel {
                 master: redis.master.clone(),
             },
-            TopologyKind::Cluster => Topology::Cluster,
+            TopologyKind::Cluster => ServerKind::Cluster,
         },
         username: options.username,
         password: options.password,
@@ -45,7 +45,7 @@ pub(crate) enum NodeAuditor {
 
 impl NodeAuditor {
     /// Auditor of an engine on Redis and its ledger.
-    pub(crate) fn beside(config: &Config) -> Self {
+    pub(crate) fn beside(config: &NodeConfig) -> Self {
         let place = engine_place(&config.redis);
         match config.ledger.url() {
             Some(url) => Self::Database(Secret::new(url), place),
@@ -53,7 +53,7 @@ impl NodeAuditor {
         }
     }
 
-    async fn report(&self) -> anyhow::Result<Report> {
+    async fn report(&self) -> anyhow::Result<AuditFindings> {
         match self {
             Self::File(path) => {
                 let path = path.clone();

@@ -15,8 +15,8 @@ use qiang_worker::host::Host;
 
 use crate::{
     audit::NodeAuditor,
-    close::Close,
-    config::{Config, EngineKind},
+    close_component::CloseComponent,
+    config::{EngineKind, NodeConfig},
     distributed::{Distributed, EngineClock, LedgerBackend},
     machine::{WallClock, disk_of},
 };
@@ -89,7 +89,7 @@ impl Gauges for EmbeddedGauges {
 
 /// Opens the configured file, or creates it.
 async fn open_embedded(
-    config: &Config,
+    config: &NodeConfig,
     clock: Arc<dyn Clock>,
     options: EmbeddedOptions,
 ) -> anyhow::Result<Embedded> {
@@ -102,7 +102,7 @@ async fn open_embedded(
 
 /// Opens the configured file for an operator's command. The file must exist.
 pub(crate) async fn open_existing(
-    config: &Config,
+    config: &NodeConfig,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Embedded> {
     let path = &config.engine.data;
@@ -116,13 +116,13 @@ pub(crate) async fn open_existing(
 }
 
 /// The engine's log with the folder for its archives, if one is configured.
-pub(crate) fn archives(config: &Config, embedded: &Embedded) -> Option<LogArchives> {
+pub(crate) fn archives(config: &NodeConfig, embedded: &Embedded) -> Option<LogArchives> {
     let folder = config.engine.archive_dir.clone();
     (!folder.as_os_str().is_empty()).then(|| embedded.archives_in(folder))
 }
 
 #[async_trait]
-impl Close for Embedded {
+impl CloseComponent for Embedded {
     async fn close(&self) -> anyhow::Result<()> {
         let embedded = self.clone();
         let closing = tokio::task::spawn_blocking(move || Embedded::close(&embedded));
@@ -141,7 +141,7 @@ pub struct Backend {
     pub(crate) upkeep: Arc<Host>,
     /// The log to archive; `None` if archiving is off.
     pub(crate) archives: Option<Arc<dyn ArchiveLog>>,
-    close: Arc<dyn Close>,
+    close: Arc<dyn CloseComponent>,
 }
 
 impl Backend {
@@ -149,7 +149,7 @@ impl Backend {
     ///
     /// # Errors
     /// If its file or its servers cannot be used.
-    pub async fn open(config: &Config) -> anyhow::Result<Self> {
+    pub async fn open(config: &NodeConfig) -> anyhow::Result<Self> {
         let clock = GuardedClock::system();
         match config.engine.kind {
             EngineKind::Embedded => {

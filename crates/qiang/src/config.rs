@@ -21,14 +21,14 @@ pub use qiang_api::config::{
 use qiang_api::{Admin, UsageError};
 use qiang_core::{book::Grace, time::Timestamp, web_url};
 use qiang_embedded::EmbeddedOptions;
-use qiang_redis::Options;
+use qiang_redis::RedisOptions;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use self::{environment::variables, source::Sources};
 pub use self::{
-    ledger::{LedgerConfig, SettlementConfig, TransportKind},
+    ledger::{LedgerConfig, SettlementConfig, TransportName},
     redis::{RedisConfig, TopologyKind},
-    source::{Setting, Source},
+    source::{ConfigSource, Setting},
     webhooks::WebhooksConfig,
 };
 
@@ -39,7 +39,7 @@ pub const DEFAULTS: &str = include_str!("config.default.toml");
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
-pub struct Config {
+pub struct NodeConfig {
     pub server: ServerConfig,
     pub admin: AdminConfig,
     pub engine: EngineConfig,
@@ -167,7 +167,7 @@ fn optional_addr<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<SocketAd
     text.parse().map(Some).map_err(invalid)
 }
 
-impl Config {
+impl NodeConfig {
     /// Reads the configuration. `overrides` are flags: a key such as `server.listen`, and its value.
     ///
     /// # Errors
@@ -176,10 +176,10 @@ impl Config {
         Self::read(file, std::env::vars_os(), overrides)
     }
 
-    /// Reads the configuration as [`Config::load`] does. Also returns each key with its value and source.
+    /// Reads the configuration as [`NodeConfig::load`] does. Also returns each key with its value and source.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// As [`NodeConfig::load`].
     pub fn explain(
         file: Option<&Path>,
         overrides: &[(&str, String)],
@@ -205,7 +205,7 @@ impl Config {
     /// The defaults and some overrides, without file and environment.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// As [`NodeConfig::load`].
     pub fn defaults_with(overrides: &[(&str, String)]) -> anyhow::Result<Self> {
         Self::read(None, [], overrides)
     }
@@ -251,8 +251,8 @@ impl Config {
     }
 
     /// The part of the configuration that the API reads.
-    pub(crate) fn api(&self) -> qiang_api::Config {
-        qiang_api::Config {
+    pub(crate) fn api(&self) -> qiang_api::ApiConfig {
+        qiang_api::ApiConfig {
             server: self.server.clone(),
             auth: self.auth.clone(),
             limits: self.limits.clone(),
@@ -286,8 +286,8 @@ impl Config {
     }
 
     /// Options of the engine on Redis.
-    pub(crate) fn redis_options(&self) -> Options {
-        Options {
+    pub(crate) fn redis_options(&self) -> RedisOptions {
+        RedisOptions {
             payment_grace: Duration::from_millis(self.payments.grace_ms.into()),
             ..self.redis.options()
         }
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn defaults_are_complete_and_have_no_secret() {
-        let config = Config::defaults().unwrap();
+        let config = NodeConfig::defaults().unwrap();
         assert!(config.auth.hs256_secret.is_empty());
         assert!(!config.server.noop_route);
     }
@@ -350,12 +350,12 @@ mod tests {
                 ("QIANG__SERVER__NOOP_ROUTE", "true"),
             ])
         };
-        let config = Config::read(Some(&file), environment(), &[]).unwrap();
+        let config = NodeConfig::read(Some(&file), environment(), &[]).unwrap();
         assert_eq!(config.server.listen.port(), 2);
         assert_eq!(config.server.body_bytes_max, 7);
         assert!(config.server.noop_route);
         let flags = [("server.listen", "127.0.0.1:3".to_owned())];
-        let config = Config::read(Some(&file), environment(), &flags).unwrap();
+        let config = NodeConfig::read(Some(&file), environment(), &flags).unwrap();
         assert_eq!(config.server.listen.port(), 3);
     }
 
@@ -363,7 +363,7 @@ mod tests {
     fn a_secret_of_digits_stays_a_text_and_is_not_shown() {
         let digits = "01234567890123456789012345678901";
         let config =
-            Config::read(None, env(&[("QIANG__AUTH__HS256_SECRET", digits)]), &[]).unwrap();
+            NodeConfig::read(None, env(&[("QIANG__AUTH__HS256_SECRET", digits)]), &[]).unwrap();
         assert_eq!(config.auth.hs256_secret.expose(), digits);
         assert!(!format!("{config:?}").contains(digits));
     }
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let check = |key: &str, value: &str, expected: &str| {
-            let error = Config::read(None, env(&[(key, value)]), &[]).unwrap_err();
+            let error = NodeConfig::read(None, env(&[(key, value)]), &[]).unwrap_err();
             assert!(error.is::<UsageError>());
             assert!(error.to_string().contains(expected), "{error}");
         };
@@ -400,7 +400,7 @@ mod tests {
         let file = folder.path().join("q.toml");
         let check = |text: &str, pairs: &[(&str, &str)], line: usize, choices: &[&str]| {
             std::fs::write(&file, text).unwrap();
-            let error = Config::read(Some(&file), env(pairs), &[]).unwrap_err();
+            let error = NodeConfig::read(Some(&file), env(pairs), &[]).unwrap_err();
             assert!(error.is::<UsageError>());
             let error = error.to_string();
             let place = match line {
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn operators_have_a_place_of_their_own_unless_it_is_said() {
         let listen = |pairs: &[(&str, &str)]| {
-            let config = Config::read(None, env(pairs), &[]).unwrap();
+            let config = NodeConfig::read(None, env(pairs), &[]).unwrap();
             config.admin.listen
         };
         let key = "QIANG__ADMIN__LISTEN";
@@ -462,7 +462,10 @@ mod tests {
     fn a_worker_may_listen_nowhere() {
         let listen = |value: &str| {
             let environment = env(&[("QIANG__WORKER__LISTEN", value)]);
-            Config::read(None, environment, &[]).unwrap().worker.listen
+            NodeConfig::read(None, environment, &[])
+                .unwrap()
+                .worker
+                .listen
         };
         assert_eq!(listen(""), None);
         assert_eq!(listen("127.0.0.1:0"), "127.0.0.1:0".parse().ok());

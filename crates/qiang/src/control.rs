@@ -13,8 +13,8 @@ use qiang_core::{
         ActionKind, Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState,
         THE_SERVICE, WaitingRoom,
     },
+    queue_entry::QueueLimits,
     reconcile::{DifferenceKind, NotCompared},
-    waiting::QueueLimits,
 };
 use qiang_embedded::{Embedded, SystemClock};
 use qiang_worker::{
@@ -23,15 +23,15 @@ use qiang_worker::{
     keys::KeyPurger,
     packets::PacketCloser,
     settlement::{ENTRIES_MAX, settle_once},
-    waiting::{LineDecider, LineLeft, WaitingPorts},
+    waiting::{BlockedQueue, QueuePorts, QueueProcessor},
     webhooks::{WebhookDeliverer, WebhookPorts},
 };
 use serde_json::json;
 
 use crate::{
     archive, backend,
-    close::Close,
-    config::{Config, EngineKind},
+    close_component::CloseComponent,
+    config::{EngineKind, NodeConfig},
     maintenance::Maintenance,
     operator::Operator,
 };
@@ -43,7 +43,7 @@ const SETTLED_MAX: Duration = Duration::from_secs(300);
 
 /// A reconciler that an operator can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reconciler {
+pub enum ReconcilerName {
     /// Opens campaigns that are funded and not opened.
     Drafts,
     /// Closes packets with no unclaimed share.
@@ -68,7 +68,7 @@ pub enum Reconciler {
     Reconciliation,
 }
 
-impl Reconciler {
+impl ReconcilerName {
     /// All reconcilers, ordered so that each finds the results of those before it.
     pub const ALL: [Self; 11] = [
         Self::Repair,
@@ -132,7 +132,7 @@ impl Reconciler {
 
     /// The reconciler with this name.
     #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
@@ -168,19 +168,19 @@ impl RunReport {
 }
 
 /// An engine and its ledger, opened to run reconcilers from the command line.
-pub enum ByHand {
+pub enum ReconcilerRunner {
     /// The engine's file. No other process has it open.
     Embedded(Embedded),
     /// Redis and the ledger, beside nodes and workers.
     Redis(Maintenance),
 }
 
-impl ByHand {
+impl ReconcilerRunner {
     /// Opens the engine and the ledger that the configuration names. Creates neither.
     ///
     /// # Errors
     /// If Redis or the ledger does not exist or cannot be used, or another process has the file open.
-    pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+    pub async fn open(config: &NodeConfig, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         if config.engine.kind == EngineKind::Redis {
             return Ok(Self::Redis(Maintenance::open(config, clock).await?));
         }
@@ -195,8 +195,8 @@ impl ByHand {
     /// If the reconciler has no dry run, does not run on this engine, or fails.
     pub async fn run(
         &self,
-        config: &Config,
-        reconciler: Reconciler,
+        config: &NodeConfig,
+        reconciler: ReconcilerName,
         by: Option<&Operator>,
     ) -> anyhow::Result<RunReport> {
         let (name, dry) = (reconciler.name(), by.is_none());
@@ -209,15 +209,15 @@ impl ByHand {
                 .await?;
         }
         match (reconciler, self) {
-            (Reconciler::Drafts, _) => self.drafts(dry).await,
-            (Reconciler::Packets, _) => self.packets(dry).await,
-            (Reconciler::Due, _) => self.due().await,
-            (Reconciler::Waiting, _) => self.waiting(config.queue.limits()).await,
-            (Reconciler::Settlement, _) => self.settlement(dry).await,
-            (Reconciler::Discards, _) => self.discards(dry).await,
-            (Reconciler::Keys, _) => self.keys(config.limits.idempotency_key_ttl_ms).await,
-            (Reconciler::Webhooks, _) => self.webhooks(config, dry).await,
-            (Reconciler::Archive, Self::Embedded(embedded)) => {
+            (ReconcilerName::Drafts, _) => self.drafts(dry).await,
+            (ReconcilerName::Packets, _) => self.packets(dry).await,
+            (ReconcilerName::Due, _) => self.due().await,
+            (ReconcilerName::Waiting, _) => self.waiting(config.queue.limits()).await,
+            (ReconcilerName::Settlement, _) => self.settlement(dry).await,
+            (ReconcilerName::Discards, _) => self.discards(dry).await,
+            (ReconcilerName::Keys, _) => self.keys(config.limits.idempotency_key_ttl_ms).await,
+            (ReconcilerName::Webhooks, _) => self.webhooks(config, dry).await,
+            (ReconcilerName::Archive, Self::Embedded(embedded)) => {
                 let report = archive::archive_due(config, embedded, dry).await?;
                 let (done, left) = (report.archived.len() as u64, report.left);
                 Ok(RunReport {
@@ -226,9 +226,9 @@ impl ByHand {
                     lines: left.iter().map(ToString::to_string).collect(),
                 })
             }
-            (Reconciler::Archive, Self::Redis(_)) => Err(archive::on_redis().into()),
-            (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
-            (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
+            (ReconcilerName::Archive, Self::Redis(_)) => Err(archive::on_redis().into()),
+            (ReconcilerName::Repair, Self::Redis(redis)) => repair(redis, dry).await,
+            (ReconcilerName::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
             (_, Self::Embedded(_)) => {
                 let line = format!(
                     "`{name}` is for `--engine redis`: an embedded engine is its own ledger"
@@ -239,10 +239,10 @@ impl ByHand {
     }
 
     /// Whether a reconciler may change data of this engine.
-    fn is_changed_by(&self, reconciler: Reconciler) -> bool {
+    fn is_changed_by(&self, reconciler: ReconcilerName) -> bool {
         !matches!(
             (reconciler, self),
-            (Reconciler::Reconciliation, _) | (Reconciler::Repair, Self::Embedded(_))
+            (ReconcilerName::Reconciliation, _) | (ReconcilerName::Repair, Self::Embedded(_))
         )
     }
 
@@ -252,7 +252,7 @@ impl ByHand {
     /// If closing fails.
     pub async fn close(&self) -> anyhow::Result<()> {
         match self {
-            Self::Embedded(embedded) => Close::close(embedded).await,
+            Self::Embedded(embedded) => CloseComponent::close(embedded).await,
             Self::Redis(redis) => redis.close().await,
         }
     }
@@ -326,7 +326,7 @@ impl ByHand {
             Self::Embedded(embedded) => Arc::new(embedded.clone()),
             Self::Redis(redis) => Arc::new(redis.engine().clone()),
         };
-        let ports = WaitingPorts {
+        let ports = QueuePorts {
             room: Arc::clone(&room),
             engine: self.engine(),
             ledger: self.ledger(),
@@ -336,15 +336,15 @@ impl ByHand {
         };
         let mut report = RunReport::default();
         for partition in room.partitions() {
-            let decider = LineDecider::new(ports.clone(), partition);
+            let decider = QueueProcessor::new(ports.clone(), partition);
             loop {
                 match decider.decide_all().await? {
                     0 => break,
                     count => report.done += count,
                 }
             }
-            for left in decider.left().await? {
-                let LineLeft {
+            for left in decider.blocked_queues().await? {
+                let BlockedQueue {
                     campaign,
                     waiting,
                     why,
@@ -370,7 +370,7 @@ impl ByHand {
         }
     }
 
-    async fn webhooks(&self, config: &Config, dry: bool) -> anyhow::Result<RunReport> {
+    async fn webhooks(&self, config: &NodeConfig, dry: bool) -> anyhow::Result<RunReport> {
         let webhooks = config.webhooks.sender()?;
         let ports = WebhookPorts {
             ledger: self.ledger(),
@@ -385,7 +385,7 @@ impl ByHand {
             ..RunReport::default()
         };
         if !dry {
-            deliverer.tell_all().await?;
+            deliverer.deliver_all().await?;
         }
         let left = self.ledger().webhooks().await?;
         let left = left.iter().filter(|it| it.progress.disabled_at.is_none());

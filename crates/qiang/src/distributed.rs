@@ -32,7 +32,7 @@ use qiang_core::{
     reconcile::PartitionFindings,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
-use qiang_redis::{Options, RedisEngine, RedisTransport};
+use qiang_redis::{RedisEngine, RedisOptions, RedisTransport};
 #[cfg(feature = "rabbitmq")]
 use qiang_worker::broker::RabbitTransport;
 use qiang_worker::{
@@ -40,20 +40,18 @@ use qiang_worker::{
     reconcile::{ReconcileMonitor, Reconciliation},
     repair,
     retirement::Retirement,
-    settlement::{
-        Options as SettlementOptions, Position, Settlement, SettlementMonitor, settle_rest,
-    },
+    settlement::{Position, Settlement, SettlementMonitor, SettlementOptions, settle_rest},
 };
 use tokio::runtime::Handle;
 
 pub(crate) use self::engine_clock::EngineClock;
-use self::{ack_engine::LedgerAckEngine, binding::Binder, confirmations::Confirmations};
+use self::{ack_engine::LedgerAckEngine, binding::Binder, confirmations::ConfirmationPermits};
 use crate::{
-    close::Close,
-    config::{Config, TransportKind},
+    close_component::CloseComponent,
+    config::{NodeConfig, TransportName},
     ledger_ack::{confirm, confirm_command, has_grant, reach},
-    leftovers::Leftovers,
     machine::disk_of,
+    transport_cleanup::TransportCleanup,
 };
 
 /// Maximum time that a grant with the acknowledgement level `ledger` waits for the ledger.
@@ -74,7 +72,7 @@ impl LedgerBackend {
     ///
     /// # Errors
     /// When it cannot be used.
-    pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+    pub async fn open(config: &NodeConfig, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         if let Some(url) = config.ledger.url() {
             let ledger = qiang_ledger::open(url, clock, config.ledger.options()).await;
             return Ok(Self::Database(ledger.context("open the ledger")?));
@@ -90,7 +88,7 @@ impl LedgerBackend {
     ///
     /// # Errors
     /// If it cannot be used.
-    pub async fn open_any(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+    pub async fn open_any(config: &NodeConfig, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         if config.ledger.url().is_some() {
             return Self::open(config, clock).await;
         }
@@ -148,7 +146,7 @@ pub(crate) struct Distributed {
     /// Maximum time that a stop waits for the ledger.
     stop_settling: Duration,
     is_rest_settled: AtomicBool,
-    confirmations: Confirmations,
+    confirmations: ConfirmationPermits,
     monitor: Arc<SettlementMonitor>,
     monitoring: Host,
     upkeep: Arc<Host>,
@@ -157,7 +155,7 @@ pub(crate) struct Distributed {
 impl Distributed {
     /// Connects to Redis. `serves` says whether users may claim here, `settle` whether this process settles.
     pub(crate) async fn start(
-        config: &Config,
+        config: &NodeConfig,
         ledger_backend: LedgerBackend,
         clock: Arc<dyn Clock>,
         (serves, settle): (bool, bool),
@@ -167,7 +165,7 @@ impl Distributed {
         let positions = ledger.positions().await?;
         let options = config.redis_options();
         let mut binder = Binder::start(Arc::clone(&ledger), &options).await?;
-        let options = Options {
+        let options = RedisOptions {
             serves,
             identity: Some(binder.identity()),
             ..options
@@ -200,10 +198,10 @@ impl Distributed {
         let watched = Arc::clone(&ledger);
         let reconciler = monitor.reconciler(log, watched, &positions, on_positions);
         monitoring.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
-        let relays = config.settlement.transport == TransportKind::RabbitMq;
+        let relays = config.settlement.transport == TransportName::RabbitMq;
         if settlement.is_some() && relays {
-            let leftovers = Leftovers::of(config.redis.options());
-            monitoring.start("unused transports", Leftovers::SCHEDULE, leftovers);
+            let leftovers = TransportCleanup::from_options(config.redis.options());
+            monitoring.start("unused transports", TransportCleanup::SCHEDULE, leftovers);
         }
         engine.recall_from(Arc::clone(&ledger));
         let retirement = Retirement::new(Arc::new(engine.clone()), Arc::clone(&ledger));
@@ -236,7 +234,7 @@ impl Distributed {
             lag_entries_max: config.settlement.lag_entries_max,
             stop_settling: config.settlement.stop_timeout(),
             is_rest_settled: AtomicBool::new(false),
-            confirmations: Confirmations::new(),
+            confirmations: ConfirmationPermits::new(),
             monitor,
             monitoring,
             upkeep,
@@ -321,7 +319,7 @@ impl Distributed {
 }
 
 async fn settlement(
-    config: &Config,
+    config: &NodeConfig,
     engine: &RedisEngine,
     log: &Arc<dyn EventLog>,
     ledger: &Arc<dyn Ledger>,
@@ -342,7 +340,7 @@ async fn settlement(
         options.transport = Some(Arc::new(transport.fenced_by(engine)) as Arc<dyn Transport>);
     }
     #[cfg(feature = "rabbitmq")]
-    if config.settlement.transport == TransportKind::RabbitMq {
+    if config.settlement.transport == TransportName::RabbitMq {
         let broker = config.settlement.broker(&config.redis.prefix);
         let transport = RabbitTransport::start(broker, Arc::clone(log), Arc::clone(ledger))?;
         if let Err(error) = transport.check().await {
@@ -450,7 +448,7 @@ impl Gauges for Distributed {
 }
 
 #[async_trait]
-impl Close for Distributed {
+impl CloseComponent for Distributed {
     fn wake(&self) {
         self.monitoring.wake();
         if let Some(settlement) = &self.settlement {
@@ -476,7 +474,7 @@ impl Close for Distributed {
 
 /// Starts settling without serving, for `qiang worker`.
 pub(crate) async fn settle(
-    config: &Config,
+    config: &NodeConfig,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<Distributed>> {
     let ledger_backend = LedgerBackend::open(config, Arc::clone(&clock)).await?;

@@ -114,8 +114,8 @@ mod tests {
         event::{Entry, Event},
         id::PaymentRef,
         money::Money,
-        outcome::Order,
-        payment::Received,
+        outcome::OrderTerms,
+        payment::ReceivedMoney,
         ports::{
             CampaignStore as _, QuarantineStore as _, RepairAttempt, RepairStore as _,
             SettlementStore as _,
@@ -139,10 +139,10 @@ mod tests {
 
     impl Case {
         async fn new() -> Self {
-            Self::of(&sale(5)).await
+            Self::from_sale(&sale(5)).await
         }
 
-        async fn of(sale: &Builder) -> Self {
+        async fn from_sale(sale: &Builder) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("ledger.db");
             let clock: Arc<ManualClock> = ManualClock::new(OPENS);
@@ -275,7 +275,7 @@ mod tests {
     /// A refund is due for money that a free order received. Its own row confirms it, not the payment of the grant.
     #[tokio::test(flavor = "multi_thread")]
     async fn lost_money_for_a_free_order_is_not_confirmed() {
-        let case = Case::of(&sale(5).price(0)).await;
+        let case = Case::from_sale(&sale(5).price(0)).await;
         let (order, number) = (case.target.order(1), 1);
         let grant = Event::Granted {
             number,
@@ -285,8 +285,8 @@ mod tests {
             key: None,
         };
         case.settle(2, grant).await;
-        let payment = PaymentRef::of_free(order);
-        let paid = Event::of_payment(number, payment, PaymentOutcome::Paid.into());
+        let payment = PaymentRef::for_free_order(order);
+        let paid = Event::payment_recorded(number, payment, PaymentOutcome::Paid.into());
         case.settle(3, paid).await;
         let named = |name| PaymentRef::new(name).unwrap();
         let confirmed = async |name, received, outcome, seq| {
@@ -296,7 +296,7 @@ mod tests {
                 paid_at: None,
                 received,
             };
-            let order = Order {
+            let order = OrderTerms {
                 state: OrderState::Paid,
                 hold_until: OPENS,
                 refunds_due: 0,
@@ -316,10 +316,10 @@ mod tests {
             let confirmed = confirm_command(&case.ledger, made, &places, Duration::ZERO).await;
             confirmed.map_err(|error| error.to_string())
         };
-        let nothing = confirmed("nothing", Received::Price, PaymentOutcome::Paid, 3).await;
+        let nothing = confirmed("nothing", ReceivedMoney::Price, PaymentOutcome::Paid, 3).await;
         assert_eq!(nothing, Ok(()));
 
-        let received = Received::Other(Money::new(1, currency()));
+        let received = ReceivedMoney::Other(Money::new(1, currency()));
         let due = PaymentOutcome::RefundDue;
         assert_eq!(case.skip(3, 4).await, Ok(4));
         let lost = confirmed("one", received, due, 4).await.unwrap_err();

@@ -4,12 +4,11 @@ mod anonymous;
 pub mod archive;
 mod audit;
 mod backend;
-mod close;
+mod close_component;
 pub mod config;
 pub mod control;
 mod distributed;
 mod ledger_ack;
-mod leftovers;
 pub mod local;
 mod log_lines;
 mod logging;
@@ -21,21 +20,22 @@ pub mod run;
 pub mod scratch;
 mod server;
 mod signals;
-mod starting;
+mod start_gauges;
+mod transport_cleanup;
 
 pub use qiang_api::{Admin, Build, Listeners, Scope, TokenIssuer, UsageError, document, id_at};
 pub use qiang_embedded::{SystemClock, copies};
 pub use qiang_ledger::{SCHEMA_VERSION as DATABASE_SCHEMA_VERSION, migrate, schema_version};
-pub use qiang_redis::PartitionState;
+pub use qiang_redis::PartitionHealth;
 
 pub use self::{
     anonymous::anonymous_routes,
     audit::engine_place,
     backend::Backend,
-    config::Config,
+    config::NodeConfig,
     distributed::LedgerBackend,
     operator::Operator,
-    server::{Running, Server},
+    server::{NodeStarter, RunningNode},
 };
 
 /// Newest schemas that this program reads and writes: kind of store, and version.

@@ -15,9 +15,9 @@ use tokio::net::TcpListener;
 
 use crate::{
     backend::Backend,
-    config::{Config, TransportKind},
+    config::{NodeConfig, TransportName},
     scratch::Scratch,
-    server::{Running, Server},
+    server::{NodeStarter, RunningNode},
 };
 
 /// Lifetime of users' tokens, in seconds.
@@ -52,7 +52,7 @@ impl UserTokens {
 
 /// A running node with its own data and secrets.
 pub struct LocalService {
-    running: Running,
+    running: RunningNode,
     backend: Backend,
     tokens: UserTokens,
     folder: tempfile::TempDir,
@@ -79,7 +79,7 @@ impl LocalService {
     /// # Errors
     /// If the folder or the port cannot be used.
     pub async fn start(noop_route: bool) -> anyhow::Result<Self> {
-        let mut config = Config::defaults()?;
+        let mut config = NodeConfig::defaults()?;
         config.server.noop_route = noop_route;
         Self::start_with(config).await
     }
@@ -89,7 +89,7 @@ impl LocalService {
     /// # Errors
     /// If a server cannot be used. That includes RabbitMQ, although a node could run without it.
     pub async fn start_on_redis(servers: &LocalServers<'_>) -> anyhow::Result<Self> {
-        if servers.transport == TransportKind::RabbitMq.name() {
+        if servers.transport == TransportName::RabbitMq.name() {
             check_rabbitmq(servers.rabbitmq).await?;
         }
         let name = format!("qiang-demo-{:016x}", rand::random::<u64>());
@@ -108,7 +108,7 @@ impl LocalService {
         if let Some(scratch) = &scratch {
             flags.push(("ledger.url", scratch.url().to_owned()));
         }
-        let started = Self::start_with(Config::defaults_with(&flags)?).await;
+        let started = Self::start_with(NodeConfig::defaults_with(&flags)?).await;
         match started {
             Ok(local) => Ok(Self { scratch, ..local }),
             Err(error) => {
@@ -120,7 +120,7 @@ impl LocalService {
         }
     }
 
-    async fn start_with(mut config: Config) -> anyhow::Result<Self> {
+    async fn start_with(mut config: NodeConfig) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         config.engine.data = database(&folder);
         let secret = hex::encode(rand::random::<[u8; 32]>());
@@ -131,7 +131,7 @@ impl LocalService {
         // One program makes the load from one address, so only the machine limits it.
         config.server.connections_max = u32::from(u16::MAX);
         config.limits.shares_max = qiang_core::split::SHARES_MAX;
-        config.limits.meter_nobody();
+        config.limits.disable_rate_limits();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let backend = Backend::open(&config).await?;
         // A service would wait for Redis. A demonstration must fail.
@@ -141,7 +141,7 @@ impl LocalService {
                 return Err(error).context("nothing can be granted");
             }
         }
-        let running = Server::start(config, backend.clone(), listener).await?;
+        let running = NodeStarter::start(config, backend.clone(), listener).await?;
         Ok(Self {
             running,
             backend,
@@ -210,7 +210,7 @@ impl LocalService {
 #[cfg(feature = "rabbitmq")]
 async fn check_rabbitmq(url: &str) -> anyhow::Result<()> {
     let checked =
-        qiang_worker::broker::check(qiang_worker::broker::Options::new(url, "demo")).await;
+        qiang_worker::broker::check(qiang_worker::broker::BrokerOptions::new(url, "demo")).await;
     checked.context(
         "RabbitMQ cannot be used: start it, name its URL with --rabbitmq, or choose another --transport",
     )
@@ -218,7 +218,7 @@ async fn check_rabbitmq(url: &str) -> anyhow::Result<()> {
 
 #[cfg(not(feature = "rabbitmq"))]
 async fn check_rabbitmq(_url: &str) -> anyhow::Result<()> {
-    Err(TransportKind::without_rabbitmq().into())
+    Err(TransportName::without_rabbitmq().into())
 }
 
 fn database(folder: &tempfile::TempDir) -> PathBuf {

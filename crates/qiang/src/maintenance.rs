@@ -18,14 +18,14 @@ use qiang_core::{
     },
     reconcile::{Difference, DifferenceKind},
 };
-use qiang_redis::{Inspection, Options, PartitionState, RedisEngine};
+use qiang_redis::{Inspection, PartitionHealth, RedisEngine, RedisOptions};
 use serde_json::json;
 use uuid::Uuid;
 
 pub use self::campaigns::{CampaignFindings, CampaignRepair, DifferingCampaign, RepairOutcome};
 pub use crate::distributed::old_log::OldLog;
 use crate::{
-    config::{Config, EngineKind},
+    config::{EngineKind, NodeConfig},
     distributed::{
         LedgerBackend,
         binding::{self, Binder},
@@ -40,7 +40,7 @@ const REPAIRS_SHOWN: u32 = 20;
 
 /// Connects to the engine that the ledger belongs to. If the ledger has no engine yet, connects to any.
 async fn attach(
-    config: &Config,
+    config: &NodeConfig,
     ledger: &Arc<dyn Ledger>,
     positions: &[(PartitionId, Seq)],
 ) -> anyhow::Result<RedisEngine> {
@@ -51,7 +51,7 @@ async fn attach(
     let mut binder = Binder::start(Arc::clone(ledger), &options).await?;
     let identity = Some(binder.identity());
     let engine = RedisEngine::attach(
-        Options {
+        RedisOptions {
             identity,
             ..options
         },
@@ -79,7 +79,7 @@ impl Maintenance {
     ///
     /// # Errors
     /// If Redis or the ledger does not exist or cannot be used.
-    pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+    pub async fn open(config: &NodeConfig, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let backend = Self::ledger_of(config, clock).await?;
         let ledger = backend.ledger();
         let positions = ledger.positions().await?;
@@ -93,7 +93,10 @@ impl Maintenance {
     }
 
     /// Opens the ledger. It must exist.
-    async fn ledger_of(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<LedgerBackend> {
+    async fn ledger_of(
+        config: &NodeConfig,
+        clock: Arc<dyn Clock>,
+    ) -> anyhow::Result<LedgerBackend> {
         if config.engine.kind == EngineKind::Embedded {
             let line = "the embedded engine has no partitions to maintain and no separate ledger to compare with; this \
                         is for `--engine redis`";
@@ -117,7 +120,7 @@ impl Maintenance {
     /// If processes still use the Redis that the ledger belongs to, if the ledger lacks entries of it, or if the ledger
     /// or that Redis cannot be used.
     pub async fn adopt(
-        config: &Config,
+        config: &NodeConfig,
         clock: Arc<dyn Clock>,
         by: &Operator,
         old: &OldLog,
@@ -157,7 +160,7 @@ impl Maintenance {
 
     /// Whether a partition grants.
     #[must_use]
-    pub fn state(&self, partition: PartitionId) -> PartitionState {
+    pub fn state(&self, partition: PartitionId) -> PartitionHealth {
         self.engine.state(partition)
     }
 

@@ -12,7 +12,7 @@ use qiang_embedded::SystemClock;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{config::Config, logging::Logging};
+use crate::{config::NodeConfig, logging::Logging};
 
 /// An operator at the command line.
 pub struct Operator {
@@ -25,7 +25,7 @@ impl Operator {
     ///
     /// # Errors
     /// If `log.level` is not valid.
-    pub fn new(actor: UserId, config: &Config) -> anyhow::Result<Self> {
+    pub fn new(actor: UserId, config: &NodeConfig) -> anyhow::Result<Self> {
         Logging::start_of(&config.log, module_path!())?;
         Ok(Self {
             actor,

@@ -6,9 +6,9 @@ use axum::Router;
 use qiang_api::TokenIssuer;
 use qiang_core::{id::UserId, ports::Clock as _};
 use qiang_embedded::SystemClock;
-use qiang_web::{Development, Options};
+use qiang_web::{Development, PageOptions};
 
-use crate::config::Config;
+use crate::config::NodeConfig;
 
 /// Lifetime of a development token, in seconds.
 const DEVELOPMENT_TOKEN_S: i64 = 24 * 3_600;
@@ -17,15 +17,15 @@ const DEVELOPMENT_TOKEN_S: i64 = 24 * 3_600;
 ///
 /// # Errors
 /// If development pages are enabled and there is no secret to sign tokens with.
-pub(crate) fn surround(config: &Config) -> anyhow::Result<impl FnOnce(Router) -> Router> {
+pub(crate) fn surround(config: &NodeConfig) -> anyhow::Result<impl FnOnce(Router) -> Router> {
     let pages = &config.pages;
     let development: Option<Arc<dyn Development>> = match pages.development {
-        true => Some(Arc::new(Anybody(TokenIssuer::from_secret(
+        true => Some(Arc::new(PublicListing(TokenIssuer::from_secret(
             config.auth.hs256_secret.expose().as_bytes(),
         )?))),
         false => None,
     };
-    let options = pages.enabled.then(|| Options {
+    let options = pages.enabled.then(|| PageOptions {
         development,
         payment_url: pages.payment_url.clone(),
         speaks_tls: config.server.speaks_tls(),
@@ -37,9 +37,9 @@ pub(crate) fn surround(config: &Config) -> anyhow::Result<impl FnOnce(Router) ->
 }
 
 /// Issues tokens for any user.
-struct Anybody(TokenIssuer);
+struct PublicListing(TokenIssuer);
 
-impl Development for Anybody {
+impl Development for PublicListing {
     fn token(&self, user: &str, scope: &str) -> anyhow::Result<String> {
         let (user, now) = (UserId::new(user)?, SystemClock.now());
         self.0.issue(&user, scope, now, DEVELOPMENT_TOKEN_S)
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     /// The QR code of a packet from a node with this configuration.
-    async fn code(config: &Config, proto: &str) -> Vec<u8> {
+    async fn code(config: &NodeConfig, proto: &str) -> Vec<u8> {
         let pages = surround(config).unwrap()(Router::new());
         let request = Request::get("/p/1/qr.svg")
             .header("host", "qiang.example")
@@ -69,8 +69,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_that_speaks_tls_shows_links_over_tls() {
-        let plain = Config::defaults().unwrap();
-        let mut tls = Config::defaults().unwrap();
+        let plain = NodeConfig::defaults().unwrap();
+        let mut tls = NodeConfig::defaults().unwrap();
         tls.server.tls_certificate_file = "certificate.pem".into();
         tls.server.tls_key_file = "key.pem".into();
         let https = code(&plain, "https").await;

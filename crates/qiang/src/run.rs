@@ -9,14 +9,14 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     backend::Backend,
-    close::Close as _,
-    config::{AuthConfig, Config, EngineKind},
+    close_component::CloseComponent as _,
+    config::{AuthConfig, EngineKind, NodeConfig},
     distributed,
     logging::Logging,
     machine::connections_that_fit,
-    server::Server,
-    signals::{Request, Signals, Stop},
-    starting::{self, Socket, Sockets},
+    server::NodeStarter,
+    signals::{SignalRequest, Signals, StopSignal},
+    start_gauges::{self, Socket, Sockets},
 };
 
 /// Lifetime of a development token, in seconds.
@@ -28,7 +28,7 @@ const DEV_TOKEN_S: i64 = 12 * 3_600;
 /// # Errors
 /// If a file, server or key that the configuration names cannot be used, or the node does not stop properly.
 pub fn serve(
-    load: impl Fn() -> anyhow::Result<Config>,
+    load: impl Fn() -> anyhow::Result<NodeConfig>,
     on_start: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
     let mut config = load()?;
@@ -41,7 +41,7 @@ pub fn serve(
         check_key(&config.auth)?;
         let sockets = Sockets::bind(&config).await?;
         let open = async || Backend::open(&config).await;
-        let opened = starting::open(&config.server, Some(&sockets), &mut signals, open).await?;
+        let opened = start_gauges::open(&config.server, Some(&sockets), &mut signals, open).await?;
         let Some(backend) = opened else {
             return Ok(());
         };
@@ -49,21 +49,21 @@ pub fn serve(
         let listeners = sockets.listeners()?;
         // The service closes its listeners when it stops. These copies would keep the sockets open.
         drop(sockets);
-        let running = Server::start(config, backend, listeners).await?;
+        let running = NodeStarter::start(config, backend, listeners).await?;
         on_start(running.addr());
         let obey = |request| match request {
-            Request::Reload => {
+            SignalRequest::Reload => {
                 let set_auth = |auth: &_| running.reload_auth(auth);
                 reload(&load, &logging, "[auth] and log.level", set_auth);
             }
-            Request::Reconcile => {
+            SignalRequest::Reconcile => {
                 tracing::info!("SIGUSR1: all reconcilers run");
                 running.reconcile();
             }
         };
         let stop = signals.stop(obey).await;
         running.drain();
-        if stop == Stop::Terminate && !drain_delay.is_zero() {
+        if stop == StopSignal::Terminate && !drain_delay.is_zero() {
             tracing::info!(
                 "stopping: /readyz reports not ready; serving continues for server.drain_delay_ms"
             );
@@ -83,7 +83,7 @@ pub fn serve(
 ///
 /// # Errors
 /// If one of them cannot be used.
-pub fn check(config: &Config) -> anyhow::Result<()> {
+pub fn check(config: &NodeConfig) -> anyhow::Result<()> {
     Logging::check(&config.log)?;
     check_key(&config.auth)
 }
@@ -93,7 +93,7 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// If a file, server or key that the configuration names cannot be used, or does not close properly.
-pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
+pub fn settle(load: impl Fn() -> anyhow::Result<NodeConfig>) -> anyhow::Result<()> {
     let config = load()?;
     if config.engine.kind == EngineKind::Embedded {
         let line = "the embedded engine settles its own log; a worker is for `--engine redis`";
@@ -110,7 +110,8 @@ pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
             None => None,
         };
         let open = async || distributed::settle(&config, Arc::new(SystemClock)).await;
-        let opened = starting::open(&config.server, sockets.as_ref(), &mut signals, open).await?;
+        let opened =
+            start_gauges::open(&config.server, sockets.as_ref(), &mut signals, open).await?;
         let Some(worker) = opened else {
             return Ok(());
         };
@@ -122,8 +123,8 @@ pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
         let running = sockets.map(serve).transpose()?;
         tracing::info!("settling");
         let obey = |request| match request {
-            Request::Reload => reload(&load, &logging, "log.level", |_| Ok(())),
-            Request::Reconcile => {
+            SignalRequest::Reload => reload(&load, &logging, "log.level", |_| Ok(())),
+            SignalRequest::Reconcile => {
                 tracing::info!("SIGUSR1: all reconcilers run");
                 worker.wake();
             }
@@ -144,7 +145,7 @@ pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
 /// of the log. If one of them cannot be used, all keep their values. `what` names the settings that this process has.
 /// The listener reads its own certificate again when the file changes.
 fn reload(
-    load: &impl Fn() -> anyhow::Result<Config>,
+    load: &impl Fn() -> anyhow::Result<NodeConfig>,
     logging: &Logging,
     what: &str,
     set_auth: impl Fn(&AuthConfig) -> anyhow::Result<()>,
@@ -168,7 +169,7 @@ fn reload(
 ///
 /// # Errors
 /// If the configuration listens on an address that is not loopback.
-pub fn make_development_key(config: &mut Config, user: &UserId) -> anyhow::Result<String> {
+pub fn make_development_key(config: &mut NodeConfig, user: &UserId) -> anyhow::Result<String> {
     let listen = config.server.listen;
     if !listen.ip().is_loopback() {
         let text = format!("--dev is for a loopback address such as 127.0.0.1:8080, not {listen}");

@@ -53,7 +53,7 @@ impl Scratch {
     /// Kind of server that a URL names.
     #[must_use]
     pub fn kind_of(server: &str) -> &'static str {
-        match DatabaseKind::of(server) {
+        match DatabaseKind::from_url(server) {
             Some(DatabaseKind::Postgres) => "PostgreSQL",
             Some(DatabaseKind::MySql) => "MySQL/MariaDB",
             None => "unknown",
@@ -145,7 +145,7 @@ fn url_of(server: &str, name: &str) -> anyhow::Result<(DatabaseKind, String)> {
         let line = "--ledger is a postgres://, mysql:// or mariadb:// URL of a server that may create databases";
         UsageError::new(line)
     };
-    let kind = DatabaseKind::of(server).ok_or_else(unusable)?;
+    let kind = DatabaseKind::from_url(server).ok_or_else(unusable)?;
     let (scheme, rest) = server.split_once("://").ok_or_else(unusable)?;
     let (before, query) = match rest.split_once('?') {
         Some((before, query)) => (before, format!("?{query}")),

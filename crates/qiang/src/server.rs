@@ -11,31 +11,31 @@ use qiang_worker::{
     host::Host,
     keys::KeyPurger,
     packets::PacketCloser,
-    waiting::{self, WaitingPorts},
+    waiting::{self, QueuePorts},
     webhooks::{WebhookDeliverer, WebhookPorts},
 };
 
 use crate::{
     backend::Backend,
-    config::{AuthConfig, Config},
+    config::{AuthConfig, NodeConfig},
     pages,
 };
 
 /// Starts nodes.
 #[derive(Debug)]
-pub struct Server;
+pub struct NodeStarter;
 
-impl Server {
+impl NodeStarter {
     /// Starts serving on these listeners, on the current runtime. Does not read `config.server.listen` and
     /// `config.engine`: the caller has opened them. Drafts open while the node serves.
     ///
     /// # Errors
     /// If there is no key to check tokens with.
     pub async fn start(
-        config: Config,
+        config: NodeConfig,
         backend: Backend,
         listeners: impl Into<Listeners>,
-    ) -> anyhow::Result<Running> {
+    ) -> anyhow::Result<RunningNode> {
         let close_timeout = Duration::from_millis(config.server.drain_timeout_ms)
             .saturating_add(config.settlement.stop_timeout());
         let mut ports = backend.ports.clone();
@@ -46,7 +46,7 @@ impl Server {
         let closer = PacketCloser::new(Arc::clone(&ports.ledger), background());
         // Discards use the engine without confirmation: the ledger quarantines their entries and never confirms them.
         let discarder = Discarder::new(Arc::clone(&ports.ledger), background());
-        let in_line = WaitingPorts {
+        let in_line = QueuePorts {
             room: Arc::clone(&ports.waiting_room),
             engine: Arc::clone(&ports.engine),
             ledger: Arc::clone(&ports.ledger),
@@ -85,7 +85,7 @@ impl Server {
         if let Some(archiver) = archiver {
             discarding.start("archive", LogArchiver::SCHEDULE, archiver);
         }
-        Ok(Running {
+        Ok(RunningNode {
             api,
             backend,
             discarding,
@@ -96,8 +96,8 @@ impl Server {
 }
 
 /// A running node. If this is dropped, the node serves until its runtime ends.
-pub struct Running {
-    api: qiang_api::Running,
+pub struct RunningNode {
+    api: qiang_api::RunningServer,
     backend: Backend,
     /// Discards refused grants, deletes old keys, and archives old entries.
     discarding: Host,
@@ -106,7 +106,7 @@ pub struct Running {
     close_timeout: Duration,
 }
 
-impl Running {
+impl RunningNode {
     /// Address of the public listener.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {

@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Kind of request to stop a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopSignal {
     /// By SIGTERM: from a process manager or an operator.
     Terminate,
     /// By SIGINT: from a keyboard.
@@ -15,14 +15,14 @@ pub(crate) enum Stop {
 
 /// Request to a process that does not stop it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum SignalRequest {
     /// By SIGHUP: read the configuration again.
     Reload,
     /// By SIGUSR1: run all periodic work once, immediately.
     Reconcile,
 }
 
-impl Request {
+impl SignalRequest {
     /// Logs that the request is ignored, and why.
     pub(crate) fn decline(self, why: &str) {
         match self {
@@ -52,20 +52,20 @@ impl Signals {
     }
 
     /// Waits for a request to stop. Calls `obey` with every other request until then.
-    pub(crate) async fn stop(&mut self, obey: impl Fn(Request)) -> Stop {
+    pub(crate) async fn stop(&mut self, obey: impl Fn(SignalRequest)) -> StopSignal {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return Stop::Terminate,
-                _ = self.interrupt.recv() => return Stop::Interrupt,
-                _ = self.hangup.recv() => obey(Request::Reload),
-                _ = self.user.recv() => obey(Request::Reconcile),
+                _ = self.terminate.recv() => return StopSignal::Terminate,
+                _ = self.interrupt.recv() => return StopSignal::Interrupt,
+                _ = self.hangup.recv() => obey(SignalRequest::Reload),
+                _ = self.user.recv() => obey(SignalRequest::Reconcile),
             }
         }
     }
 
     /// Waits for `wait_max`, or for another request to stop. Declines all other requests.
     pub(crate) async fn stop_or(&mut self, wait_max: Duration) {
-        let decline = |request: Request| request.decline("the process stops");
+        let decline = |request: SignalRequest| request.decline("the process stops");
         // Both results end the wait.
         drop(tokio::time::timeout(wait_max, self.stop(decline)).await);
     }

@@ -19,7 +19,7 @@ use qiang_core::{
     time::Timestamp,
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, sale},
@@ -65,12 +65,12 @@ fn main() {
 
 async fn round(grants: u32) -> Duration {
     let servers = Standalone::start(&ServerOptions::new().replicas(1));
-    let options = Options {
+    let options = RedisOptions {
         urls: vec![servers.url(), servers.replica(0).url()],
         partitions: 1,
         call_timeout: Duration::from_millis(500),
         claim_timeout: GIVE_UP,
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");

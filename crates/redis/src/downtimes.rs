@@ -6,7 +6,7 @@ use qiang_core::{book::Refusal, event::PartitionId, ports::EngineError, time::Ti
 use crate::{
     connection::unreadable,
     node::Node,
-    partitions::{nobody, ticking::Watched},
+    partitions::{nobody, ticking::ClockGuard},
     protocol::scripts::RECORD_UPTIME,
 };
 
@@ -16,7 +16,7 @@ impl Node {
     pub(crate) async fn note_served_by(
         &self,
         partition: PartitionId,
-        redis: &mut Watched,
+        redis: &mut ClockGuard,
     ) -> Result<(), EngineError> {
         if self.partitions.options().clock.is_none() {
             let now_ms = self.now_ms(partition).await?;
@@ -31,7 +31,7 @@ impl Node {
     /// a gap ends a downtime. A node without its ledger accepts no payment, and records nothing.
     pub(crate) async fn note_served(&self, partition: PartitionId) -> Result<(), EngineError> {
         let options = self.partitions.options();
-        let served = self.served(partition);
+        let served = self.uptime_report(partition);
         let has_ledger = options.identity.as_ref().is_none_or(|it| it.has_ledger());
         if !options.serves || !has_ledger || options.clock.is_none() && !served.is_due() {
             return Ok(());
@@ -66,6 +66,6 @@ impl Node {
     /// downtime after its first record.
     pub(crate) fn may_be_down(&self, partition: PartitionId) -> bool {
         let is_given = self.partitions.options().clock.is_some();
-        !(is_given && self.served(partition).is_noted())
+        !(is_given && self.uptime_report(partition).is_noted())
     }
 }

@@ -10,7 +10,7 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::{Grant, Outcome},
-    ports::{Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
+    ports::{Claimed, Engine, EngineError, GateAnswers, PendingReply, ProbeResult},
     time::Timestamp,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -18,12 +18,12 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use crate::{
     campaigns::claims::{self, CALLS_MAX},
     connection::{
-        ConnectError, ConnectionContext, Connections, Options, Partition, PartitionState,
-        check_servers, check_set_up,
+        ConnectError, ConnectionContext, PartitionHandle, PartitionHealth, RedisConnections,
+        RedisOptions, check_servers, check_set_up,
     },
     node::Node,
     partitions::Partitions,
-    queues::WaitingLines,
+    queues::RedisQueues,
     repair_offer, tasks,
 };
 
@@ -36,7 +36,7 @@ const LATE_BEHIND: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct RedisEngine {
     pub(crate) node: Arc<Node>,
-    pub(crate) lines: Arc<WaitingLines>,
+    pub(crate) lines: Arc<RedisQueues>,
     pub(crate) runtime: Handle,
     tasks: Arc<Mutex<Tasks>>,
 }
@@ -58,7 +58,7 @@ impl RedisEngine {
     /// error: its partitions stay unreachable until it answers. reached is no error: its partitions are unreachable
     /// until it can.
     pub async fn connect(
-        options: Options,
+        options: RedisOptions,
         settled: &[(PartitionId, Seq)],
     ) -> Result<Self, ConnectError> {
         let fresh = has_nothing(settled);
@@ -72,10 +72,10 @@ impl RedisEngine {
     /// # Errors
     /// As `connect`. Also if both Redis and the ledger are empty.
     pub async fn attach(
-        options: Options,
+        options: RedisOptions,
         settled: &[(PartitionId, Seq)],
     ) -> Result<Self, ConnectError> {
-        let context = ConnectionContext::new(Options {
+        let context = ConnectionContext::new(RedisOptions {
             serves: false,
             ..options
         })?;
@@ -91,10 +91,10 @@ impl RedisEngine {
         fresh: bool,
     ) -> Result<Self, ConnectError> {
         check_servers(&context).await?;
-        let connections = Connections::connect(context, settled, fresh).await?;
+        let connections = RedisConnections::connect(context, settled, fresh).await?;
         let node = Node::new(Partitions::new(connections));
         let engine = Self {
-            lines: Arc::new(WaitingLines::new(&node.partitions)),
+            lines: Arc::new(RedisQueues::new(&node.partitions)),
             node: Arc::new(node),
             runtime: Handle::current(),
             tasks: Arc::default(),
@@ -217,7 +217,7 @@ impl RedisEngine {
     pub fn position_after(&self, claim: &Claim) -> Option<(PartitionId, Seq)> {
         let partitions = &self.node.partitions;
         let meta = partitions.known_meta(claim.campaign)?;
-        let partition = partitions.of_user(&meta, &claim.user);
+        let partition = partitions.for_user(&meta, &claim.user);
         Some((partition, partitions.get(partition).min_head()))
     }
 
@@ -294,9 +294,9 @@ impl RedisEngine {
             Command::Pay { order, .. }
             | Command::Cancel { order }
             | Command::Return { order, .. } => {
-                vec![place(partitions.of_order(&meta, order.number))]
+                vec![place(partitions.for_order(&meta, order.number))]
             }
-            _ => partitions.of_campaign(&meta).map(place).collect(),
+            _ => partitions.for_campaign(&meta).map(place).collect(),
         })
     }
 
@@ -336,9 +336,9 @@ impl RedisEngine {
     /// All partitions, each with the reason why it does not grant, if it is halted or unreachable.
     #[must_use]
     pub fn partition_states(&self) -> Vec<(PartitionId, Option<String>)> {
-        let stopped = |partition: &Arc<Partition>| match partition.state() {
-            PartitionState::Open | PartitionState::Gathering => None,
-            PartitionState::Halted { reason, .. } | PartitionState::Unreachable { reason } => {
+        let stopped = |partition: &Arc<PartitionHandle>| match partition.state() {
+            PartitionHealth::Open | PartitionHealth::Gathering => None,
+            PartitionHealth::Halted { reason, .. } | PartitionHealth::Unreachable { reason } => {
                 Some(reason)
             }
         };
@@ -378,7 +378,7 @@ impl RedisEngine {
     /// State of a partition, as this node sees it. This node stores no part of the state, so a partition that resumes
     /// on another node resumes here as well.
     #[must_use]
-    pub fn state(&self, partition: PartitionId) -> PartitionState {
+    pub fn state(&self, partition: PartitionId) -> PartitionHealth {
         self.node.partitions.state(partition)
     }
 
@@ -407,11 +407,11 @@ impl RedisEngine {
     fn spawn<T: Send + 'static, F: Future<Output = Result<T, EngineError>> + Send + 'static>(
         &self,
         work: impl FnOnce(Arc<Node>) -> F,
-    ) -> Ticket<T> {
+    ) -> PendingReply<T> {
         if self.node.is_stopping() {
-            return Ticket::ready(Err(EngineError::Stopping));
+            return PendingReply::ready(Err(EngineError::Stopping));
         }
-        let (answer, ticket) = Ticket::new();
+        let (answer, ticket) = PendingReply::new();
         let work = work(Arc::clone(&self.node));
         self.runtime.spawn(async move { answer.send(work.await) });
         ticket
@@ -419,15 +419,15 @@ impl RedisEngine {
 }
 
 impl Engine for RedisEngine {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        let (answer, ticket) = Ticket::new();
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
+        let (answer, ticket) = PendingReply::new();
         self.node.submit(claim, answer);
         ticket
     }
 
-    fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<Ticket<Claimed>> {
+    fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<PendingReply<Claimed>> {
         let submitted = claims.into_iter().map(|claim| {
-            let (answer, ticket) = Ticket::new();
+            let (answer, ticket) = PendingReply::new();
             ((claim, answer), ticket)
         });
         let (claims, tickets) = submitted.unzip();
@@ -435,11 +435,11 @@ impl Engine for RedisEngine {
         tickets
     }
 
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         self.spawn(async move |node| node.run(command).await)
     }
 
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
         self.node.gate.answer(claim)
     }
 
@@ -447,23 +447,23 @@ impl Engine for RedisEngine {
         self.node.rooms.answers()
     }
 
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.spawn(async move |node| node.tally(campaign).await)
     }
 
-    fn present_tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn present_tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.spawn(async move |node| node.present_tally(campaign).await)
     }
 
-    fn is_paused_throughout(&self, campaign: CampaignId) -> Ticket<bool> {
+    fn is_paused_throughout(&self, campaign: CampaignId) -> PendingReply<bool> {
         self.spawn(async move |node| node.is_paused_throughout(campaign).await)
     }
 
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.spawn(async move |node| node.order(order).await)
     }
 
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.spawn(async move |node| node.probe(partition).await)
     }
 

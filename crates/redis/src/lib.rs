@@ -41,8 +41,8 @@ mod transport;
 mod waiting_room;
 
 pub use self::connection::{
-    ConnectError, Identity, Options, PARTITIONS_MAX, PartitionState, Topology, WaitFor, foreign,
-    log_ends, new_epoch,
+    ConnectError, Identity, PARTITIONS_MAX, PartitionHealth, RedisOptions, Topology, WaitFor,
+    foreign, log_ends, new_epoch,
 };
 
 pub use self::{
@@ -51,6 +51,7 @@ pub use self::{
     node::QUEUED_MAX,
     repair::Inspection,
     transport::{
-        LEASE, RedisTransport, TransportKind, TransportOptions, WORKER_BYTES_MAX, remove_transports,
+        LEASE, LogTransportKind, RedisTransport, TransportOptions, WORKER_BYTES_MAX,
+        remove_transports,
     },
 };

@@ -35,7 +35,8 @@ use qiang_testkit::{
 use qiang_worker::settlement::settle_once;
 
 use crate::{
-    Options, RedisEngine, campaigns::claims, connection::CallConnection, intake::batcher::submitted,
+    RedisEngine, RedisOptions, campaigns::claims, connection::CallConnection,
+    intake::batcher::submitted,
 };
 
 const PARTITION: PartitionId = PartitionId(0);
@@ -89,7 +90,7 @@ async fn node(
     clock: &Arc<ManualClock>,
     ledger: Option<&(Arc<SqliteLedger>, tempfile::TempDir)>,
 ) -> RedisEngine {
-    let options = Options {
+    let options = RedisOptions {
         urls: vec![server().url()],
         prefix: prefix.to_owned(),
         partitions: 1,
@@ -100,7 +101,7 @@ async fn node(
         // The whole log is compared at the end, and campaigns are evicted at once.
         retain: Duration::from_secs(3_600),
         closed_campaign_ttl: Duration::ZERO,
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let connected = RedisEngine::connect(options, &[]).await;
     let engine = connected.unwrap_or_else(|error| panic!("{error:?}"));
@@ -231,7 +232,7 @@ impl World {
     }
 
     /// Asserts that log and counters of both are equal.
-    async fn look(&self) {
+    async fn compare_state(&self) {
         let engine = &self.nodes[self.turn % 2];
         let log = engine.read(PARTITION, 0, usize::MAX).await.unwrap();
         let seqs = log.iter().map(|entry| entry.seq);
@@ -301,7 +302,7 @@ fn run(transitions: Vec<Transition>, retires: bool) {
         for transition in transitions {
             world.step(transition).await;
             world.retire().await;
-            world.look().await;
+            world.compare_state().await;
         }
         RETIRED.fetch_add(world.retired, Ordering::Relaxed);
         for node in &world.nodes {

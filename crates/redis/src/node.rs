@@ -14,7 +14,7 @@ use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,
     id::CampaignId,
-    ports::{Answer, Claimed, EngineError},
+    ports::{Claimed, EngineError, ReplySender},
 };
 use tokio::sync::Mutex;
 
@@ -25,14 +25,14 @@ use crate::{
         admission_permits::Admission,
         batcher::{Batch, ClaimBatcher, PendingClaim},
         gate::Gate,
-        opening_queue::Openings,
-        reload_queue::{Need, Recalls},
+        opening_queue::OpeningQueue,
+        reload_queue::{ReloadNeed, ReloadQueue},
         unconfirmed_grants::Unconfirmed,
-        unsettled_answers::KeptAnswers,
+        unsettled_answers::UnsettledAnswers,
     },
-    partitions::{Partitions, log_gap::LogGapNote, ticking::Served},
-    protocol::{campaign_meta::CampaignMeta, scripts::ADMIT},
-    shards::transfer::Pulls,
+    partitions::{Partitions, log_gap::LogGapNote, ticking::UptimeReport},
+    protocol::{campaign_meta::CachedCampaign, scripts::ADMIT},
+    shards::transfer::PullQueue,
 };
 
 /// Maximum claims that may wait on one node; more are refused as overload. A partition may have as many waiting claims
@@ -46,9 +46,9 @@ pub(crate) struct Node {
     pub(crate) partitions: Arc<Partitions>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) rooms: WaitingRooms,
-    pub(crate) pulls: Pulls,
-    pub(crate) recalls: Recalls,
-    pub(crate) openings: Openings,
+    pub(crate) pulls: PullQueue,
+    pub(crate) recalls: ReloadQueue,
+    pub(crate) openings: OpeningQueue,
     /// One connection per partition for reading the log.
     pub(crate) readers: Vec<Mutex<CallConnection>>,
     /// One per partition.
@@ -56,11 +56,11 @@ pub(crate) struct Node {
     /// Per partition, whether it was given up at the last check, so that claims do not wait for it.
     given_up: Vec<AtomicBool>,
     /// One per partition.
-    kept: Vec<KeptAnswers>,
+    kept: Vec<UnsettledAnswers>,
     /// One per partition.
     log_gaps: Vec<LogGapNote>,
     /// One per partition.
-    served: Vec<Served>,
+    served: Vec<UptimeReport>,
     /// Campaigns of each partition that are out of service.
     suspended: Vec<parking_lot::Mutex<BTreeSet<CampaignId>>>,
     /// Grants that the ledger has to confirm.
@@ -84,7 +84,7 @@ impl Node {
             kept: partitions
                 .list()
                 .iter()
-                .map(|_| KeptAnswers::default())
+                .map(|_| UnsettledAnswers::default())
                 .collect(),
             log_gaps: partitions
                 .list()
@@ -96,7 +96,11 @@ impl Node {
                 .iter()
                 .map(|_| Default::default())
                 .collect(),
-            served: partitions.list().iter().map(|_| Served::new()).collect(),
+            served: partitions
+                .list()
+                .iter()
+                .map(|_| UptimeReport::new())
+                .collect(),
             unconfirmed: Unconfirmed::default(),
             batchers: partitions.list().iter().map(batcher).collect(),
             given_up: partitions.list().iter().map(flag).collect(),
@@ -105,9 +109,9 @@ impl Node {
                 Arc::clone(&rooms.signal),
             )),
             rooms,
-            pulls: Pulls::new(Arc::clone(&partitions)),
-            recalls: Recalls::new(partitions.list().len()),
-            openings: Openings::new(partitions.list().len()),
+            pulls: PullQueue::new(Arc::clone(&partitions)),
+            recalls: ReloadQueue::new(partitions.list().len()),
+            openings: OpeningQueue::new(partitions.list().len()),
             queued: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             started: Instant::now(),
@@ -117,7 +121,7 @@ impl Node {
     }
 
     /// Answers of this node in a partition that the ledger does not have yet.
-    pub(crate) fn kept(&self, partition: PartitionId) -> &KeptAnswers {
+    pub(crate) fn unsettled_answers(&self, partition: PartitionId) -> &UnsettledAnswers {
         &self.kept[usize::from(partition.0)]
     }
 
@@ -135,7 +139,7 @@ impl Node {
     }
 
     /// When this node has said last that it serves a partition.
-    pub(crate) fn served(&self, partition: PartitionId) -> &Served {
+    pub(crate) fn uptime_report(&self, partition: PartitionId) -> &UptimeReport {
         &self.served[usize::from(partition.0)]
     }
 
@@ -150,7 +154,7 @@ impl Node {
 
     /// Queues a claim for its partition. Refuses it at once if the partition is given up, if too many claims wait, and
     /// after the close.
-    pub(crate) fn submit(&self, claim: Claim, answer: Answer<Claimed>) {
+    pub(crate) fn submit(&self, claim: Claim, answer: ReplySender<Claimed>) {
         let partition = self.partition_of(&claim);
         if self.given_up[usize::from(partition.0)].load(Ordering::Relaxed)
             && let Some(reason) = self.partitions.given_up(partition)
@@ -172,7 +176,7 @@ impl Node {
 
     /// Queues claims of one campaign as one call of their partition. They need no admission, because a queue has
     /// admitted them. Those of a spread campaign go to their partitions one by one.
-    pub(crate) fn submit_in_order(&self, claims: Vec<(Claim, Answer<Claimed>)>) {
+    pub(crate) fn submit_in_order(&self, claims: Vec<(Claim, ReplySender<Claimed>)>) {
         let Some(partition) = claims.first().map(|(claim, _)| self.partition_of(claim)) else {
             return;
         };
@@ -204,7 +208,7 @@ impl Node {
     /// Claims of a batch of one campaign that may be decided now; the others wait.
     pub(crate) fn admit(
         &self,
-        meta: &Arc<CampaignMeta>,
+        meta: &Arc<CachedCampaign>,
         batch: Vec<PendingClaim>,
     ) -> Vec<PendingClaim> {
         let Some(ratio) = meta.admission else {
@@ -239,7 +243,7 @@ impl Node {
     /// for the rest.
     pub(crate) fn look_after_waiting(self: &Arc<Self>) {
         for meta in self.rooms.waited_for() {
-            let gate = |pending: &PendingClaim| self.gate.of_waiting(&pending.claim);
+            let gate = |pending: &PendingClaim| self.gate.for_waiting_claim(&pending.claim);
             for (mut pending, found) in self.rooms.answer(meta.id, gate) {
                 match found {
                     FromGate::Answer(outcome) => {
@@ -263,7 +267,7 @@ impl Node {
     }
 
     /// Leases a block of permits for a sale with `users` users in flight or waiting.
-    async fn lease(self: Arc<Self>, meta: Arc<CampaignMeta>, users: usize) {
+    async fn lease(self: Arc<Self>, meta: Arc<CachedCampaign>, users: usize) {
         let (home, asked_at) = (self.partitions.home(meta.id), Instant::now());
         let (node, lasts_ms) = (
             &self.partitions.context.node,
@@ -298,7 +302,7 @@ impl Node {
     /// The partition that decides a claim, as far as this node knows the campaign.
     pub(crate) fn partition_of(&self, claim: &Claim) -> PartitionId {
         match self.partitions.known_meta(claim.campaign) {
-            Some(meta) => self.partitions.of_user(&meta, &claim.user),
+            Some(meta) => self.partitions.for_user(&meta, &claim.user),
             None => self.partitions.home(claim.campaign),
         }
     }
@@ -341,7 +345,7 @@ impl Node {
             given_up.store(before_ms == u64::MAX, Ordering::Relaxed);
             self.refuse(partition, before_ms, || self.not_decided(partition));
         }
-        let home = |meta: &CampaignMeta| self.partitions.home(meta.id);
+        let home = |meta: &CachedCampaign| self.partitions.home(meta.id);
         self.rooms.expire(
             |meta| self.late_before_ms(home(meta)),
             |meta| self.not_decided(home(meta)),
@@ -415,7 +419,7 @@ impl Node {
         &self,
         partition: PartitionId,
         script: &'static Script,
-        (meta, need): (&CampaignMeta, Need),
+        (meta, need): (&CachedCampaign, ReloadNeed),
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
         let campaign = (meta.id, meta.ack);

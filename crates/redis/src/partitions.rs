@@ -20,12 +20,12 @@ use redis::Cmd;
 
 use crate::{
     connection::{
-        CallConnection, Connections, Partition, PartitionState, eval_at_maxmemory, home_of,
-        part_of, unavailable,
+        CallConnection, PartitionHandle, PartitionHealth, RedisConnections, eval_at_maxmemory,
+        home_of, part_of, unavailable,
     },
     partitions::clock::RedisClock,
     protocol::{
-        campaign_meta::{CampaignMeta, FIELDS},
+        campaign_meta::{CachedCampaign, FIELDS},
         scripts::HALT,
     },
 };
@@ -42,25 +42,25 @@ return 1";
 
 /// All partitions, as this node sees them, and their campaigns.
 pub(crate) struct Partitions {
-    connections: Connections,
+    connections: RedisConnections,
     /// Clocks by partition number, because each partition may be on another server.
     clocks: Vec<RedisClock>,
-    metas: Cache<CampaignId, Arc<CampaignMeta>>,
+    metas: Cache<CampaignId, Arc<CachedCampaign>>,
 }
 
 impl Deref for Partitions {
-    type Target = Connections;
+    type Target = RedisConnections;
 
-    fn deref(&self) -> &Connections {
+    fn deref(&self) -> &RedisConnections {
         &self.connections
     }
 }
 
 impl Partitions {
     /// Partitions of these connections.
-    pub(crate) fn new(connections: Connections) -> Self {
+    pub(crate) fn new(connections: RedisConnections) -> Self {
         let given = &connections.options().clock;
-        let clock = |_: &Arc<Partition>| RedisClock::new(given.clone());
+        let clock = |_: &Arc<PartitionHandle>| RedisClock::new(given.clone());
         Self {
             clocks: connections.list().iter().map(clock).collect(),
             connections,
@@ -85,37 +85,37 @@ impl Partitions {
     }
 
     /// Partition of a campaign's shard.
-    pub(crate) fn of_part(&self, campaign: CampaignId, part: u16) -> PartitionId {
+    pub(crate) fn for_part(&self, campaign: CampaignId, part: u16) -> PartitionId {
         let home = u32::from(self.home(campaign).0);
         let count = u32::from(self.options().partitions);
         PartitionId(((home + u32::from(part)) % count) as u16)
     }
 
     /// Partitions of a campaign, its home first.
-    pub(crate) fn of_campaign(
+    pub(crate) fn for_campaign(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
     ) -> impl Iterator<Item = PartitionId> + use<'_> {
         let id = meta.id;
-        (0..meta.parts).map(move |part| self.of_part(id, part))
+        (0..meta.parts).map(move |part| self.for_part(id, part))
     }
 
     /// Partition that serves a user.
-    pub(crate) fn of_user(&self, meta: &CampaignMeta, user: &UserId) -> PartitionId {
+    pub(crate) fn for_user(&self, meta: &CachedCampaign, user: &UserId) -> PartitionId {
         if meta.parts == 1 {
             return self.home(meta.id);
         }
-        self.of_part(meta.id, part_of(user, meta.parts))
+        self.for_part(meta.id, part_of(user, meta.parts))
     }
 
     /// Partition that issued an order.
-    pub(crate) fn of_order(&self, meta: &CampaignMeta, number: u32) -> PartitionId {
+    pub(crate) fn for_order(&self, meta: &CachedCampaign, number: u32) -> PartitionId {
         let part = number.saturating_sub(1) % u32::from(meta.parts.max(1));
-        self.of_part(meta.id, part as u16)
+        self.for_part(meta.id, part as u16)
     }
 
     /// Meta of a campaign that this node remembers.
-    pub(crate) fn known_meta(&self, campaign: CampaignId) -> Option<Arc<CampaignMeta>> {
+    pub(crate) fn known_meta(&self, campaign: CampaignId) -> Option<Arc<CachedCampaign>> {
         self.metas.get(&campaign)
     }
 
@@ -123,7 +123,7 @@ impl Partitions {
     pub(crate) async fn meta(
         &self,
         campaign: CampaignId,
-    ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
+    ) -> Result<Option<Arc<CachedCampaign>>, EngineError> {
         if let Some(meta) = self.known_meta(campaign) {
             return Ok(Some(meta));
         }
@@ -137,7 +137,7 @@ impl Partitions {
         &self,
         connection: &mut CallConnection,
         campaigns: &[CampaignId],
-    ) -> Result<Vec<Result<Option<Arc<CampaignMeta>>, EngineError>>, EngineError> {
+    ) -> Result<Vec<Result<Option<Arc<CachedCampaign>>, EngineError>>, EngineError> {
         let commands = campaigns
             .iter()
             .map(|campaign| self.meta_command(*campaign));
@@ -162,11 +162,11 @@ impl Partitions {
         &self,
         campaign: CampaignId,
         values: &[Option<String>],
-    ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
+    ) -> Result<Option<Arc<CachedCampaign>>, EngineError> {
         if values.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let meta = CampaignMeta::read(campaign, values);
+        let meta = CachedCampaign::read(campaign, values);
         let unreadable = || format!("the state of campaign {campaign} in Redis cannot be read");
         let meta = Arc::new(meta.ok_or_else(|| unavailable(unreadable()))?);
         self.remember(Arc::clone(&meta));
@@ -174,16 +174,16 @@ impl Partitions {
     }
 
     /// Remembers a campaign's meta.
-    pub(crate) fn remember(&self, meta: Arc<CampaignMeta>) {
+    pub(crate) fn remember(&self, meta: Arc<CachedCampaign>) {
         self.metas.insert(meta.id, meta);
     }
 
     /// Remembers the admission of a sale, as read from a reply to claims.
-    pub(crate) fn note_admission(&self, meta: &CampaignMeta, admission: Option<AdmissionBound>) {
+    pub(crate) fn note_admission(&self, meta: &CachedCampaign, admission: Option<AdmissionBound>) {
         if let Some(bound) = admission
             && bound.ratio() != meta.admission
         {
-            self.remember(Arc::new(CampaignMeta {
+            self.remember(Arc::new(CachedCampaign {
                 admission: bound.ratio(),
                 ..meta.clone()
             }));
@@ -230,7 +230,7 @@ impl Partitions {
 
     /// Whether a partition is halted, after a loss or by an operator.
     pub(crate) fn is_halted(&self, id: PartitionId) -> bool {
-        matches!(self.state(id), PartitionState::Halted { .. })
+        matches!(self.state(id), PartitionHealth::Halted { .. })
     }
 
     /// Halts a partition for an operator, on all nodes.

@@ -19,7 +19,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, UserId},
     ports::EngineError,
-    waiting::{Decision, Place, QueueLimits, Standing},
+    queue_entry::{QueueDecision, QueueEntry, QueueLimits, QueueStatus},
 };
 use redis::{Cmd, FromRedisValue};
 use tokio::sync::oneshot;
@@ -49,12 +49,12 @@ const USERS_MAX: usize = 256;
 /// Maximum users that wait for a call in one partition; more are refused as overload.
 const QUEUED_MAX: usize = 16_384;
 
-pub(crate) type Standings = Result<Option<Standing>, EngineError>;
+pub(crate) type Standings = Result<Option<QueueStatus>, EngineError>;
 
 /// Request of a user to a queue.
-pub(crate) enum Wish {
+pub(crate) enum QueueRequest {
     /// To enter, with the limits. The script assigns the number.
-    Enter(Box<Place>, QueueLimits),
+    Enter(Box<QueueEntry>, QueueLimits),
     /// To read the status.
     Look,
 }
@@ -62,13 +62,13 @@ pub(crate) enum Wish {
 struct Visitor {
     campaign: CampaignId,
     user: UserId,
-    wish: Wish,
+    wish: QueueRequest,
     since: Instant,
     answer: oneshot::Sender<Standings>,
 }
 
 /// Queues of one partition.
-pub(crate) struct Lines {
+pub(crate) struct PartitionQueues {
     pub(crate) partition: PartitionId,
     /// Requests that wait for the next call.
     queued: Mutex<Vec<Visitor>>,
@@ -77,17 +77,17 @@ pub(crate) struct Lines {
 }
 
 /// Queues of all partitions.
-pub(crate) struct WaitingLines {
+pub(crate) struct RedisQueues {
     partitions: Arc<Partitions>,
-    lines: Vec<Arc<Lines>>,
+    lines: Vec<Arc<PartitionQueues>>,
     /// Calls of this process that found damaged keys of a queue.
     rebuilt: Arc<AtomicU64>,
 }
 
-impl WaitingLines {
+impl RedisQueues {
     pub(crate) fn new(partitions: &Arc<Partitions>) -> Self {
         let rebuilt = Arc::new(AtomicU64::new(0));
-        let lines = |id| Lines {
+        let lines = |id| PartitionQueues {
             partition: id,
             queued: Mutex::default(),
             connection: tokio::sync::Mutex::new(partitions.connection(id, "waiting")),
@@ -106,7 +106,7 @@ impl WaitingLines {
         self.rebuilt.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn of(&self, campaign: CampaignId) -> &Arc<Lines> {
+    pub(crate) fn for_campaign(&self, campaign: CampaignId) -> &Arc<PartitionQueues> {
         &self.lines[usize::from(self.partitions.home(campaign).0)]
     }
 
@@ -131,7 +131,7 @@ pub(crate) fn keys_of<'a>(
     campaign: CampaignId,
     users: impl IntoIterator<Item = &'a UserId>,
 ) -> Vec<String> {
-    let of_campaign = |rest: &str| keys.of_campaign(partition, campaign, rest);
+    let of_campaign = |rest: &str| keys.for_campaign(partition, campaign, rest);
     let own = users
         .into_iter()
         .map(|user| of_campaign(&format!("place:{user}")));
@@ -141,7 +141,7 @@ pub(crate) fn keys_of<'a>(
         .collect()
 }
 
-impl Lines {
+impl PartitionQueues {
     /// Logs and counts a call that found damaged keys of a queue, and has rebuilt the queue.
     pub(crate) fn note_rebuilt(&self, campaign: CampaignId) {
         self.rebuilt.fetch_add(1, Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl Lines {
     pub(crate) fn push(
         &self,
         (campaign, user): (CampaignId, &UserId),
-        wish: Wish,
+        wish: QueueRequest,
     ) -> Result<oneshot::Receiver<Standings>, EngineError> {
         let (answer, answered) = oneshot::channel();
         let mut queued = self.queued.lock();
@@ -190,7 +190,7 @@ impl Lines {
             }
             let mut groups: BTreeMap<_, Vec<Visitor>> = BTreeMap::new();
             for visitor in gathered {
-                let enters = matches!(visitor.wish, Wish::Enter(..));
+                let enters = matches!(visitor.wish, QueueRequest::Enter(..));
                 let group = groups.entry((visitor.campaign, enters)).or_default();
                 group.push(visitor);
             }
@@ -222,10 +222,10 @@ impl Lines {
     ) -> Result<Vec<Standings>, EngineError> {
         let users = group.iter().map(|visitor| &visitor.user);
         let mut keys = keys_of(partitions.keys(), self.partition, campaign, users);
-        let enters = matches!(group[0].wish, Wish::Enter(..));
+        let enters = matches!(group[0].wish, QueueRequest::Enter(..));
         let mut command = if enters {
             let (all, partition) = (partitions.keys(), self.partition);
-            let entered = all.of_campaign(partition, campaign, "entered");
+            let entered = all.for_campaign(partition, campaign, "entered");
             let lines = [all.waiting(partition), entered, all.waiting_all(partition)];
             keys.splice(0..0, lines);
             eval(ENTER, &keys)
@@ -234,14 +234,14 @@ impl Lines {
             eval_at_maxmemory(LOOK, &keys)
         };
         command.arg(campaign.to_string());
-        if let Wish::Enter(_, limits) = &group[0].wish {
+        if let QueueRequest::Enter(_, limits) = &group[0].wish {
             command
                 .arg(limits.entries_max)
                 .arg(limits.partition_entries_max);
         }
         for visitor in group {
             command.arg(visitor.user.as_str());
-            if let Wish::Enter(place, _) = &visitor.wish {
+            if let QueueRequest::Enter(place, _) = &visitor.wish {
                 let text = place.to_text();
                 command.arg(text.split_once(' ').map_or("", |(_, rest)| rest));
             }
@@ -307,11 +307,11 @@ async fn asked_level(
 
 fn is_refusal(standing: &Standings) -> bool {
     match standing {
-        Ok(Some(Standing::Decided { decision, .. })) => match decision {
-            Decision::Claimed(outcome, _) => outcome.grant().is_none(),
-            Decision::KeyReused => true,
+        Ok(Some(QueueStatus::Decided { decision, .. })) => match decision {
+            QueueDecision::Claimed(outcome, _) => outcome.grant().is_none(),
+            QueueDecision::KeyReused => true,
         },
-        Ok(Some(Standing::Waiting { .. }) | None) | Err(_) => false,
+        Ok(Some(QueueStatus::Waiting { .. }) | None) | Err(_) => false,
     }
 }
 
@@ -325,21 +325,21 @@ fn read(visitor: &Visitor, reply: &str) -> Standings {
         None => return Ok(None),
         Some(("w", rest)) => {
             let (first, place) = rest.split_once(' ').ok_or_else(unreadable)?;
-            let place = Place::parse(visitor.campaign, visitor.user.clone(), place);
+            let place = QueueEntry::parse(visitor.campaign, visitor.user.clone(), place);
             let place = place.ok_or_else(unreadable)?;
             // A new entry always has the same claim.
-            if let Wish::Enter(wanted, _) = &visitor.wish {
+            if let QueueRequest::Enter(wanted, _) = &visitor.wish {
                 place.check_repeated(&wanted.claim)?;
             }
             let number = place.number;
             let first: u64 = first.parse().map_err(|_| unreadable())?;
             let ahead = number.saturating_sub(first);
-            Standing::Waiting { number, ahead }
+            QueueStatus::Waiting { number, ahead }
         }
         Some((_, rest)) => {
             let (number, decision) = rest.split_once(' ').ok_or_else(unreadable)?;
-            let decision = Decision::parse(visitor.campaign, decision);
-            Standing::Decided {
+            let decision = QueueDecision::parse(visitor.campaign, decision);
+            QueueStatus::Decided {
                 number: number.parse().map_err(|_| unreadable())?,
                 decision: decision.ok_or_else(unreadable)?,
             }
@@ -360,7 +360,7 @@ mod tests {
             let visitor = Visitor {
                 campaign: crate::partitions::nobody(),
                 user: UserId::new(name).expect("a user"),
-                wish: Wish::Look,
+                wish: QueueRequest::Look,
                 since: Instant::now().checked_sub(waited).expect("a time"),
                 answer,
             };

@@ -51,15 +51,15 @@ use tokio::sync::Mutex;
 
 pub use self::sides::Inspection;
 use self::{
-    group::Held, journal::Journal, order_restoration::OrderRestoration, sides::BothSides,
-    suspension::Known,
+    group::HeldEntries, journal::WithheldJournal, order_restoration::OrderRestoration,
+    sides::BothSides, suspension::LossEvidence,
 };
 use crate::{
-    connection::{PartitionState, new_epoch, unavailable},
+    connection::{PartitionHealth, new_epoch, unavailable},
     engine::RedisEngine,
     protocol::log_record::cut_at_gap,
-    repair::rebuild::{Noted, Rebuild},
-    shards::snapshot::of_ledger,
+    repair::rebuild::{NotedChange, Rebuild},
+    shards::snapshot::engine_error_from_ledger,
 };
 
 /// Live campaigns per read from the ledger.
@@ -74,10 +74,10 @@ struct Evidence {
     /// Offered answers by campaign.
     kept: BTreeMap<CampaignId, Vec<Entry>>,
     /// State recorded when the repair began.
-    noted: Noted,
-    journal: Journal,
+    noted: NotedChange,
+    journal: WithheldJournal,
     /// Changes of sales by entries in quarantine.
-    quarantined: stock::Changes,
+    quarantined: stock::QuarantinedChanges,
     /// Campaigns that are written again completely.
     damaged: BTreeSet<CampaignId>,
     /// Closed campaigns that may have entries which the ledger lacks.
@@ -99,14 +99,16 @@ impl RepairEngine for RedisEngine {
             // earlier answers are kept.
             let known = known.filter(|(_, seq)| *seq >= partition.began());
             if let (Some((_, seq)), Some(term)) = (known, partition.current_term()) {
-                self.node.kept(partition.id).release_in(&term, *seq);
+                self.node
+                    .unsettled_answers(partition.id)
+                    .release_in(&term, *seq);
             }
         }
     }
 
     async fn halt_log_gap(&self, partition: PartitionId) -> Result<(), EngineError> {
         let partitions = &self.node.partitions;
-        if partitions.state(partition) == PartitionState::Open
+        if partitions.state(partition) == PartitionHealth::Open
             && let Some(gap) = self.node.log_gap(partition).take()
         {
             partitions.halt_log_gap(partition, &gap).await?;
@@ -116,7 +118,7 @@ impl RepairEngine for RedisEngine {
 
     async fn has_lost(&self, partition: PartitionId) -> Result<bool, EngineError> {
         match self.node.partitions.state(partition) {
-            PartitionState::Halted { lost: Some(_), .. } => {
+            PartitionHealth::Halted { lost: Some(_), .. } => {
                 Ok(self.node.partitions.loss(partition).await?.is_some())
             }
             _ => Ok(false),
@@ -157,7 +159,7 @@ impl RepairEngine for RedisEngine {
         let mut after = None;
         loop {
             let page = ledger.live_campaigns(after, CAMPAIGNS_PAGE).await;
-            let page = page.map_err(of_ledger)?;
+            let page = page.map_err(engine_error_from_ledger)?;
             let Some(last) = page.last() else { break };
             after = Some(*last);
             let is_last = page.len() < CAMPAIGNS_PAGE as usize;
@@ -175,7 +177,10 @@ impl RepairEngine for RedisEngine {
         campaign: CampaignId,
         ledger: &dyn Ledger,
     ) -> Result<Vec<Difference>, EngineError> {
-        let from = ledger.settled(partition).await.map_err(of_ledger)?;
+        let from = ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         let both = self.both_sides(ledger, partition, campaign).await?;
         let Some((engine, known, is_known)) = both else {
             return Ok(Vec::new());
@@ -193,10 +198,10 @@ impl RedisEngine {
     /// there, no process can settle a lost entry that it read before.
     async fn evidence(
         &self,
-        held: &Held<'_>,
+        held: &HeldEntries<'_>,
         ledger: &dyn Ledger,
     ) -> Result<Evidence, EngineError> {
-        let Held {
+        let HeldEntries {
             rebuild,
             attempt,
             loss,
@@ -213,7 +218,7 @@ impl RedisEngine {
         let damaged = self
             .drop_damaged(rebuild, ledger, in_ledger >= log_end, &late)
             .await?;
-        let kept = partitions.kept(partition, loss).await?;
+        let kept = partitions.read_offers(partition, loss).await?;
         let now = partitions.time(partition).await?;
         let noted = match before {
             Some((noted, true)) => noted,
@@ -223,7 +228,9 @@ impl RedisEngine {
                     .as_ref()
                     .map_or((head, settled), |it| (it.head, it.settled));
                 let named = kept.iter().map(|entry| entry.seq).collect();
-                let missing = missing::of(ledger, partition, loss, places, before.as_ref()).await?;
+                let missing =
+                    missing::count_missing(ledger, partition, loss, places, before.as_ref())
+                        .await?;
                 let unnamed = missing.unnamed(&named, *all);
                 let (epoch, tried) = match before {
                     Some(it) if it.unnamed == unnamed => (it.epoch, it.tried),
@@ -234,7 +241,7 @@ impl RedisEngine {
                     None => (new_epoch(), Vec::new()),
                 };
                 let (head, settled) = places;
-                let found = Noted {
+                let found = NotedChange {
                     unnamed,
                     epoch,
                     tried,
@@ -250,7 +257,7 @@ impl RedisEngine {
         journal::begin(ledger, held, &noted, now).await?;
         self.settle_after_gap(ledger, attempt, Some(rebuild))
             .await?;
-        let known = Known {
+        let known = LossEvidence {
             attempt,
             loss,
             noted: &noted,
@@ -259,7 +266,10 @@ impl RedisEngine {
         let suspended = self.suspended(rebuild, ledger, &known).await?;
         let can_suspend = self.refusal(&known).is_none();
         // Quarantining answers may have moved the position.
-        let settled = ledger.settled(partition).await.map_err(of_ledger)?;
+        let settled = ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         let end = head.max(settled).max(loss.to);
         let end = skip_to(ledger, attempt, end, Some(rebuild)).await?;
         rebuild.move_end(end).await?;
@@ -269,8 +279,8 @@ impl RedisEngine {
             quarantined: stock::in_quarantine(partition, ledger).await?,
             damaged,
             late,
-            restoration: OrderRestoration::of(loss, &noted, end),
-            journal: Journal::read(ledger, partition, &noted.epoch).await?,
+            restoration: OrderRestoration::from_loss(loss, &noted, end),
+            journal: WithheldJournal::read(ledger, partition, &noted.epoch).await?,
             suspended,
             can_suspend,
             position: end,
@@ -313,7 +323,10 @@ impl RedisEngine {
         partition: PartitionId,
         ledger: &dyn Ledger,
     ) -> Result<Seq, EngineError> {
-        let mut settled = ledger.settled(partition).await.map_err(of_ledger)?;
+        let mut settled = ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         loop {
             let mut entries = self
                 .node
@@ -330,7 +343,7 @@ impl RedisEngine {
                 }
                 settled => settled,
             }
-            .map_err(of_ledger)?;
+            .map_err(engine_error_from_ledger)?;
         }
     }
 }
@@ -353,7 +366,10 @@ async fn skip_to(
     let seq = seq.saturating_add(EPOCH_GAP);
     loop {
         // If another process has settled something since, the move is repeated from there.
-        let position = ledger.settled(partition).await.map_err(of_ledger)?;
+        let position = ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         if position >= seq {
             return Ok(position);
         }
@@ -361,7 +377,7 @@ async fn skip_to(
             rebuild.check().await?;
         }
         let moved = ledger.settle_past(attempt, position, &[], seq).await;
-        moved.map_err(of_ledger)?;
+        moved.map_err(engine_error_from_ledger)?;
     }
 }
 
@@ -392,7 +408,7 @@ pub(crate) async fn withhold_again(
     partition: PartitionId,
     part: &mut BothSides,
 ) -> Result<BTreeSet<u32>, EngineError> {
-    let journal = Journal::read(ledger, partition, "").await?;
+    let journal = WithheldJournal::read(ledger, partition, "").await?;
     journal.withhold_again(part);
     Ok(match spread::is_lazy(&part.facts) {
         true => journal.numbers(part.facts.campaign),

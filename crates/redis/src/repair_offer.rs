@@ -12,7 +12,7 @@ use qiang_core::{
 };
 
 use crate::{
-    connection::{PartitionState, eval_at_maxmemory, unreadable},
+    connection::{PartitionHealth, eval_at_maxmemory, unreadable},
     node::Node,
     partitions::Partitions,
 };
@@ -60,7 +60,7 @@ pub(crate) async fn offer(node: Arc<Node>) {
     for attempt in 0.. {
         tokio::time::sleep(LOOK_EVERY).await;
         for partition in node.partitions.list() {
-            if !matches!(partition.state(), PartitionState::Halted { .. }) {
+            if !matches!(partition.state(), PartitionHealth::Halted { .. }) {
                 continue;
             }
             let id = partition.id;
@@ -83,12 +83,12 @@ async fn offer_once(node: &Node, partition: PartitionId, attempt: u64) -> Result
     let mut offered = redis::cmd("HGET");
     offered.arg(&answers).arg(name);
     let offered: Option<String> = node.partitions.query_unfenced(partition, &offered).await?;
-    let offered = offered.as_deref().and_then(Offer::read);
+    let offered = offered.as_deref().and_then(NodeOffer::read);
     if offered.is_some_and(|offer| offer.loss == loss.name() && offer.all_from.is_some()) {
         return Ok(());
     }
     node.partitions.get(partition).all_kept().await;
-    let (entries, all_from) = node.kept(partition).since(loss.answers_from);
+    let (entries, all_from) = node.unsettled_answers(partition).since(loss.answers_from);
     let texts: Vec<String> = entries.iter().map(Entry::to_text).collect();
     let mut chunks: Vec<&[String]> = texts.chunks(CHUNK).collect();
     if chunks.is_empty() {
@@ -115,13 +115,13 @@ async fn offer_once(node: &Node, partition: PartitionId, attempt: u64) -> Result
 }
 
 /// Offer of one node.
-struct Offer<'a> {
+struct NodeOffer<'a> {
     loss: &'a str,
     /// First entry from which its answers are complete. `None` while chunks are missing.
     all_from: Option<Seq>,
 }
 
-impl<'a> Offer<'a> {
+impl<'a> NodeOffer<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let mut words = text.split(' ');
         let loss = words.next()?;
@@ -179,7 +179,7 @@ impl Partitions {
         command.arg(keys.answers(partition)).arg(&nodes);
         let offers: Vec<Option<String>> = self.query_unfenced(partition, &command).await?;
         let has_offered = |offer: &Option<String>| {
-            let offer = offer.as_deref().and_then(Offer::read);
+            let offer = offer.as_deref().and_then(NodeOffer::read);
             offer.is_some_and(|it| {
                 it.loss == loss.name() && it.all_from.is_some_and(|from| from <= loss.from)
             })
@@ -188,7 +188,7 @@ impl Partitions {
     }
 
     /// Entries that nodes have offered for a loss.
-    pub(crate) async fn kept(
+    pub(crate) async fn read_offers(
         &self,
         partition: PartitionId,
         loss: &Loss,
@@ -202,7 +202,7 @@ impl Partitions {
             let Some((node, _)) = field.split_once(' ') else {
                 continue;
             };
-            let offer = answers.get(node).and_then(|offer| Offer::read(offer));
+            let offer = answers.get(node).and_then(|offer| NodeOffer::read(offer));
             if offer.is_some_and(|offer| offer.is_about(loss)) {
                 lines.extend(text.lines().map(str::to_owned));
             }

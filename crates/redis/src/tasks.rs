@@ -15,7 +15,7 @@ use crate::{
     node::{EXPIRE_EVERY, Node},
     partitions::{
         key_types::CHECK_EVERY,
-        ticking::{NOTED_EVERY, Ticking, Watched},
+        ticking::{ClockGuard, NOTED_EVERY, Ticking},
     },
 };
 
@@ -84,7 +84,7 @@ pub(crate) async fn presence(node: Arc<Node>, id: PartitionId) {
 /// Records repeatedly that this node serves a partition, independent of slow ticks.
 pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId) {
     let known = node.partitions.get(partition);
-    let mut redis = Watched::begin();
+    let mut redis = ClockGuard::begin();
     loop {
         tokio::time::sleep(NOTED_EVERY).await;
         if !known.is_open() {

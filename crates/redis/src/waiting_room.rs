@@ -7,24 +7,24 @@ use qiang_core::{
     book::Claim,
     event::PartitionId,
     id::{CampaignId, UserId},
-    ports::{EngineError, LineHead, Lines, WaitingRoom},
+    ports::{ActiveQueues, EngineError, QueueHead, WaitingRoom},
+    queue_entry::{QueueDecision, QueueEntry, QueueLimits, QueueStatus},
     time::Timestamp,
-    waiting::{Decision, Place, QueueLimits, Standing},
 };
 
 use crate::{
     connection::{eval_at_maxmemory, unreadable},
     engine::RedisEngine,
-    queues::{HEAD, LINES, RECORD, Standings, Wish, keys_of},
+    queues::{HEAD, LINES, QueueRequest, RECORD, Standings, keys_of},
 };
 
 impl RedisEngine {
     /// Adds a request to the next call for the campaign's queue, and waits for its result.
-    async fn visit(&self, campaign: CampaignId, user: &UserId, wish: Wish) -> Standings {
+    async fn visit(&self, campaign: CampaignId, user: &UserId, wish: QueueRequest) -> Standings {
         if self.node.is_stopping() {
             return Err(EngineError::Stopping);
         }
-        let lines = Arc::clone(self.lines.of(campaign));
+        let lines = Arc::clone(self.lines.for_campaign(campaign));
         let answered = lines.push((campaign, user), wish)?;
         // In a separate task, because it also serves requests of other clients, which are still connected.
         let partitions = Arc::clone(&self.node.partitions);
@@ -47,13 +47,13 @@ impl WaitingRoom for RedisEngine {
         claim: &Claim,
         now: Timestamp,
         limits: QueueLimits,
-    ) -> Result<Option<Standing>, EngineError> {
-        let place = Place {
+    ) -> Result<Option<QueueStatus>, EngineError> {
+        let place = QueueEntry {
             number: 0,
             entered_at: now,
             claim: claim.clone(),
         };
-        let wish = Wish::Enter(Box::new(place), limits);
+        let wish = QueueRequest::Enter(Box::new(place), limits);
         self.visit(claim.campaign, &claim.user, wish).await
     }
 
@@ -61,11 +61,15 @@ impl WaitingRoom for RedisEngine {
         &self,
         campaign: CampaignId,
         user: &UserId,
-    ) -> Result<Option<Standing>, EngineError> {
-        self.visit(campaign, user, Wish::Look).await
+    ) -> Result<Option<QueueStatus>, EngineError> {
+        self.visit(campaign, user, QueueRequest::Look).await
     }
 
-    async fn lines(&self, partition: PartitionId, lease: Duration) -> Result<Lines, EngineError> {
+    async fn lines(
+        &self,
+        partition: PartitionId,
+        lease: Duration,
+    ) -> Result<ActiveQueues, EngineError> {
         let (lines, context) = (&self.lines, &self.node.partitions.context);
         let keys = lines.keys();
         let keys = [keys.waiting(partition), keys.decider(partition)];
@@ -77,16 +81,16 @@ impl WaitingRoom for RedisEngine {
         let ids = campaigns.iter().map(|id| id.parse());
         let ids = ids.collect::<Result<Vec<_>, _>>();
         let (campaigns, own) = (ids.map_err(|_| unreadable())?, whose == "own");
-        Ok(Lines {
+        Ok(ActiveQueues {
             leased: own && !campaigns.is_empty(),
             own,
             campaigns,
         })
     }
 
-    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError> {
+    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<QueueHead, EngineError> {
         let lines = &self.lines;
-        let partition = lines.of(campaign).partition;
+        let partition = lines.for_campaign(campaign).partition;
         let mut keys = keys_of(lines.keys(), partition, campaign, None);
         keys.insert(0, lines.keys().waiting(partition));
         let mut command = eval_at_maxmemory(HEAD, &keys);
@@ -96,15 +100,15 @@ impl WaitingRoom for RedisEngine {
             return Err(unreadable());
         };
         if state == "rebuilt" {
-            lines.of(campaign).note_rebuilt(campaign);
+            lines.for_campaign(campaign).note_rebuilt(campaign);
         }
         let mut places = Vec::with_capacity(rows.len() / 2);
         for row in rows.chunks_exact(2) {
             let user = UserId::new(&row[0]).ok();
-            let place = user.and_then(|user| Place::parse(campaign, user, &row[1]));
+            let place = user.and_then(|user| QueueEntry::parse(campaign, user, &row[1]));
             places.push(place.ok_or_else(unreadable)?);
         }
-        Ok(LineHead {
+        Ok(QueueHead {
             waiting: waiting.parse().map_err(|_| unreadable())?,
             places,
         })
@@ -113,12 +117,12 @@ impl WaitingRoom for RedisEngine {
     async fn record(
         &self,
         campaign: CampaignId,
-        decided: &[(Place, Decision)],
+        decided: &[(QueueEntry, QueueDecision)],
         _: Timestamp,
         limits: QueueLimits,
     ) -> Result<(), EngineError> {
         let lines = &self.lines;
-        let partition = lines.of(campaign).partition;
+        let partition = lines.for_campaign(campaign).partition;
         let users = decided.iter().map(|(place, _)| &place.claim.user);
         let mut keys = keys_of(lines.keys(), partition, campaign, users);
         let all = lines.keys();
@@ -134,7 +138,7 @@ impl WaitingRoom for RedisEngine {
         }
         let (_, rebuilt): (i64, i64) = lines.query(partition, &command).await?;
         if rebuilt > 0 {
-            lines.of(campaign).note_rebuilt(campaign);
+            lines.for_campaign(campaign).note_rebuilt(campaign);
         }
         Ok(())
     }

@@ -9,7 +9,9 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Clock, Engine, EngineError, EventLog, LedgerError, Probed, Ticket},
+    ports::{
+        Claimed, Clock, Engine, EngineError, EventLog, LedgerError, PendingReply, ProbeResult,
+    },
 };
 
 use crate::{ManualClock, spread::SpreadBook};
@@ -37,34 +39,34 @@ impl BookEngine {
 }
 
 impl Engine for BookEngine {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         let ack = AckLevel::Memory;
         let outcome = self.book().claim(self.clock.now(), &claim);
-        Ticket::ready(match outcome {
+        PendingReply::ready(match outcome {
             Ok(outcome) => Ok(Claimed { outcome, ack }),
             Err(refusal) => Err(EngineError::Refused(refusal)),
         })
     }
 
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         let reply = self.book().apply(self.clock.now(), &command);
-        Ticket::ready(reply.map_err(EngineError::from))
+        PendingReply::ready(reply.map_err(EngineError::from))
     }
 
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
         self.book().peek(self.clock.now(), claim)
     }
 
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
-        Ticket::ready(Ok(self.book().tally(self.clock.now(), campaign)))
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
+        PendingReply::ready(Ok(self.book().tally(self.clock.now(), campaign)))
     }
 
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
-        Ticket::ready(Ok(self.book().order(order)))
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
+        PendingReply::ready(Ok(self.book().order(order)))
     }
 
-    fn probe(&self, _: PartitionId) -> Ticket<Probed> {
-        Ticket::ready(Ok(Probed::Ready))
+    fn probe(&self, _: PartitionId) -> PendingReply<ProbeResult> {
+        PendingReply::ready(Ok(ProbeResult::Ready))
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

@@ -4,11 +4,11 @@ use proptest::prelude::*;
 use qiang_core::{
     admission::AdmissionBound,
     book::{CampaignAction, Claim, Command, Setup},
-    campaign::TermsChange,
+    campaign::SaleSettingsChange,
     id::{IdempotencyKey, PaymentRef},
     money::Money,
     order::ReturnPart,
-    payment::{PaymentPolicy, Received},
+    payment::{PaymentPolicy, ReceivedMoney},
     split::SplitRule,
 };
 
@@ -59,7 +59,7 @@ pub enum CommandDraft {
         number: u32,
         payment: u8,
         paid_at: Option<i64>,
-        received: Received,
+        received: ReceivedMoney,
     },
     Cancel {
         campaign: usize,
@@ -80,12 +80,12 @@ pub enum CommandDraft {
     },
     SetTerms {
         campaign: usize,
-        change: TermsChange,
+        change: SaleSettingsChange,
     },
 }
 
 /// Changes of terms, with instants this many milliseconds after [`OPENS`]. Most change one term only.
-pub fn terms_change(instants: std::ops::Range<i64>) -> impl Strategy<Value = TermsChange> {
+pub fn terms_change(instants: std::ops::Range<i64>) -> impl Strategy<Value = SaleSettingsChange> {
     let instant = move || {
         let millis = instants.clone();
         prop::option::weighted(0.4, millis.prop_map(|millis| OPENS.plus_millis(millis)))
@@ -93,7 +93,7 @@ pub fn terms_change(instants: std::ops::Range<i64>) -> impl Strategy<Value = Ter
     let (limit, price) = (prop::option::of(0..6_u32), prop::option::of(-1..4_i64));
     let percent = prop::option::weighted(0.3, prop::sample::select(vec![0, 100, 150, 300]));
     (instant(), instant(), limit, price, percent).prop_map(
-        |(starts_at, ends_at, per_user_limit, price, percent)| TermsChange {
+        |(starts_at, ends_at, per_user_limit, price, percent)| SaleSettingsChange {
             starts_at,
             ends_at,
             per_user_limit,
@@ -141,19 +141,19 @@ fn claim() -> impl Strategy<Value = CommandDraft> {
 }
 
 /// Usually the price, sometimes another amount or currency. The sales accept more than the price.
-pub(crate) fn received() -> impl Strategy<Value = Received> {
+pub(crate) fn received() -> impl Strategy<Value = ReceivedMoney> {
     let other = |minor, code: &str| {
-        Just(Received::Other(Money::new(
+        Just(ReceivedMoney::Other(Money::new(
             minor,
             code.parse().expect("a currency"),
         )))
     };
     prop_oneof![
-        8 => Just(Received::Price),
+        8 => Just(ReceivedMoney::Price),
         1 => other(1, "CNY"),
         1 => (1_000_001..1_000_009_i64).prop_map(|minor| {
             let currency = "CNY".parse().expect("a currency");
-            Received::Accepted(Money::new(minor, currency))
+            ReceivedMoney::Accepted(Money::new(minor, currency))
         }),
         1 => other(9_007_199_254_740_991, "EUR"),
     ]
@@ -180,7 +180,7 @@ fn step() -> impl Strategy<Value = CommandDraft> {
                 paid_at,
                 // The sale that starts at price 0 never accepts another amount, even after its price changes.
                 received: match (campaign, received) {
-                    (5, Received::Accepted(money)) => Received::Other(money),
+                    (5, ReceivedMoney::Accepted(money)) => ReceivedMoney::Other(money),
                     (_, received) => received,
                 },
             }

@@ -187,7 +187,7 @@ impl SpreadBook {
     /// Answer of the gate to a claim that needs no decision.
     #[must_use]
     pub fn peek(&self, now: Timestamp, claim: &Claim) -> Option<Outcome> {
-        let mut outcome = self.book.peek(now, claim, Seq::MAX)?;
+        let mut outcome = self.book.try_gate_outcome(now, claim, Seq::MAX)?;
         self.publish_outcome(&mut outcome);
         Some(outcome)
     }
@@ -261,9 +261,9 @@ impl SpreadBook {
                     number: *number,
                 };
                 let (part, published) = self.published(id, *number);
-                if *payment == PaymentRef::of_free(booked) {
+                if *payment == PaymentRef::for_free_order(booked) {
                     let number = published;
-                    *payment = PaymentRef::of_free(OrderId { number, ..booked });
+                    *payment = PaymentRef::for_free_order(OrderId { number, ..booked });
                 }
                 *number = published;
                 self.append(part, entry);

@@ -17,14 +17,14 @@ const PASSED_ON: [&str; 3] = ["cookie", "x-forwarded-proto", "host"];
 pub(crate) struct Api(Router);
 
 /// Answer of the API.
-pub(crate) struct Answer {
+pub(crate) struct ApiAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     /// Null if it is not JSON.
     pub(crate) body: Value,
 }
 
-impl Answer {
+impl ApiAnswer {
     /// Body of a success.
     pub(crate) fn ok(self) -> Option<Value> {
         self.status.is_success().then_some(self.body)
@@ -37,7 +37,7 @@ impl Api {
     }
 
     /// Sends a GET request with the credentials in `visitor`, the headers of a page's request.
-    pub(crate) async fn get(&self, path: &str, visitor: &HeaderMap) -> Answer {
+    pub(crate) async fn get(&self, path: &str, visitor: &HeaderMap) -> ApiAnswer {
         let mut request = Request::get(path);
         for name in PASSED_ON {
             for value in visitor.get_all(name) {
@@ -54,7 +54,7 @@ impl Api {
         token: &str,
         visitor: &HeaderMap,
         body: Option<&Value>,
-    ) -> Answer {
+    ) -> ApiAnswer {
         let mut request = Request::builder()
             .method(Method::POST)
             .uri(path)
@@ -81,8 +81,8 @@ impl Api {
         response
     }
 
-    async fn call(&self, request: Result<Request<Body>, axum::http::Error>) -> Answer {
-        let failed = |status| Answer {
+    async fn call(&self, request: Result<Request<Body>, axum::http::Error>) -> ApiAnswer {
+        let failed = |status| ApiAnswer {
             status,
             headers: HeaderMap::new(),
             body: Value::Null,
@@ -96,7 +96,7 @@ impl Api {
         let Ok(body) = body.collect().await else {
             return failed(StatusCode::BAD_GATEWAY);
         };
-        Answer {
+        ApiAnswer {
             status: parts.status,
             headers: parts.headers,
             body: serde_json::from_slice(&body.to_bytes()).unwrap_or_default(),

@@ -9,13 +9,13 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    Pages, assets,
+    PageState, assets,
     desk_texts::Texts,
     language::Language,
     money::money,
     next_path,
     session::{is_operator, may, scopes},
-    views::{Asked, Frame, Nothing, plain, text},
+    views::{EmptyView, Frame, PageRequest, plain, text},
 };
 
 /// Navigation of the desk: the links that the operator may use, and the style.
@@ -50,7 +50,7 @@ impl Nav {
 
 #[derive(Template)]
 #[template(path = "desk.html")]
-struct Campaigns<'a> {
+struct CampaignsPage<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
     nav: Nav,
@@ -59,7 +59,7 @@ struct Campaigns<'a> {
 
 #[derive(Template)]
 #[template(path = "desk_sale.html")]
-struct NewSale<'a> {
+struct NewSalePage<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
     nav: Nav,
@@ -69,7 +69,7 @@ struct NewSale<'a> {
 
 #[derive(Template)]
 #[template(path = "desk_lookup.html")]
-struct Lookup<'a> {
+struct LookupPage<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
     nav: Nav,
@@ -77,7 +77,7 @@ struct Lookup<'a> {
 
 #[derive(Template)]
 #[template(path = "desk_operation.html")]
-struct Operation<'a> {
+struct OperationPage<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
     nav: Nav,
@@ -87,7 +87,7 @@ struct Operation<'a> {
 
 #[derive(Template)]
 #[template(path = "desk_live.html")]
-struct Live<'a> {
+struct LivePage<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
     nav: Nav,
@@ -97,7 +97,7 @@ struct Live<'a> {
 
 #[derive(Template)]
 #[template(path = "desk_campaign.html")]
-struct Campaign<'a> {
+struct CampaignPage<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
     nav: Nav,
@@ -115,12 +115,12 @@ struct Campaign<'a> {
 
 /// Frame of an operator's page, with the texts of the desk for its script.
 fn frame(
-    asked: &Asked,
+    asked: &PageRequest,
     headers: &HeaderMap,
     session: &Value,
     mut facts: Value,
 ) -> (Frame, &'static Texts) {
-    let texts = Texts::of(Language::of(asked.language.as_deref(), headers));
+    let texts = Texts::for_language(Language::of(asked.language.as_deref(), headers));
     facts["desk"] = json!(texts);
     (Frame::new(asked, headers, session, facts), texts)
 }
@@ -137,11 +137,11 @@ fn policy_of(sale: &Value, desk: &Texts) -> String {
     }
 }
 
-impl Pages {
+impl PageState {
     /// Session of an operator; for other visitors the answer to send instead.
     async fn operator(
         &self,
-        asked: &Asked,
+        asked: &PageRequest,
         headers: &HeaderMap,
         path: &str,
     ) -> Result<Value, Response> {
@@ -153,12 +153,12 @@ impl Pages {
             return Ok(session);
         }
         let frame = Frame::new(asked, headers, &session, Value::Null);
-        let texts = Texts::of(frame.language);
+        let texts = Texts::for_language(frame.language);
         let has = match scopes(&session).join(", ") {
             none if none.is_empty() => texts.no_scopes.to_owned(),
             some => some,
         };
-        let page = Nothing {
+        let page = EmptyView {
             frame: &frame,
             title: texts.for_operators,
             help: &texts.for_operators_help.replace("{scopes}", &has),
@@ -171,7 +171,7 @@ impl Pages {
         &self,
         is_sale: bool,
         id: &str,
-        asked: &Asked,
+        asked: &PageRequest,
         headers: &HeaderMap,
     ) -> Result<Response, Response> {
         let (kind, letter, owner, scope) = match is_sale {
@@ -194,7 +194,7 @@ impl Pages {
         let leads = may(&session, needed) || may(&session, "campaigns:write:any");
         let facts = json!({ "campaign": campaign, "leads": leads });
         let (frame, desk) = frame(asked, headers, &session, facts);
-        let page = Campaign {
+        let page = CampaignPage {
             frame: &frame,
             desk,
             nav: Nav::new(&session, &path),
@@ -211,15 +211,15 @@ impl Pages {
 }
 
 pub(crate) async fn campaigns(
-    State(pages): State<Pages>,
-    asked: Asked,
+    State(pages): State<PageState>,
+    asked: PageRequest,
     headers: HeaderMap,
 ) -> Result<Response, Response> {
     let session = pages.operator(&asked, &headers, "/admin").await?;
     let nav = Nav::new(&session, "/admin");
     let facts = json!({ "sees_all": nav.sees_all });
     let (frame, desk) = frame(&asked, &headers, &session, facts);
-    let page = Campaigns {
+    let page = CampaignsPage {
         frame: &frame,
         desk,
         nav,
@@ -229,15 +229,15 @@ pub(crate) async fn campaigns(
 }
 
 pub(crate) async fn new_sale(
-    State(pages): State<Pages>,
-    asked: Asked,
+    State(pages): State<PageState>,
+    asked: PageRequest,
     headers: HeaderMap,
 ) -> Result<Response, Response> {
     let path = "/admin/sales/new";
     let session = pages.operator(&asked, &headers, path).await?;
     let (frame, desk) = frame(&asked, &headers, &session, json!({}));
     let scope = "campaigns:write";
-    let page = NewSale {
+    let page = NewSalePage {
         frame: &frame,
         desk,
         nav: Nav::new(&session, path),
@@ -247,14 +247,14 @@ pub(crate) async fn new_sale(
 }
 
 pub(crate) async fn lookup(
-    State(pages): State<Pages>,
-    asked: Asked,
+    State(pages): State<PageState>,
+    asked: PageRequest,
     headers: HeaderMap,
 ) -> Result<Response, Response> {
     let path = "/admin/lookup";
     let session = pages.operator(&asked, &headers, path).await?;
     let (frame, desk) = frame(&asked, &headers, &session, json!({}));
-    let page = Lookup {
+    let page = LookupPage {
         frame: &frame,
         desk,
         nav: Nav::new(&session, path),
@@ -263,14 +263,14 @@ pub(crate) async fn lookup(
 }
 
 pub(crate) async fn live(
-    State(pages): State<Pages>,
-    asked: Asked,
+    State(pages): State<PageState>,
+    asked: PageRequest,
     headers: HeaderMap,
 ) -> Result<Response, Response> {
     let session = pages.operator(&asked, &headers, "/admin/live").await?;
     let (frame, desk) = frame(&asked, &headers, &session, json!({}));
     let scope = "read:any";
-    let page = Live {
+    let page = LivePage {
         frame: &frame,
         desk,
         nav: Nav::new(&session, "/admin/live"),
@@ -280,14 +280,14 @@ pub(crate) async fn live(
 }
 
 pub(crate) async fn operation(
-    State(pages): State<Pages>,
-    asked: Asked,
+    State(pages): State<PageState>,
+    asked: PageRequest,
     headers: HeaderMap,
 ) -> Result<Response, Response> {
     let session = pages.operator(&asked, &headers, "/admin/operation").await?;
     let (frame, desk) = frame(&asked, &headers, &session, json!({}));
     let scope = "admin";
-    let page = Operation {
+    let page = OperationPage {
         frame: &frame,
         desk,
         nav: Nav::new(&session, "/admin/operation"),
@@ -297,18 +297,18 @@ pub(crate) async fn operation(
 }
 
 pub(crate) async fn sale(
-    State(pages): State<Pages>,
+    State(pages): State<PageState>,
     Path(id): Path<String>,
-    asked: Asked,
+    asked: PageRequest,
     headers: HeaderMap,
 ) -> Result<Response, Response> {
     pages.campaign(true, &id, &asked, &headers).await
 }
 
 pub(crate) async fn packet(
-    State(pages): State<Pages>,
+    State(pages): State<PageState>,
     Path(id): Path<String>,
-    asked: Asked,
+    asked: PageRequest,
     headers: HeaderMap,
 ) -> Result<Response, Response> {
     pages.campaign(false, &id, &asked, &headers).await

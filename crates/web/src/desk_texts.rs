@@ -315,7 +315,7 @@ texts! {
 }
 
 impl Texts {
-    pub(crate) fn of(language: Language) -> &'static Self {
+    pub(crate) fn for_language(language: Language) -> &'static Self {
         match language {
             Language::English => &ENGLISH,
             Language::Chinese => &CHINESE,

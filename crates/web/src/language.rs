@@ -251,7 +251,8 @@ mod tests {
     fn both_languages_fill_in_the_same() {
         let languages = [Language::English, Language::Chinese];
         let pages = languages.map(|language| serde_json::to_value(language.texts()).unwrap());
-        let desk = languages.map(|language| serde_json::to_value(Desk::of(language)).unwrap());
+        let desk =
+            languages.map(|language| serde_json::to_value(Desk::for_language(language)).unwrap());
         for both in [pages, desk] {
             check(&both);
         }

@@ -44,7 +44,7 @@ pub trait Development: Send + Sync + 'static {
 
 /// Options of the pages.
 #[derive(Default)]
-pub struct Options {
+pub struct PageOptions {
     /// Lets visitors sign in as any user and pay in a sandbox; `None` in production.
     pub development: Option<Arc<dyn Development>>,
     /// URL where buyers pay; `{order}` is replaced by the order's id. If it is empty, pages tell buyers to pay in the
@@ -56,15 +56,15 @@ pub struct Options {
 
 /// Shared state of the handlers.
 #[derive(Clone)]
-pub(crate) struct Pages {
+pub(crate) struct PageState {
     api: Api,
-    options: Arc<Options>,
+    options: Arc<PageOptions>,
 }
 
 /// Router of the pages; the API answers all other paths.
-pub fn router(api: Router, options: Options) -> Router {
+pub fn router(api: Router, options: PageOptions) -> Router {
     let is_development = options.development.is_some();
-    let pages = Pages {
+    let pages = PageState {
         api: Api::new(api.clone()),
         options: Arc::new(options),
     };
@@ -103,7 +103,7 @@ pub fn paths() -> Vec<&'static str> {
 /// Path of scripts and pictures.
 const ASSETS: &str = "/assets/{version}/{name}";
 
-fn page_routes() -> [(&'static str, MethodRouter<Pages>); 16] {
+fn page_routes() -> [(&'static str, MethodRouter<PageState>); 16] {
     [
         ("/", get(views::home)),
         ("/p/{id}", get(views::packet)),
@@ -125,6 +125,6 @@ fn page_routes() -> [(&'static str, MethodRouter<Pages>); 16] {
 }
 
 /// The API refuses methods that no page has, with problem details.
-async fn ask_api(State(pages): State<Pages>, request: Request) -> Response {
+async fn ask_api(State(pages): State<PageState>, request: Request) -> Response {
     pages.api.answer(request).await
 }

@@ -12,12 +12,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    Pages,
+    PageState,
     language::Texts,
     money::money,
     next_path,
     sale::ASKED_AT_ONCE,
-    views::{Asked, Frame, escape, text},
+    views::{Frame, PageRequest, escape, text},
 };
 
 /// Number of items per page.
@@ -25,7 +25,7 @@ const SHOWN: usize = 20;
 
 /// Cursors of the lists' pages.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct From {
+pub(crate) struct ListCursors {
     /// Cursor of the packets that the visitor sent.
     sent: Option<String>,
     /// Cursor of the packets that the visitor opened.
@@ -34,7 +34,7 @@ pub(crate) struct From {
     after: Option<String>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for From {
+impl<S: Send + Sync> FromRequestParts<S> for ListCursors {
     type Rejection = std::convert::Infallible;
     /// An unreadable query counts as empty.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
@@ -57,21 +57,21 @@ fn older(path: &str, name: &str, list: &Value) -> Option<String> {
 
 #[derive(Template)]
 #[template(path = "packets.html")]
-struct Packets<'a> {
+struct PacketLists<'a> {
     frame: &'a Frame,
     /// Both lists on the first page, one of them on further pages.
-    lists: Vec<List>,
+    lists: Vec<PacketList>,
 }
 
-struct List {
+struct PacketList {
     id: &'static str,
     title: &'static str,
-    lines: Vec<Line>,
+    lines: Vec<PacketLine>,
     older: Option<String>,
 }
 
 /// A packet in a list.
-struct Line {
+struct PacketLine {
     id: String,
     title: String,
     /// Sender, or the number of shares left.
@@ -80,16 +80,16 @@ struct Line {
 }
 
 pub(crate) async fn packets(
-    State(pages): State<Pages>,
-    asked: Asked,
-    from: From,
+    State(pages): State<PageState>,
+    asked: PageRequest,
+    from: ListCursors,
     headers: HeaderMap,
 ) -> Response {
     let session = pages.session(&headers).await;
     let Some(user) = session["user"].as_str() else {
         return next_path::sign_in_first("/packets").into_response();
     };
-    let frame = Frame::of_script("qiang.js", &asked, &headers, &session, Value::Null);
+    let frame = Frame::script_json("qiang.js", &asked, &headers, &session, Value::Null);
     let mut lists = Vec::new();
     if from.opened.is_none() {
         let path = listing("/v1/red-packets", from.sent.as_deref());
@@ -98,7 +98,7 @@ pub(crate) async fn packets(
             return pages.instead(&asked, &headers, "/packets", &answer);
         }
         let packets = answer.body["red_packets"].as_array().into_iter().flatten();
-        lists.push(List {
+        lists.push(PacketList {
             id: "sent",
             title: frame.texts.sent_by_me,
             lines: packets
@@ -115,7 +115,7 @@ pub(crate) async fn packets(
             return pages.instead(&asked, &headers, "/packets", &answer);
         }
         let claims = answer.body["claims"].as_array_mut().map(std::mem::take);
-        lists.push(List {
+        lists.push(PacketList {
             id: "opened",
             title: frame.texts.opened_by_me,
             lines: pages
@@ -124,17 +124,17 @@ pub(crate) async fn packets(
             older: older("/packets", "opened", &answer.body),
         });
     }
-    let page = Packets {
+    let page = PacketLists {
         frame: &frame,
         lists,
     };
     frame.answer(&page, StatusCode::OK)
 }
 
-fn sent_line(packet: &Value, texts: &Texts) -> Line {
+fn sent_line(packet: &Value, texts: &Texts) -> PacketLine {
     let number = |field: &str| packet["state"][field].to_string();
     let left = texts.left.replace("{remaining}", &number("remaining"));
-    Line {
+    PacketLine {
         id: text(packet, "id").to_owned(),
         title: text(packet, "title").to_owned(),
         about: left.replace("{supply}", &number("supply")),
@@ -142,9 +142,14 @@ fn sent_line(packet: &Value, texts: &Texts) -> Line {
     }
 }
 
-impl Pages {
+impl PageState {
     /// Shares with the titles of their packets.
-    async fn opened(&self, claims: Vec<Value>, headers: &HeaderMap, texts: &Texts) -> Vec<Line> {
+    async fn opened(
+        &self,
+        claims: Vec<Value>,
+        headers: &HeaderMap,
+        texts: &Texts,
+    ) -> Vec<PacketLine> {
         let asked = claims.into_iter().map(async |claim| {
             let id = text(&claim, "campaign").to_owned();
             let packet = self
@@ -152,7 +157,7 @@ impl Pages {
                 .get(&format!("/v1/red-packets/{id}"), headers)
                 .await;
             let packet = packet.ok().unwrap_or_default();
-            Line {
+            PacketLine {
                 id,
                 title: packet["title"]
                     .as_str()
@@ -171,7 +176,7 @@ impl Pages {
 
 #[derive(Template)]
 #[template(path = "orders.html")]
-struct Orders<'a> {
+struct OrdersPage<'a> {
     frame: &'a Frame,
     orders: Vec<OrderLine<'a>>,
     older: Option<String>,
@@ -194,9 +199,9 @@ struct OrderLine<'a> {
 }
 
 pub(crate) async fn orders(
-    State(pages): State<Pages>,
-    asked: Asked,
-    from: From,
+    State(pages): State<PageState>,
+    asked: PageRequest,
+    from: ListCursors,
     headers: HeaderMap,
 ) -> Response {
     let session = pages.session(&headers).await;
@@ -213,7 +218,7 @@ pub(crate) async fn orders(
     }
     let orders = list.body["orders"].as_array_mut().map(std::mem::take);
     let orders = pages.up_to_date(orders.unwrap_or_default(), &headers).await;
-    let frame = Frame::of_script("orders.js", &asked, &headers, &session, json!({}));
+    let frame = Frame::script_json("orders.js", &asked, &headers, &session, json!({}));
     let pays_elsewhere =
         pages.options.development.is_none() && !pages.options.payment_url.is_empty();
     let line = |order| {
@@ -244,7 +249,7 @@ pub(crate) async fn orders(
             },
         }
     };
-    let page = Orders {
+    let page = OrdersPage {
         frame: &frame,
         orders: orders.iter().map(line).collect(),
         older: older("/orders", "after", &list.body),

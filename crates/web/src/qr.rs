@@ -7,7 +7,7 @@ use axum::{
 };
 use qrcode::{QrCode, render::svg};
 
-use crate::Pages;
+use crate::PageState;
 
 /// Minimum width of the picture, in pixels.
 const WIDTH: u32 = 200;
@@ -16,7 +16,7 @@ const LONGEST_ID: usize = 64;
 const LONGEST_HOST: usize = 128;
 
 pub(crate) async fn packet(
-    State(pages): State<Pages>,
+    State(pages): State<PageState>,
     path: Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -25,7 +25,7 @@ pub(crate) async fn packet(
 }
 
 pub(crate) async fn sale(
-    State(pages): State<Pages>,
+    State(pages): State<PageState>,
     path: Path<String>,
     uri: Uri,
     headers: HeaderMap,

@@ -10,10 +10,10 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{
-    Pages,
+    PageState,
     language::Texts,
     money::money,
-    views::{Asked, Frame, escape, plain, text},
+    views::{Frame, PageRequest, escape, plain, text},
 };
 
 /// Page size of orders, and the maximum number of pages: the newest orders come first.
@@ -24,7 +24,7 @@ pub(crate) const ASKED_AT_ONCE: usize = 20;
 
 #[derive(Template)]
 #[template(path = "sale.html")]
-struct Sale<'a> {
+struct SalePage<'a> {
     frame: &'a Frame,
     sale: &'a Value,
     image: Option<&'a str>,
@@ -34,9 +34,9 @@ struct Sale<'a> {
 }
 
 pub(crate) async fn page(
-    State(pages): State<Pages>,
+    State(pages): State<PageState>,
     Path(id): Path<String>,
-    asked: Asked,
+    asked: PageRequest,
     headers: HeaderMap,
 ) -> Response {
     let id = plain(&id);
@@ -64,8 +64,8 @@ pub(crate) async fn page(
         "sandbox": pages.options.development.is_some(),
         "payment_url": pages.options.payment_url,
     });
-    let frame = Frame::of_script("sale.js", &asked, &headers, &session, facts);
-    let page = Sale {
+    let frame = Frame::script_json("sale.js", &asked, &headers, &session, facts);
+    let page = SalePage {
         frame: &frame,
         image: sale["image_url"].as_str(),
         price: money(&sale["unit_price"]),
@@ -87,7 +87,7 @@ fn policy_of(sale: &Value, texts: &Texts) -> Option<String> {
     }
 }
 
-impl Pages {
+impl PageState {
     /// The visitor's queue entry, or its grant.
     async fn place(&self, id: &str, headers: &HeaderMap) -> Option<Value> {
         let path = format!("/v1/campaigns/{id}/queue-entry");

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    Pages,
+    PageState,
     views::{escape, plain, text},
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct SandboxPayment {
 
 /// Reports that the visitor's order was paid.
 pub(crate) async fn pay(
-    State(pages): State<Pages>,
+    State(pages): State<PageState>,
     headers: HeaderMap,
     Json(payment): Json<SandboxPayment>,
 ) -> Response {
@@ -44,7 +44,7 @@ pub(crate) struct SandboxDeposit {
 
 /// Deposits money into the visitor's account. A page of another site cannot make a browser send JSON here.
 pub(crate) async fn deposit(
-    State(pages): State<Pages>,
+    State(pages): State<PageState>,
     headers: HeaderMap,
     Json(deposit): Json<SandboxDeposit>,
 ) -> Response {
@@ -60,7 +60,7 @@ pub(crate) async fn deposit(
     pages.as_the_world(&path, "deposit", &headers, &body).await
 }
 
-impl Pages {
+impl PageState {
     /// Sends a request with a token of the sandbox, which has one scope.
     async fn as_the_world(
         &self,

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    Pages,
+    PageState,
     desk_texts::Texts,
     next_path,
-    views::{Asked, Frame, passed_on},
+    views::{Frame, PageRequest, passed_on},
 };
 
 /// Scopes of a role in development.
@@ -38,10 +38,14 @@ struct SignIn<'a> {
     role: &'static str,
 }
 
-pub(crate) async fn page(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
+pub(crate) async fn page(
+    State(pages): State<PageState>,
+    asked: PageRequest,
+    headers: HeaderMap,
+) -> Response {
     let then = next_path::checked(asked.then.as_deref());
     let session = pages.session(&headers).await;
-    let frame = Frame::of_script(
+    let frame = Frame::script_json(
         "sign-in.js",
         &asked,
         &headers,
@@ -52,7 +56,7 @@ pub(crate) async fn page(State(pages): State<Pages>, asked: Asked, headers: Head
         frame: &frame,
         then,
         is_development: pages.options.development.is_some(),
-        desk: Texts::of(frame.language),
+        desk: Texts::for_language(frame.language),
         role: match then {
             "/admin/operation" => "admin",
             desk if desk.starts_with("/admin") => "operator",
@@ -63,7 +67,7 @@ pub(crate) async fn page(State(pages): State<Pages>, asked: Asked, headers: Head
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Whoever {
+pub(crate) struct DevSignInForm {
     user: String,
     #[serde(default)]
     then: String,
@@ -74,9 +78,9 @@ pub(crate) struct Whoever {
 
 /// Signs the visitor in as the given user.
 pub(crate) async fn be(
-    State(pages): State<Pages>,
+    State(pages): State<PageState>,
     headers: HeaderMap,
-    Form(whoever): Form<Whoever>,
+    Form(whoever): Form<DevSignInForm>,
 ) -> Response {
     let token = pages.options.development.as_ref();
     let scopes = scopes(&whoever.role);

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    Pages,
-    api::Answer,
+    PageState,
+    api::ApiAnswer,
     assets, desk_texts,
     language::{Language, Texts},
     next_path, session,
@@ -26,13 +26,13 @@ const DRAWS: u32 = 100;
 const LANGUAGE_LASTS_S: u32 = 31_536_000;
 
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PageRequest {
     pub(crate) language: Option<String>,
     /// Target path after the sign-in.
     pub(crate) then: Option<String>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Asked {
+impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
     type Rejection = Infallible;
     /// An unreadable query counts as empty.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -57,15 +57,20 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// Frame with all texts.
-    pub(crate) fn new(asked: &Asked, headers: &HeaderMap, session: &Value, facts: Value) -> Self {
+    pub(crate) fn new(
+        asked: &PageRequest,
+        headers: &HeaderMap,
+        session: &Value,
+        facts: Value,
+    ) -> Self {
         let language = Language::of(asked.language.as_deref(), headers);
         Self::with(language, json!(language.texts()), asked, session, facts)
     }
 
     /// Frame with the texts that a script names.
-    pub(crate) fn of_script(
+    pub(crate) fn script_json(
         script: &'static str,
-        asked: &Asked,
+        asked: &PageRequest,
         headers: &HeaderMap,
         session: &Value,
         facts: Value,
@@ -75,7 +80,13 @@ impl Frame {
         Self::with(language, said, asked, session, facts)
     }
 
-    fn with(language: Language, said: Value, asked: &Asked, session: &Value, facts: Value) -> Self {
+    fn with(
+        language: Language,
+        said: Value,
+        asked: &PageRequest,
+        session: &Value,
+        facts: Value,
+    ) -> Self {
         let texts = language.texts();
         let mut all = json!({ "texts": said, "language": language.tag(), "session": session });
         if let (Value::Object(all), Value::Object(facts)) = (&mut all, facts) {
@@ -120,7 +131,7 @@ impl Frame {
 
 #[derive(Template)]
 #[template(path = "home.html")]
-struct Home<'a> {
+struct HomeView<'a> {
     frame: &'a Frame,
     /// Name of the desk, for users who may use it.
     desk: Option<&'static str>,
@@ -128,7 +139,7 @@ struct Home<'a> {
 
 #[derive(Template)]
 #[template(path = "packet.html")]
-struct Packet<'a> {
+struct PacketView<'a> {
     frame: &'a Frame,
     packet: &'a Value,
 }
@@ -143,7 +154,7 @@ struct SendPage<'a> {
 
 #[derive(Template)]
 #[template(path = "nothing.html")]
-pub(crate) struct Nothing<'a> {
+pub(crate) struct EmptyView<'a> {
     pub(crate) frame: &'a Frame,
     pub(crate) title: &'a str,
     pub(crate) help: &'a str,
@@ -154,7 +165,7 @@ pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or("")
 }
 
-impl Pages {
+impl PageState {
     /// Session of the signed-in user; null without one.
     pub(crate) async fn session(&self, headers: &HeaderMap) -> Value {
         let answer = self.api.get("/v1/session", headers).await;
@@ -164,10 +175,10 @@ impl Pages {
     /// Error page, or the redirect to sign in, instead of the requested page.
     pub(crate) fn instead(
         &self,
-        asked: &Asked,
+        asked: &PageRequest,
         headers: &HeaderMap,
         path: &str,
-        answer: &Answer,
+        answer: &ApiAnswer,
     ) -> Response {
         if answer.status == StatusCode::UNAUTHORIZED {
             return next_path::sign_in_first(path).into_response();
@@ -183,7 +194,7 @@ impl Pages {
             ),
             false => (frame.texts.trouble, "", StatusCode::SERVICE_UNAVAILABLE),
         };
-        let page = Nothing {
+        let page = EmptyView {
             frame: &frame,
             title,
             help,
@@ -201,11 +212,15 @@ pub(crate) fn plain(id: &str) -> &str {
     }
 }
 
-pub(crate) async fn home(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
+pub(crate) async fn home(
+    State(pages): State<PageState>,
+    asked: PageRequest,
+    headers: HeaderMap,
+) -> Response {
     let session = pages.session(&headers).await;
-    let frame = Frame::of_script("qiang.js", &asked, &headers, &session, Value::Null);
-    let texts = desk_texts::Texts::of(frame.language);
-    let page = Home {
+    let frame = Frame::script_json("qiang.js", &asked, &headers, &session, Value::Null);
+    let texts = desk_texts::Texts::for_language(frame.language);
+    let page = HomeView {
         frame: &frame,
         desk: session::is_operator(&session).then_some(texts.desk),
     };
@@ -213,9 +228,9 @@ pub(crate) async fn home(State(pages): State<Pages>, asked: Asked, headers: Head
 }
 
 pub(crate) async fn packet(
-    State(pages): State<Pages>,
+    State(pages): State<PageState>,
     Path(id): Path<String>,
-    asked: Asked,
+    asked: PageRequest,
     headers: HeaderMap,
 ) -> Response {
     let id = plain(&id);
@@ -230,8 +245,8 @@ pub(crate) async fn packet(
     let path = format!("/v1/red-packets/{id}/claims?limit={DRAWS}");
     let draws = pages.api.get(&path, &headers).await;
     let facts = json!({ "packet": packet, "draws": draws.ok().map(short) });
-    let frame = Frame::of_script("packet.js", &asked, &headers, &session, facts);
-    let page = Packet {
+    let frame = Frame::script_json("packet.js", &asked, &headers, &session, facts);
+    let page = PacketView {
         frame: &frame,
         packet: &packet,
     };
@@ -248,7 +263,11 @@ fn short(mut draws: Value) -> Value {
     draws
 }
 
-pub(crate) async fn send(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
+pub(crate) async fn send(
+    State(pages): State<PageState>,
+    asked: PageRequest,
+    headers: HeaderMap,
+) -> Response {
     let session = pages.session(&headers).await;
     let Some(user) = session["user"].as_str() else {
         return next_path::sign_in_first("/send").into_response();
@@ -259,7 +278,7 @@ pub(crate) async fn send(State(pages): State<Pages>, asked: Asked, headers: Head
         .await;
     let is_development = pages.options.development.is_some();
     let facts = json!({ "account": account.ok() });
-    let frame = Frame::of_script("send.js", &asked, &headers, &session, facts);
+    let frame = Frame::script_json("send.js", &asked, &headers, &session, facts);
     let page = SendPage {
         frame: &frame,
         is_development,
@@ -279,7 +298,7 @@ pub(crate) fn escape(user: &str) -> String {
 
 /// Header of an answer to pass on to the browser.
 pub(crate) fn passed_on(
-    answer: &Answer,
+    answer: &ApiAnswer,
     name: HeaderName,
 ) -> Option<(HeaderName, axum::http::HeaderValue)> {
     answer.headers.get(&name).map(|value| (name, value.clone()))
@@ -292,7 +311,12 @@ mod tests {
     #[test]
     fn nothing_in_the_facts_ends_their_element() {
         let facts = json!({ "packet": { "title": "</script><script>alert(1)</script>" } });
-        let frame = Frame::new(&Asked::default(), &HeaderMap::new(), &Value::Null, facts);
+        let frame = Frame::new(
+            &PageRequest::default(),
+            &HeaderMap::new(),
+            &Value::Null,
+            facts,
+        );
         assert!(!frame.facts.contains('<'), "{}", frame.facts);
         let read: Value = serde_json::from_str(&frame.facts).unwrap();
         assert_eq!(

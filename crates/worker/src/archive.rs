@@ -7,7 +7,7 @@ use qiang_core::{
     time::Month,
 };
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Interval between two looks for completed months.
 const LOOK_EVERY: Duration = Duration::from_secs(3_600);
@@ -36,17 +36,17 @@ impl LogArchiver {
 }
 
 impl Reconciler for LogArchiver {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
-        let before = Month::of(self.clock.now().plus_millis(-self.after_ms));
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
+        let before = Month::containing(self.clock.now().plus_millis(-self.after_ms));
         match self.log.archive_next(before).await {
             Ok(Some(archive)) => {
                 let (month, file) = (archive.stretch.month, archive.file);
                 let (entries, bytes) = (archive.stretch.entries(), archive.bytes);
                 tracing::info!(%month, file, entries, bytes, "archived a month of the log");
-                Ok(Next::Again)
+                Ok(NextRun::Again)
             }
-            Ok(None) => Ok(Next::Wait),
-            Err(error) => Err(Stuck(format!(
+            Ok(None) => Ok(NextRun::Wait),
+            Err(error) => Err(ReconcileError(format!(
                 "old entries of the log are not archived: {error}"
             ))),
         }

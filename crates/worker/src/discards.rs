@@ -16,7 +16,7 @@ use qiang_core::{
     ports::{Discard, Engine, EngineError, Ledger, LedgerError},
 };
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Interval between two looks for discards.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -175,10 +175,10 @@ impl Discarder {
 }
 
 impl Reconciler for Discarder {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         match self.discard_all().await {
-            Ok(_) => Ok(Next::Wait),
-            Err(error) => Err(Stuck(error.to_string())),
+            Ok(_) => Ok(NextRun::Wait),
+            Err(error) => Err(ReconcileError(error.to_string())),
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Interval between two looks for drafts.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ pub enum DraftError {
 }
 
 /// Result of looking at one draft.
-enum Looked {
+enum DraftStatus {
     /// The engine already had it.
     Open,
     /// The engine has opened it.
@@ -70,7 +70,7 @@ pub struct DraftOpener {
 }
 
 /// Result of a run.
-struct Run {
+struct DraftRun {
     drafts: usize,
     /// Drafts that this run opened.
     opened: usize,
@@ -134,7 +134,7 @@ impl DraftOpener {
     }
 
     /// Opens the drafts of one page.
-    async fn open_some(&mut self) -> Result<Run, DraftError> {
+    async fn open_some(&mut self) -> Result<DraftRun, DraftError> {
         let after = self.after.take();
         let page = self.page(after).await?;
         self.after = next_page(&page);
@@ -144,7 +144,7 @@ impl DraftOpener {
             |id: &CampaignId| !self.engine.has_opened(*id) && !self.unreadable.contains_key(id);
         let waiting: Vec<_> = page.iter().copied().filter(asks).collect();
         let mut waiting = waiting.into_iter();
-        let mut run = Run {
+        let mut run = DraftRun {
             drafts: page.len(),
             opened: 0,
             failed: None,
@@ -156,15 +156,15 @@ impl DraftOpener {
             for id in waiting.by_ref().take(room) {
                 let (ledger, engine) = (Arc::clone(&self.ledger), Arc::clone(&self.engine));
                 opening.spawn(async move {
-                    let looked = timeout(OPEN_MAX, look(&*ledger, &*engine, id)).await;
+                    let looked = timeout(OPEN_MAX, read_status(&*ledger, &*engine, id)).await;
                     (id, looked.unwrap_or(Err(DraftError::Late(id))))
                 });
             }
             match opening.join_next().await {
                 None => return Ok(run),
-                Some(Ok((_, Ok(Looked::Open)))) => {}
-                Some(Ok((_, Ok(Looked::Opened)))) => run.opened += 1,
-                Some(Ok((id, Ok(Looked::Unreadable(error))))) => self.skip(id, &error),
+                Some(Ok((_, Ok(DraftStatus::Open)))) => {}
+                Some(Ok((_, Ok(DraftStatus::Opened)))) => run.opened += 1,
+                Some(Ok((id, Ok(DraftStatus::Unreadable(error))))) => self.skip(id, &error),
                 Some(Ok((_, Err(error)))) => {
                     run.failed.get_or_insert(error);
                 }
@@ -193,17 +193,19 @@ fn next_page(page: &[CampaignId]) -> Option<CampaignId> {
 }
 
 /// Opens a draft that the engine does not have.
-async fn look(
+async fn read_status(
     ledger: &dyn Ledger,
     engine: &dyn Engine,
     id: CampaignId,
-) -> Result<Looked, DraftError> {
+) -> Result<DraftStatus, DraftError> {
     match engine.tally(id).await {
-        Ok(Some(tally)) if tally.conserves() => return Ok(Looked::Open),
+        Ok(Some(tally)) if tally.conserves() => return Ok(DraftStatus::Open),
         Ok(_) => {}
         // An engine that reads the same rows reports only that it cannot. The ledger knows the reason.
         Err(error) => match ledger.campaign(id).await {
-            Err(damaged @ LedgerError::Damaged { .. }) => return Ok(Looked::Unreadable(damaged)),
+            Err(damaged @ LedgerError::Damaged { .. }) => {
+                return Ok(DraftStatus::Unreadable(damaged));
+            }
             _ => return Err(DraftError::Engine(id, error)),
         },
     }
@@ -212,11 +214,11 @@ async fn look(
         // The ledger listed this draft. Only a ledger that was replaced since can lack it now.
         Ok(None) => Err(DraftError::NotThere(id)),
         Err(error @ LedgerError::Unavailable { .. }) => Err(DraftError::Ledger(error)),
-        Err(error) => Ok(Looked::Unreadable(error)),
+        Err(error) => Ok(DraftStatus::Unreadable(error)),
     }
 }
 
-async fn open(engine: &dyn Engine, setup: Setup) -> Result<Looked, DraftError> {
+async fn open(engine: &dyn Engine, setup: Setup) -> Result<DraftStatus, DraftError> {
     let (id, funded_minor) = (setup.campaign.id, setup.campaign.funded_minor());
     let failed = |error| DraftError::Engine(id, error);
     let command = Command::Open(Box::new(setup));
@@ -225,22 +227,22 @@ async fn open(engine: &dyn Engine, setup: Setup) -> Result<Looked, DraftError> {
     // A repair may withhold some units, and a sale's stock may have changed since.
     let is_whole = |tally: &Tally| tally.conserves() && tally.funded_minor <= funded_minor;
     match tally.is_some_and(|tally| is_whole(&tally)) {
-        true => Ok(Looked::Opened),
+        true => Ok(DraftStatus::Opened),
         false => Err(DraftError::NotThere(id)),
     }
 }
 
 impl Reconciler for DraftOpener {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         match self.open_some().await {
-            Ok(Run {
+            Ok(DraftRun {
                 failed: Some(error),
                 ..
             })
-            | Err(error) => Err(Stuck(error.to_string())),
+            | Err(error) => Err(ReconcileError(error.to_string())),
             // There are further drafts, and they need not wait for the interval.
-            Ok(run) if run.opened > 0 && self.after.is_some() => Ok(Next::Again),
-            Ok(_) => Ok(Next::Wait),
+            Ok(run) if run.opened > 0 && self.after.is_some() => Ok(NextRun::Again),
+            Ok(_) => Ok(NextRun::Wait),
         }
     }
 }

@@ -22,12 +22,12 @@ pub trait Reconciler: Send + 'static {
     ///
     /// # Errors
     /// The reason why it could not do all its work.
-    fn reconcile(&mut self) -> impl Future<Output = Result<Next, Stuck>> + Send;
+    fn reconcile(&mut self) -> impl Future<Output = Result<NextRun, ReconcileError>> + Send;
 }
 
 /// When a reconciler runs again after a success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextRun {
     /// At once, because there is more to do.
     Again,
     /// After a signal, or after the interval.
@@ -36,7 +36,7 @@ pub enum Next {
 
 /// Reason why a reconciler makes no progress. The host runs it again automatically.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stuck(pub String);
+pub struct ReconcileError(pub String);
 
 /// Timing of a reconciler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Schedule {
 
 /// Signal to a reconciler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Signal {
+struct WakeSignal {
     /// Count of wake calls. It grows when there may be work.
     wakes: u64,
     stop: bool,
@@ -76,12 +76,12 @@ struct Signal {
 pub struct Host {
     /// Purpose of its reconcilers, for the log.
     purpose: &'static str,
-    tasks: Mutex<Vec<Task>>,
+    tasks: Mutex<Vec<ReconcilerTask>>,
 }
 
 /// Wakes one reconciler.
 #[derive(Debug, Clone)]
-pub struct Waker(Weak<watch::Sender<Signal>>);
+pub struct Waker(Weak<watch::Sender<WakeSignal>>);
 
 impl Waker {
     /// Wakes the reconciler, because there may be work. It is cheap, and may be called any number of times.
@@ -92,19 +92,19 @@ impl Waker {
     }
 }
 
-struct Task {
+struct ReconcilerTask {
     name: String,
     /// Ends the task when it is dropped.
-    signal: Arc<watch::Sender<Signal>>,
-    stuck: Arc<Mutex<Option<Stuck>>>,
+    signal: Arc<watch::Sender<WakeSignal>>,
+    stuck: Arc<Mutex<Option<ReconcileError>>>,
     handle: JoinHandle<()>,
 }
 
-impl Task {
+impl ReconcilerTask {
     /// Reason why it makes no progress, if it is stuck.
     fn stuck(&self) -> Option<String> {
         let stuck = self.stuck.lock();
-        let Stuck(why) = stuck.as_ref()?;
+        let ReconcileError(why) = stuck.as_ref()?;
         Some(format!("{}: {why}", self.name))
     }
 
@@ -127,9 +127,9 @@ impl Host {
 
     /// Starts a reconciler at once. Needs a tokio runtime.
     pub fn start(&self, name: &str, schedule: Schedule, reconciler: impl Reconciler) -> Waker {
-        let signal = Arc::new(watch::Sender::new(Signal::default()));
+        let signal = Arc::new(watch::Sender::new(WakeSignal::default()));
         let waker = Waker(Arc::downgrade(&signal));
-        let stuck = Arc::<Mutex<Option<Stuck>>>::default();
+        let stuck = Arc::<Mutex<Option<ReconcileError>>>::default();
         let runner = Runner {
             purpose: self.purpose,
             name: name.to_owned(),
@@ -139,7 +139,7 @@ impl Host {
             stuck: Arc::clone(&stuck),
             failures: 0,
         };
-        self.tasks.lock().push(Task {
+        self.tasks.lock().push(ReconcilerTask {
             name: name.to_owned(),
             signal,
             stuck,
@@ -159,8 +159,8 @@ impl Host {
     #[must_use]
     pub fn stuck(&self) -> Option<String> {
         let tasks = self.tasks.lock();
-        let stuck = tasks.iter().find_map(Task::stuck);
-        stuck.or_else(|| tasks.iter().find_map(Task::failed))
+        let stuck = tasks.iter().find_map(ReconcilerTask::stuck);
+        stuck.or_else(|| tasks.iter().find_map(ReconcilerTask::failed))
     }
 
     /// Reason why the reconciler of this name is stuck, if it is.
@@ -197,8 +197,8 @@ struct Runner<R> {
     name: String,
     schedule: Schedule,
     reconciler: R,
-    signal: watch::Receiver<Signal>,
-    stuck: Arc<Mutex<Option<Stuck>>>,
+    signal: watch::Receiver<WakeSignal>,
+    stuck: Arc<Mutex<Option<ReconcileError>>>,
     /// Failures since the last success.
     failures: u32,
 }
@@ -214,13 +214,13 @@ impl<R: Reconciler> Runner<R> {
             let result = self.reconciler.reconcile().await;
             self.show(result.as_ref().err());
             let goes_on = match result {
-                Ok(Next::Again) => true,
-                Ok(Next::Wait) => {
+                Ok(NextRun::Again) => true,
+                Ok(NextRun::Wait) => {
                     let Schedule { rest, interval, .. } = self.schedule;
                     self.wait(rest, |_| false).await
                         && self.wait(interval, |now| now.wakes > seen.wakes).await
                 }
-                Err(Stuck(_)) => {
+                Err(ReconcileError(_)) => {
                     let pause = self.pause();
                     self.wait(pause, |_| false).await
                 }
@@ -232,12 +232,12 @@ impl<R: Reconciler> Runner<R> {
     }
 
     /// Stores the result of the last run, and logs a change.
-    fn show(&mut self, stuck: Option<&Stuck>) {
+    fn show(&mut self, stuck: Option<&ReconcileError>) {
         let (purpose, name) = (self.purpose, &self.name);
         let before = std::mem::replace(&mut *self.stuck.lock(), stuck.cloned());
         match (before, stuck) {
             (Some(_), None) => tracing::warn!(purpose, name, "reconciler recovered"),
-            (None, Some(Stuck(reason))) => {
+            (None, Some(ReconcileError(reason))) => {
                 tracing::error!(purpose, name, reason, "a reconciler is stuck");
             }
             (Some(_), Some(_)) | (None, None) => {}
@@ -256,7 +256,7 @@ impl<R: Reconciler> Runner<R> {
     }
 
     /// Waits until the time is over, or until the signal is `enough`. Returns false if the reconciler must stop.
-    async fn wait(&mut self, wait_max: Duration, enough: impl Fn(&Signal) -> bool) -> bool {
+    async fn wait(&mut self, wait_max: Duration, enough: impl Fn(&WakeSignal) -> bool) -> bool {
         let over = Instant::now() + wait_max;
         let signalled = self.signal.wait_for(|signal| signal.stop || enough(signal));
         match timeout_at(over, signalled).await {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use qiang_core::ports::{Clock, Ledger, LedgerError};
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Interval between two looks for old keys.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -44,11 +44,11 @@ impl KeyPurger {
 }
 
 impl Reconciler for KeyPurger {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         match self.purge().await {
-            Ok((_, true)) => Ok(Next::Again),
-            Ok((_, false)) => Ok(Next::Wait),
-            Err(error) => Err(Stuck(format!(
+            Ok((_, true)) => Ok(NextRun::Again),
+            Ok((_, false)) => Ok(NextRun::Wait),
+            Err(error) => Err(ReconcileError(format!(
                 "cannot delete old idempotency keys: {error}"
             ))),
         }

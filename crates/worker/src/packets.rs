@@ -11,7 +11,7 @@ use qiang_core::{
     ports::{Engine, EngineError, Ledger, LedgerError},
 };
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Interval between two looks for packets.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -122,10 +122,10 @@ fn next_page(page: &[CampaignId]) -> Option<CampaignId> {
 }
 
 impl Reconciler for PacketCloser {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         match self.close_some().await {
-            Ok(()) => Ok(Next::Wait),
-            Err(error) => Err(Stuck(error.to_string())),
+            Ok(()) => Ok(NextRun::Wait),
+            Err(error) => Err(ReconcileError(error.to_string())),
         }
     }
 }

@@ -23,7 +23,7 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Maximum differences of one partition that are remembered, and so counted.
 const FOUND_MAX: usize = 10_000;
@@ -45,13 +45,13 @@ pub struct ReconcileOptions {
 
 /// Findings of the partitions that this process reconciles.
 #[derive(Debug, Default)]
-pub struct ReconcileMonitor(Mutex<BTreeMap<PartitionId, Found>>);
+pub struct ReconcileMonitor(Mutex<BTreeMap<PartitionId, WalkResult>>);
 
 impl ReconcileMonitor {
     /// Findings of each of these partitions.
     #[must_use]
     pub fn findings(&self) -> Vec<PartitionFindings> {
-        let of = |(partition, found): (&PartitionId, &Found)| PartitionFindings {
+        let of = |(partition, found): (&PartitionId, &WalkResult)| PartitionFindings {
             partition: *partition,
             differences: found.counts(),
             withheld: found.withheld,
@@ -67,7 +67,7 @@ impl ReconcileMonitor {
 type Name = (DifferenceKind, CampaignId, u32);
 
 #[derive(Debug, Default)]
-struct Found {
+struct WalkResult {
     /// Differences, with the last walk that saw each.
     differences: BTreeMap<Name, u64>,
     /// Differences that are already logged.
@@ -81,7 +81,7 @@ struct Found {
     passed_at: Option<Timestamp>,
 }
 
-impl Found {
+impl WalkResult {
     fn counts(&self) -> Vec<(DifferenceKind, u64)> {
         let count = |kind: DifferenceKind| {
             let names = self.differences.keys();
@@ -380,7 +380,7 @@ impl Reconciliation {
 }
 
 impl Reconciler for Reconciliation {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         let mut failed = None;
         for partition in self.engine.partitions() {
             // A partition that does not answer delays no other.
@@ -390,8 +390,8 @@ impl Reconciler for Reconciliation {
             }
         }
         match failed {
-            Some(reason) => Err(Stuck(reason)),
-            None => Ok(Next::Wait),
+            Some(reason) => Err(ReconcileError(reason)),
+            None => Ok(NextRun::Wait),
         }
     }
 }

@@ -7,7 +7,7 @@ use qiang_core::{
     ports::{EngineError, Ledger, RepairEngine, RepairState},
 };
 
-use crate::host::{Host, Next, Reconciler, Schedule, Stuck};
+use crate::host::{Host, NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Interval between two checks of a partition.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -58,7 +58,7 @@ impl PartitionRepair {
         ..Schedule::every(LOOK_EVERY)
     };
 
-    async fn look(&mut self) -> Result<(), EngineError> {
+    async fn check_partitions(&mut self) -> Result<(), EngineError> {
         let partition = self.partition;
         self.engine.halt_log_gap(partition).await?;
         if self.engine.has_lost(partition).await? {
@@ -82,9 +82,9 @@ impl PartitionRepair {
 }
 
 impl Reconciler for PartitionRepair {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
-        let looked = self.look().await;
-        let failing = |error: EngineError| Stuck(error.to_string());
-        looked.map(|()| Next::Wait).map_err(failing)
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
+        let looked = self.check_partitions().await;
+        let failing = |error: EngineError| ReconcileError(error.to_string());
+        looked.map(|()| NextRun::Wait).map_err(failing)
     }
 }

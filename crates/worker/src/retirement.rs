@@ -7,7 +7,7 @@ use qiang_core::{
     ports::{EngineError, Ledger, RetireEngine},
 };
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Interval between two looks for closed campaigns.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -43,12 +43,12 @@ impl Retirement {
 }
 
 impl Reconciler for Retirement {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
-        let (mut next, mut failed) = (Next::Wait, None);
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
+        let (mut next, mut failed) = (NextRun::Wait, None);
         for partition in self.engine.partitions() {
             // A partition that does not answer delays no other.
             match self.step(partition).await {
-                Ok(true) => next = Next::Again,
+                Ok(true) => next = NextRun::Again,
                 Ok(false) => {}
                 Err(error) => {
                     let reason = || format!("partition {}: {error}", partition.0);
@@ -57,7 +57,7 @@ impl Reconciler for Retirement {
             }
         }
         match failed {
-            Some(reason) => Err(Stuck(reason)),
+            Some(reason) => Err(ReconcileError(reason)),
             None => Ok(next),
         }
     }

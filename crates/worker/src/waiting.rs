@@ -17,13 +17,15 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     outcome::Outcome,
-    ports::{Clock, Engine, EngineError, Ledger, LedgerError, Lines, WaitingMonitor, WaitingRoom},
+    ports::{
+        ActiveQueues, Clock, Engine, EngineError, Ledger, LedgerError, WaitingMonitor, WaitingRoom,
+    },
+    queue_entry::{QueueDecision, QueueEntry, QueueLimits},
     time::Timestamp,
-    waiting::{Decision, Place, QueueLimits},
 };
 use tokio::{task::JoinSet, time::Instant};
 
-use crate::host::{Host, Next, Reconciler, Schedule, Stuck, Waker};
+use crate::host::{Host, NextRun, ReconcileError, Reconciler, Schedule, Waker};
 
 /// Interval between two reads of a partition's queues if no entry wakes the processor.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -38,7 +40,7 @@ const FLIGHTS_MAX: usize = 64;
 
 /// Ports that queue processing uses.
 #[derive(Clone)]
-pub struct WaitingPorts {
+pub struct QueuePorts {
     /// Queues.
     pub room: Arc<dyn WaitingRoom>,
     /// Engine that decides the claims.
@@ -55,7 +57,7 @@ pub struct WaitingPorts {
 
 /// Reason why a queue entry is not decided.
 #[derive(Debug, thiserror::Error)]
-pub enum WaitingError {
+pub enum QueueError {
     /// The engine or the queue did not answer, or the campaign is not open on the engine now.
     #[error("cannot decide the queue of campaign {0}: {1}")]
     Engine(CampaignId, EngineError),
@@ -75,7 +77,7 @@ type Head = (u64, Option<Timestamp>);
 
 /// A queue that still has entries.
 #[derive(Debug)]
-pub struct LineLeft {
+pub struct BlockedQueue {
     /// Campaign of the queue.
     pub campaign: CampaignId,
     /// Entries in the queue.
@@ -85,8 +87,8 @@ pub struct LineLeft {
 }
 
 /// Decides the queues of one partition.
-pub struct LineDecider {
-    ports: WaitingPorts,
+pub struct QueueProcessor {
+    ports: QueuePorts,
     partition: PartitionId,
     /// Last known head of each queue. A queue that cannot be read keeps its last head, so it does not look empty.
     heads: Arc<Mutex<BTreeMap<CampaignId, Head>>>,
@@ -95,11 +97,11 @@ pub struct LineDecider {
 }
 
 /// Starts one decider per partition, so a partition that does not answer delays no other. Needs a tokio runtime.
-pub fn start_all(host: &Host, ports: &WaitingPorts) {
+pub fn start_all(host: &Host, ports: &QueuePorts) {
     let start = |partition: PartitionId| {
-        let decider = LineDecider::new(ports.clone(), partition);
+        let decider = QueueProcessor::new(ports.clone(), partition);
         let name = format!("waiting rooms of partition {}", partition.0);
-        host.start(&name, LineDecider::SCHEDULE, decider)
+        host.start(&name, QueueProcessor::SCHEDULE, decider)
     };
     let wakers: Vec<Waker> = ports.room.partitions().into_iter().map(start).collect();
     ports
@@ -107,7 +109,7 @@ pub fn start_all(host: &Host, ports: &WaitingPorts) {
         .on_entry(move || wakers.iter().for_each(Waker::wake));
 }
 
-impl LineDecider {
+impl QueueProcessor {
     /// Schedule of its runs.
     pub const SCHEDULE: Schedule = Schedule {
         backoff_max: BACKOFF_MAX,
@@ -116,7 +118,7 @@ impl LineDecider {
 
     /// Creates a decider for the queues of this partition.
     #[must_use]
-    pub fn new(ports: WaitingPorts, partition: PartitionId) -> Self {
+    pub fn new(ports: QueuePorts, partition: PartitionId) -> Self {
         Self {
             ports,
             partition,
@@ -129,12 +131,12 @@ impl LineDecider {
     ///
     /// # Errors
     /// The first error that occurred. The other queues are still decided.
-    pub async fn decide_all(&self) -> Result<u64, WaitingError> {
+    pub async fn decide_all(&self) -> Result<u64, QueueError> {
         let asked_at = Instant::now();
         let lines = self.lines().await?;
         self.note_lease(asked_at, &lines);
         self.ports.monitor.show_rebuilt(self.ports.room.rebuilt());
-        let Lines { campaigns, own, .. } = lines;
+        let ActiveQueues { campaigns, own, .. } = lines;
         // If this process does not own the queues, another process decides them.
         let lines: Vec<CampaignId> = campaigns.into_iter().filter(|_| own).collect();
         let unlisted: Vec<_> = {
@@ -152,7 +154,7 @@ impl LineDecider {
         for campaign in lines {
             let (ports, heads) = (self.ports.clone(), Arc::clone(&self.heads));
             let task = deciding.spawn(async move {
-                let line = Line { ports, campaign };
+                let line = CampaignQueue { ports, campaign };
                 line.decide(|waiting, oldest| {
                     heads.lock().insert(campaign, (waiting, oldest));
                 })
@@ -168,7 +170,7 @@ impl LineDecider {
                     continue;
                 }
                 Ok((_, Err(error))) => error,
-                Err(ended) => WaitingError::Panicked(campaigns[&ended.id()]),
+                Err(ended) => QueueError::Panicked(campaigns[&ended.id()]),
             };
             failed = failed.or(Some(error));
         }
@@ -183,11 +185,11 @@ impl LineDecider {
     ///
     /// # Errors
     /// If the queues cannot be read.
-    pub async fn left(&self) -> Result<Vec<LineLeft>, WaitingError> {
-        let Lines { campaigns, own, .. } = self.lines().await?;
+    pub async fn blocked_queues(&self) -> Result<Vec<BlockedQueue>, QueueError> {
+        let ActiveQueues { campaigns, own, .. } = self.lines().await?;
         let mut left = Vec::new();
         for campaign in campaigns {
-            let failed = |error| WaitingError::Engine(campaign, error);
+            let failed = |error| QueueError::Engine(campaign, error);
             let head = self.ports.room.head(campaign, 1).await.map_err(failed)?;
             let tally = self.ports.engine.tally(campaign).await.map_err(failed)?;
             let why = match tally.map(|tally| tally.phase) {
@@ -197,7 +199,7 @@ impl LineDecider {
                 Some(Phase::Draft | Phase::Scheduled) => "the campaign has not started",
                 Some(Phase::Live | Phase::Ended | Phase::Closed) => "they entered a moment ago",
             };
-            left.extend((head.waiting > 0).then_some(LineLeft {
+            left.extend((head.waiting > 0).then_some(BlockedQueue {
                 campaign,
                 waiting: head.waiting,
                 why,
@@ -206,13 +208,13 @@ impl LineDecider {
         Ok(left)
     }
 
-    async fn lines(&self) -> Result<Lines, WaitingError> {
+    async fn lines(&self) -> Result<ActiveQueues, QueueError> {
         let lines = self.ports.room.lines(self.partition, LEASE).await;
-        lines.map_err(WaitingError::Lines)
+        lines.map_err(QueueError::Lines)
     }
 
     /// Counts a lease that was not renewed in time: another process may have decided the same queues.
-    fn note_lease(&self, asked_at: Instant, lines: &Lines) {
+    fn note_lease(&self, asked_at: Instant, lines: &ActiveQueues) {
         let leased_at = lines.leased.then_some(asked_at);
         let Some(since) = std::mem::replace(&mut *self.leased_at.lock(), leased_at) else {
             return;
@@ -232,24 +234,24 @@ impl LineDecider {
     }
 }
 
-impl Reconciler for LineDecider {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+impl Reconciler for QueueProcessor {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         match self.decide_all().await {
-            Ok(0) => Ok(Next::Wait),
-            Ok(_) => Ok(Next::Again),
-            Err(error) => Err(Stuck(error.to_string())),
+            Ok(0) => Ok(NextRun::Wait),
+            Ok(_) => Ok(NextRun::Again),
+            Err(error) => Err(ReconcileError(error.to_string())),
         }
     }
 }
 
 /// The queue of one campaign.
-struct Line {
-    ports: WaitingPorts,
+struct CampaignQueue {
+    ports: QueuePorts,
     campaign: CampaignId,
 }
 
 /// Result of deciding one batch of queue entries.
-enum Landed {
+enum FlightOutcome {
     /// All entries of the batch are decided.
     All,
     /// The campaign is paused or has not started.
@@ -258,11 +260,11 @@ enum Landed {
     Stop,
 }
 
-impl Line {
+impl CampaignQueue {
     /// Decides entries, beginning at the head of the queue. Reports the length of the queue and the time of its first
     /// entry to `show`. The time is `None` while the campaign is paused or has not started, because no entry is due.
-    async fn decide(&self, show: impl Fn(u64, Option<Timestamp>)) -> Result<u64, WaitingError> {
-        let failed = |error| WaitingError::Engine(self.campaign, error);
+    async fn decide(&self, show: impl Fn(u64, Option<Timestamp>)) -> Result<u64, QueueError> {
+        let failed = |error| QueueError::Engine(self.campaign, error);
         let mut count = 0;
         for _ in 0..FLIGHTS_MAX {
             let head = self.ports.room.head(self.campaign, FLIGHT_MAX).await;
@@ -274,7 +276,7 @@ impl Line {
             let mut decided = Vec::new();
             let landed = self.fly(head.places, &mut decided).await;
             if !decided.is_empty() {
-                let WaitingPorts {
+                let QueuePorts {
                     room,
                     clock,
                     monitor,
@@ -289,12 +291,12 @@ impl Line {
                 }
             }
             match landed? {
-                Landed::All => {}
-                Landed::Held => {
+                FlightOutcome::All => {}
+                FlightOutcome::Held => {
                     show(head.waiting, None);
                     break;
                 }
-                Landed::Stop => break,
+                FlightOutcome::Stop => break,
             }
         }
         Ok(count)
@@ -307,14 +309,14 @@ impl Line {
     /// that the remaining units cover, and entries that want more than all that remains.
     async fn fly(
         &self,
-        places: Vec<Place>,
-        decided: &mut Vec<(Place, Decision)>,
-    ) -> Result<Landed, WaitingError> {
+        places: Vec<QueueEntry>,
+        decided: &mut Vec<(QueueEntry, QueueDecision)>,
+    ) -> Result<FlightOutcome, QueueError> {
         let engine = &self.ports.engine;
         let tally = engine.tally(self.campaign).await;
-        let tally = tally.map_err(|error| WaitingError::Engine(self.campaign, error))?;
+        let tally = tally.map_err(|error| QueueError::Engine(self.campaign, error))?;
         let remaining = tally.map_or(0, |tally| tally.remaining);
-        let (mut free, mut landed) = (remaining, Landed::All);
+        let (mut free, mut landed) = (remaining, FlightOutcome::All);
         let (mut flying, mut claims) = (Vec::new(), Vec::new());
         // The gate may be slightly out of date, so it is used only if nothing remains or the campaign is over.
         let is_over = |phase| matches!(phase, Phase::Ended | Phase::Closed);
@@ -322,13 +324,13 @@ impl Line {
         for place in places {
             let claim = place.keyed_claim();
             if hopeless
-                && let Some(outcome) = engine.peek(&claim)
+                && let Some(outcome) = engine.try_gate_outcome(&claim)
                 && is_refusal(&outcome)
             {
                 // The durability of a refusal does not matter: a repeated claim is decided again.
                 let ack = engine.ack_levels().first().copied();
                 let ack = ack.unwrap_or(AckLevel::Memory);
-                decided.push((place, Decision::Claimed(outcome, ack)));
+                decided.push((place, QueueDecision::Claimed(outcome, ack)));
                 continue;
             }
             match free.checked_sub(claim.quantity.into()) {
@@ -344,15 +346,15 @@ impl Line {
         for (place, ticket) in flying.into_iter().zip(tickets) {
             match ticket.await {
                 Ok(claimed) => match claimed.outcome {
-                    Outcome::Paused | Outcome::NotStarted { .. } => landed = Landed::Held,
+                    Outcome::Paused | Outcome::NotStarted { .. } => landed = FlightOutcome::Held,
                     Outcome::UnknownCampaign => unknown.push((place, claimed.ack)),
-                    outcome => decided.push((place, Decision::Claimed(outcome, claimed.ack))),
+                    outcome => decided.push((place, QueueDecision::Claimed(outcome, claimed.ack))),
                 },
                 Err(EngineError::Refused(Refusal::KeyReused)) => {
-                    decided.push((place, Decision::KeyReused));
+                    decided.push((place, QueueDecision::KeyReused));
                 }
                 Err(error) => {
-                    let error = WaitingError::Engine(self.campaign, error);
+                    let error = QueueError::Engine(self.campaign, error);
                     first_error = first_error.or(Some(error));
                 }
             }
@@ -360,10 +362,10 @@ impl Line {
         if !unknown.is_empty() {
             match self.if_unknown().await {
                 Ok(Some(outcome)) => {
-                    let of = |(place, ack)| (place, Decision::Claimed(outcome, ack));
+                    let of = |(place, ack)| (place, QueueDecision::Claimed(outcome, ack));
                     decided.extend(unknown.into_iter().map(of));
                 }
-                Ok(None) => landed = Landed::Stop,
+                Ok(None) => landed = FlightOutcome::Stop,
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
@@ -371,9 +373,9 @@ impl Line {
     }
 
     /// Outcome of claims of a campaign that the engine does not have. `None` if the entries must keep waiting.
-    async fn if_unknown(&self) -> Result<Option<Outcome>, WaitingError> {
+    async fn if_unknown(&self) -> Result<Option<Outcome>, QueueError> {
         let record = self.ports.ledger.campaign(self.campaign).await;
-        let record = record.map_err(|error| WaitingError::Ledger(self.campaign, error))?;
+        let record = record.map_err(|error| QueueError::Ledger(self.campaign, error))?;
         Ok(match record.map(|record| record.phase) {
             None => Some(Outcome::UnknownCampaign),
             // The engine has evicted it because it is over.

@@ -17,7 +17,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{Clock, Ledger, LedgerError, SendFailure, WebhookMonitor, WebhookSender},
     time::Timestamp,
-    webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{DeliveryProgress, Webhook, WebhookEvent, WebhookRecord},
 };
 use tokio::{
     sync::Semaphore,
@@ -26,7 +26,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Interval between two looks for events.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -80,15 +80,15 @@ pub struct WebhookPorts {
 
 /// Events that an unsuccessful round has delivered after the recorded position of the endpoint.
 #[derive(Debug, Default)]
-struct Ahead {
+struct DeliveryLead {
     place: i64,
     told: HashSet<i64>,
 }
 
 /// A task that ends when it is dropped.
-struct Telling(JoinHandle<Result<Ahead, LedgerError>>);
+struct DeliveryTask(JoinHandle<Result<DeliveryLead, LedgerError>>);
 
-impl Drop for Telling {
+impl Drop for DeliveryTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -99,8 +99,8 @@ pub struct WebhookDeliverer {
     ports: WebhookPorts,
     /// Id under which this process takes leases.
     holder: Uuid,
-    running: HashMap<Uuid, Telling>,
-    ahead: HashMap<Uuid, Ahead>,
+    running: HashMap<Uuid, DeliveryTask>,
+    ahead: HashMap<Uuid, DeliveryLead>,
     forgot: Option<Instant>,
 }
 
@@ -139,7 +139,7 @@ impl WebhookDeliverer {
     ///
     /// # Errors
     /// If the ledger does not answer.
-    pub async fn tell_all(&mut self) -> Result<usize, LedgerError> {
+    pub async fn deliver_all(&mut self) -> Result<usize, LedgerError> {
         let due = self.due().await?;
         self.start(&due);
         while !self.running.is_empty() {
@@ -158,7 +158,7 @@ impl WebhookDeliverer {
             let (ports, holder) = (self.ports.clone(), self.holder);
             let ahead = self.ahead.remove(&id).unwrap_or_default();
             let telling = tokio::spawn(async move { deliver(&ports, id, holder, ahead).await });
-            self.running.insert(id, Telling(telling));
+            self.running.insert(id, DeliveryTask(telling));
         }
     }
 
@@ -197,10 +197,10 @@ impl WebhookDeliverer {
 }
 
 impl Reconciler for WebhookDeliverer {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         let ran = self.run().await;
-        ran.map(|()| Next::Wait)
-            .map_err(|error| Stuck(error.to_string()))
+        ran.map(|()| NextRun::Wait)
+            .map_err(|error| ReconcileError(error.to_string()))
     }
 }
 
@@ -209,19 +209,19 @@ async fn deliver(
     ports: &WebhookPorts,
     id: Uuid,
     holder: Uuid,
-    mut ahead: Ahead,
-) -> Result<Ahead, LedgerError> {
+    mut ahead: DeliveryLead,
+) -> Result<DeliveryLead, LedgerError> {
     let now = || ports.clock.now();
     let lease = ROUND_MAX + ports.options.request_max + LEASE_SPARE;
     let until = || now().plus_millis(lease.as_millis() as i64);
     let leased = ports.ledger.lease_webhook(id, holder, now(), until());
     let Some(record) = leased.await? else {
-        return Ok(Ahead::default());
+        return Ok(DeliveryLead::default());
     };
     let (webhook, mut progress) = (Arc::new(record.webhook), record.progress);
     // Without a failure the endpoint was redriven: events that it already has may be repeated.
     if ahead.place != progress.place || progress.attempts == 0 {
-        ahead = Ahead::default();
+        ahead = DeliveryLead::default();
     }
     while progress.is_due(i64::MAX, now()) {
         let events = ports
@@ -242,7 +242,7 @@ async fn deliver(
         let place = untold.map_or(last, |place| place - 1);
         let has_moved = place > progress.place;
         if failure.is_none() || has_moved {
-            progress = Progress::default();
+            progress = DeliveryProgress::default();
         }
         progress.place = place;
         ahead.place = progress.place;
@@ -260,7 +260,7 @@ async fn deliver(
         }
         let recording = ports.ledger.record_webhook(id, holder, until(), &progress);
         if !recording.await? {
-            return Ok(Ahead::default());
+            return Ok(DeliveryLead::default());
         }
         say(id, &progress, was_failing);
     }
@@ -268,7 +268,7 @@ async fn deliver(
 }
 
 /// Logs changes of the endpoint's state.
-fn say(id: Uuid, progress: &Progress, was_failing: bool) {
+fn say(id: Uuid, progress: &DeliveryProgress, was_failing: bool) {
     let webhook = id.to_string();
     let reason = progress.last_error.as_deref().unwrap_or_default();
     match (was_failing, progress.failing_since) {
@@ -288,7 +288,12 @@ fn say(id: Uuid, progress: &Progress, was_failing: bool) {
 }
 
 /// Records a failed attempt in the progress.
-fn failed(progress: &mut Progress, failure: &SendFailure, now: Timestamp, options: WebhookOptions) {
+fn failed(
+    progress: &mut DeliveryProgress,
+    failure: &SendFailure,
+    now: Timestamp,
+    options: WebhookOptions,
+) {
     let doublings = progress.attempts.min(DOUBLINGS_MAX);
     let pause = options.retry_min.saturating_mul(1 << doublings);
     // The pause is random, so the endpoints of a recovered server are not all retried at the same moment.

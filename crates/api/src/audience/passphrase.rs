@@ -23,7 +23,7 @@ use unicode_normalization::{UnicodeNormalization as _, char::decompose_compatibl
 use crate::{
     http::{
         client_address::AddressKey,
-        problem::{Policy, Problem, ProblemKind},
+        problem::{ApiProblem, Policy, ProblemKind},
     },
     observe::metrics::Metrics,
     protect::{single_flight::SingleFlight, throttle::Throttle},
@@ -118,7 +118,7 @@ pub(crate) struct Guesser<'a> {
 impl Guesser<'_> {
     /// Counts a guess of the user. It also counts for address and campaign, unless it is a replay or the same guess
     /// is already being checked for another user.
-    fn guess(&self, is_judged: bool) -> Result<(), Problem> {
+    fn guess(&self, is_judged: bool) -> Result<(), ApiProblem> {
         self.guesses.of_user.check(self.user)?;
         if is_judged || self.is_replay {
             return Ok(());
@@ -131,12 +131,12 @@ impl Guesser<'_> {
 }
 
 /// Queue of passphrases to hash.
-struct Queue {
+struct HashQueue {
     places: Semaphore,
     turn: Semaphore,
 }
 
-impl Queue {
+impl HashQueue {
     const fn new() -> Self {
         Self {
             places: Semaphore::const_new(WAITING_MAX),
@@ -146,8 +146,8 @@ impl Queue {
 }
 
 /// Queues of claims and of new campaigns, apart so that many new campaigns delay no claim.
-static CLAIMS: Queue = Queue::new();
-static CREATIONS: Queue = Queue::new();
+static CLAIMS: HashQueue = HashQueue::new();
+static CREATIONS: HashQueue = HashQueue::new();
 
 /// PBKDF2 with HMAC-SHA256, as the ledger stores it.
 #[derive(Serialize, Deserialize)]
@@ -159,7 +159,7 @@ pub(crate) struct KeptPassphrase {
 
 impl KeptPassphrase {
     /// Hashes a new passphrase. [`check_new`] checks its minimum length.
-    pub(crate) async fn of(said: &str) -> Result<Self, Problem> {
+    pub(crate) async fn from_input(said: &str) -> Result<Self, ApiProblem> {
         if !is_possible(said) {
             return Err(impossible());
         }
@@ -187,7 +187,7 @@ pub(crate) struct Passphrase {
 
 impl Passphrase {
     /// Parses a stored hash; `None` if it is malformed.
-    pub(crate) fn of(kept: &KeptPassphrase) -> Option<Self> {
+    pub(crate) fn from_stored(kept: &KeptPassphrase) -> Option<Self> {
         Some(Self {
             salt: decode(&kept.salt)?.into(),
             rounds: kept.rounds,
@@ -208,7 +208,7 @@ impl Passphrase {
         &self,
         said: &str,
         guesser: Option<Guesser<'_>>,
-    ) -> Result<bool, Problem> {
+    ) -> Result<bool, ApiProblem> {
         let guess = |is_judged| match &guesser {
             Some(guesser) => guesser.guess(is_judged),
             None => Ok(()),
@@ -249,9 +249,9 @@ async fn hash(
     said: String,
     salt: Arc<[u8]>,
     rounds: NonZeroU32,
-    queue: &'static Queue,
-) -> Result<Hash, Problem> {
-    let internal = |error: &dyn std::fmt::Display| Problem::internal(error.to_string());
+    queue: &'static HashQueue,
+) -> Result<Hash, ApiProblem> {
+    let internal = |error: &dyn std::fmt::Display| ApiProblem::internal(error.to_string());
     let _place = queue
         .places
         .try_acquire()
@@ -305,18 +305,18 @@ fn is_possible(said: &str) -> bool {
 }
 
 /// Checks the minimum length of a new passphrase.
-pub(crate) fn check_new(said: &str) -> Result<(), Problem> {
+pub(crate) fn check_new(said: &str) -> Result<(), ApiProblem> {
     match is_long_enough(&seen(said)) {
         true => Ok(()),
         false => Err(impossible()),
     }
 }
 
-fn impossible() -> Problem {
+fn impossible() -> ApiProblem {
     let detail = format!(
         "a passphrase has {CHARS_MIN} to {CHARS_MAX} characters, and at least {DIGITS_MIN} if all of them are digits"
     );
-    Problem::invalid_at("#/audience/passphrase", detail)
+    ApiProblem::invalid_at("#/audience/passphrase", detail)
 }
 
 /// Whether a new passphrase is too long to be found by trying all of its length.
@@ -332,8 +332,8 @@ mod tests {
 
     #[tokio::test]
     async fn creations_keep_no_claim_waiting() {
-        let kept = KeptPassphrase::of("open sesame").await.unwrap();
-        let passphrase = Passphrase::of(&kept).unwrap();
+        let kept = KeptPassphrase::from_input("open sesame").await.unwrap();
+        let passphrase = Passphrase::from_stored(&kept).unwrap();
         let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
         let user = UserId::new("ann").unwrap();
         let guesser = || {
@@ -348,7 +348,7 @@ mod tests {
         // The queue is full, and one passphrase is being hashed.
         let _waiting = CREATIONS.places.acquire_many(WAITING_MAX as u32).await;
         let _turn = CREATIONS.turn.acquire().await;
-        assert!(KeptPassphrase::of("open sesame").await.is_err());
+        assert!(KeptPassphrase::from_input("open sesame").await.is_err());
         assert!(passphrase.is("wrong", None).await.is_err());
         assert!(!passphrase.is("wrong", guesser()).await.unwrap());
         assert!(passphrase.is("open sesame", guesser()).await.unwrap());
@@ -400,8 +400,8 @@ mod tests {
     async fn a_passphrase_is_right_in_each_width() {
         let user = UserId::new("ann").unwrap();
         let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
-        let kept = KeptPassphrase::of("８８８８８８").await.unwrap();
-        let passphrase = Passphrase::of(&kept).unwrap();
+        let kept = KeptPassphrase::from_input("８８８８８８").await.unwrap();
+        let passphrase = Passphrase::from_stored(&kept).unwrap();
         for (said, expected) in [
             ("88888", false),
             ("888888", true),

@@ -8,24 +8,27 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{Verifier, fetched::Fetched, jwks_url::JwksUrl, keys::Keys, revoked::Revoked};
+use super::{
+    Verifier, fetched_keys::FetchedKeys, jwks_url::JwksUrl, keys::VerificationKeys,
+    revoked_tokens::RevokedTokens,
+};
 use crate::{config::AuthConfig, http::watched_file::WatchedFile};
 
 /// Verifier that a reload can replace; requests read it without a lock.
 pub(crate) struct CurrentVerifier {
     verifier: ArcSwap<Verifier>,
-    source: Mutex<Source>,
+    source: Mutex<VerifierSource>,
     /// Notified when the set at the URL may have a key that is unknown here.
     refetch: Arc<Notify>,
 }
 
 /// Sources of the verifier.
-struct Source {
+struct VerifierSource {
     config: AuthConfig,
     jwks: WatchedFile,
     revoked: WatchedFile,
     /// Last set of keys from the URL.
-    fetched: Option<Fetched>,
+    fetched: Option<FetchedKeys>,
 }
 
 impl CurrentVerifier {
@@ -67,16 +70,16 @@ impl CurrentVerifier {
     /// second, where blocking is allowed.
     pub(crate) fn refresh(&self) -> bool {
         let mut source = self.source.lock();
-        let Source {
+        let VerifierSource {
             config,
             jwks,
             revoked,
             fetched,
         } = &mut *source;
-        let read_keys = || Keys::new(config);
+        let read_keys = || VerificationKeys::new(config);
         let fresh_keys = jwks.if_changed("auth.jwks_file", &config.jwks_file, read_keys);
         let file = &config.revoked_file;
-        let read_revoked = || Revoked::read(file);
+        let read_revoked = || RevokedTokens::read(file);
         let fresh_revoked = revoked.if_changed("auth.revoked_file", file, read_revoked);
         if fresh_keys.is_some() || fresh_revoked.is_some() {
             let mut verifier = Verifier::clone(&self.verifier.load());
@@ -95,7 +98,7 @@ impl CurrentVerifier {
         loop {
             let next = {
                 let source = self.source.lock();
-                let next = |it: &Fetched| it.next(&source.config);
+                let next = |it: &FetchedKeys| it.next(&source.config);
                 source.fetched.as_ref().map(next)
             };
             let Some((soonest, due)) = next else {
@@ -130,7 +133,7 @@ impl CurrentVerifier {
     /// Starts to use a fetched set, if it is valid.
     fn take(&self, url: &str, answer: anyhow::Result<Bytes>) {
         let mut source = self.source.lock();
-        let Source {
+        let VerifierSource {
             config, fetched, ..
         } = &mut *source;
         // The configured URL may have changed during the fetch.
@@ -139,7 +142,10 @@ impl CurrentVerifier {
         };
         let read = answer.and_then(|set| match set == fetched.set {
             true => Ok(None),
-            false => Ok(Some((Keys::of_fetched(&set, config, &self.refetch)?, set))),
+            false => Ok(Some((
+                VerificationKeys::from_fetched(&set, config, &self.refetch)?,
+                set,
+            ))),
         });
         match read {
             Ok(None) => fetched.succeeded(config, None),
@@ -160,23 +166,23 @@ impl CurrentVerifier {
 fn read(
     config: &AuthConfig,
     refetch: &Arc<Notify>,
-    fetched: Option<Fetched>,
-) -> anyhow::Result<(Source, Verifier)> {
+    fetched: Option<FetchedKeys>,
+) -> anyhow::Result<(VerifierSource, Verifier)> {
     let (jwks, revoked) = (
-        WatchedFile::of(&config.jwks_file),
-        WatchedFile::of(&config.revoked_file),
+        WatchedFile::from_file(&config.jwks_file),
+        WatchedFile::from_file(&config.revoked_file),
     );
-    let mut keys = Keys::new(config)?;
-    let of_fetched = |set: &[u8]| Keys::of_fetched(set, config, refetch);
+    let mut keys = VerificationKeys::new(config)?;
+    let of_fetched = |set: &[u8]| VerificationKeys::from_fetched(set, config, refetch);
     let fetched = match (config.jwks_url.is_empty(), fetched) {
         (true, _) => None,
         (false, Some(fetched)) => Some(fetched),
-        (false, None) => Some(Fetched::first(config, |set| of_fetched(set).map(drop))?),
+        (false, None) => Some(FetchedKeys::first(config, |set| of_fetched(set).map(drop))?),
     };
     if let Some(fetched) = &fetched {
         keys = of_fetched(&fetched.set)?;
     }
-    let source = Source {
+    let source = VerifierSource {
         config: config.clone(),
         jwks,
         revoked,

@@ -24,8 +24,8 @@ const RSA_BITS_MIN: usize = 2_048;
 
 /// Keys that may sign tokens.
 #[derive(Debug)]
-pub(super) struct Keys {
-    keys: Vec<Key>,
+pub(super) struct VerificationKeys {
+    keys: Vec<VerificationKey>,
     /// Required `typ` of a token; empty for any.
     typ: String,
     /// Last header with a valid signature of each key, with the key's index. Issuers write the same header into all
@@ -36,26 +36,26 @@ pub(super) struct Keys {
 }
 
 #[derive(Debug)]
-struct Key {
+struct VerificationKey {
     /// `None` for a single key: then a token's `kid` does not matter.
     kid: Option<String>,
     key: SignatureKey,
 }
 
-impl Keys {
+impl VerificationKeys {
     /// Keys of the configuration, without those at a URL.
     ///
     /// # Errors
     /// [`UsageError`] if there is none, or one that can be guessed or broken; other errors if a file cannot be read.
     pub(super) fn new(config: &AuthConfig) -> anyhow::Result<Self> {
-        Ok(Self::of(configured(config)?, config))
+        Ok(Self::from_keys(configured(config)?, config))
     }
 
     /// Keys of a fetched set. `unknown_kid` is notified of a `kid` that the set lacks.
     ///
     /// # Errors
     /// As [`Keys::new`].
-    pub(super) fn of_fetched(
+    pub(super) fn from_fetched(
         set: &[u8],
         config: &AuthConfig,
         unknown_kid: &Arc<Notify>,
@@ -63,11 +63,11 @@ impl Keys {
         let keys = read_set(jwks_url::KEY, set, Secrets::PassedOver)?;
         Ok(Self {
             unknown_kid: Some(Arc::clone(unknown_kid)),
-            ..Self::of(keys, config)
+            ..Self::from_keys(keys, config)
         })
     }
 
-    fn of(keys: Vec<Key>, config: &AuthConfig) -> Self {
+    fn from_keys(keys: Vec<VerificationKey>, config: &AuthConfig) -> Self {
         Self {
             keys,
             typ: media_type(&config.typ),
@@ -142,7 +142,7 @@ impl Keys {
                 "the token's `typ` is not the required one",
             ));
         }
-        let is_meant = |key: &Key| key.kid.is_none() || key.kid == header.kid;
+        let is_meant = |key: &VerificationKey| key.kid.is_none() || key.kid == header.kid;
         let index = self.keys.iter().position(is_meant).ok_or_else(|| {
             if let Some(unknown_kid) = &self.unknown_kid {
                 unknown_kid.notify_one();
@@ -168,7 +168,7 @@ fn media_type(typ: &str) -> String {
     typ.strip_prefix("application/").unwrap_or(&typ).to_owned()
 }
 
-fn configured(config: &AuthConfig) -> anyhow::Result<Vec<Key>> {
+fn configured(config: &AuthConfig) -> anyhow::Result<Vec<VerificationKey>> {
     let secret_file = !config.hs256_secret_file.as_os_str().is_empty();
     let public_key = !config.public_key_file.as_os_str().is_empty();
     let jwks = !config.jwks_file.as_os_str().is_empty();
@@ -204,16 +204,16 @@ fn configured(config: &AuthConfig) -> anyhow::Result<Vec<Key>> {
     }
 }
 
-fn secret_key(secret: &Secret) -> Result<Key, UsageError> {
+fn secret_key(secret: &Secret) -> Result<VerificationKey, UsageError> {
     let secret = secret.expose().as_bytes();
     check_secret("an HS256 secret", secret)?;
-    Ok(Key {
+    Ok(VerificationKey {
         kid: None,
         key: SignatureKey::new(DecodingKey::from_secret(secret), Algorithm::HS256),
     })
 }
 
-fn public_key_of(file: &Path) -> anyhow::Result<Key> {
+fn public_key_of(file: &Path) -> anyhow::Result<VerificationKey> {
     const WHAT: &str = "auth.public_key_file";
     let pem = std::fs::read(file).with_context(|| format!("{WHAT}: read {}", file.display()))?;
     let ed25519 = DecodingKey::from_ed_pem(&pem).map(|key| (key, Algorithm::EdDSA));
@@ -223,13 +223,13 @@ fn public_key_of(file: &Path) -> anyhow::Result<Key> {
             UsageError::new(format!("{WHAT} holds no Ed25519 or RSA public key in PEM"))
         })?;
     check_strength(WHAT, &key)?;
-    Ok(Key {
+    Ok(VerificationKey {
         kid: None,
         key: SignatureKey::new(key, algorithm),
     })
 }
 
-fn set_of(file: &Path) -> anyhow::Result<Vec<Key>> {
+fn set_of(file: &Path) -> anyhow::Result<Vec<VerificationKey>> {
     const WHAT: &str = "auth.jwks_file";
     let text = std::fs::read(file).with_context(|| format!("{WHAT}: read {}", file.display()))?;
     Ok(read_set(WHAT, &text, Secrets::Taken)?)
@@ -245,7 +245,7 @@ enum Secrets {
 
 /// Keys of a JWK Set that sign tokens. Keys for other uses and of unknown kinds are ignored (RFC 7517, 5). `what`
 /// names the set.
-fn read_set(what: &str, text: &[u8], secrets: Secrets) -> Result<Vec<Key>, UsageError> {
+fn read_set(what: &str, text: &[u8], secrets: Secrets) -> Result<Vec<VerificationKey>, UsageError> {
     let set: JwkSet = serde_json::from_slice(text).map_err(|error| {
         // The text of the error may contain part of a secret.
         let (line, column) = (error.line(), error.column());
@@ -269,7 +269,7 @@ fn read_set(what: &str, text: &[u8], secrets: Secrets) -> Result<Vec<Key>, Usage
         let key = DecodingKey::from_jwk(jwk)
             .map_err(|_| UsageError::new(format!("{which} is not written in base64url")))?;
         check_strength(&which, &key)?;
-        keys.push(Key {
+        keys.push(VerificationKey {
             kid: Some(kid),
             key: SignatureKey::new(key, algorithm),
         });
@@ -359,11 +359,11 @@ mod tests {
 
     const SECRET: &str = "a-secret-of-these-tests-of-32-bytes";
 
-    fn read(text: &str) -> anyhow::Result<Keys> {
+    fn read(text: &str) -> anyhow::Result<VerificationKeys> {
         let folder = tempfile::tempdir()?;
         let jwks_file = folder.path().join("jwks.json");
         std::fs::write(&jwks_file, text)?;
-        Keys::new(&AuthConfig {
+        VerificationKeys::new(&AuthConfig {
             jwks_file,
             ..AuthConfig::default()
         })

@@ -29,7 +29,7 @@ const SERVER_SEEDS: &[u8] = b"qiang: secrets of red packets, version 1";
 /// Purpose of a sealed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Purpose {
+pub(crate) enum SealPurpose {
     /// Permits a claim.
     Ticket,
     /// Must be solved first.
@@ -58,7 +58,7 @@ pub(crate) enum SealFault {
 
 #[derive(Serialize, Deserialize)]
 struct Payload<'a> {
-    r#for: Purpose,
+    r#for: SealPurpose,
     campaign: Text<CampaignId>,
     #[serde(borrow)]
     user: Cow<'a, str>,
@@ -113,7 +113,7 @@ impl Sealer {
     /// Text for that bearer, valid until `exp`.
     pub(crate) fn seal(
         &self,
-        purpose: Purpose,
+        purpose: SealPurpose,
         bearer: Bearer<'_>,
         exp: Timestamp,
     ) -> anyhow::Result<String> {
@@ -134,7 +134,7 @@ impl Sealer {
     /// Checks a text of that bearer, and returns its expiry. Signatures are compared in constant time.
     pub(crate) fn check(
         &self,
-        purpose: Purpose,
+        purpose: SealPurpose,
         text: &str,
         bearer: Bearer<'_>,
         now: Timestamp,
@@ -190,13 +190,15 @@ mod tests {
             user,
         };
         let exp = NOW.plus_millis(10);
-        let text = here.seal(Purpose::Ticket, bearer(&ann, 1), exp).unwrap();
+        let text = here
+            .seal(SealPurpose::Ticket, bearer(&ann, 1), exp)
+            .unwrap();
         let check = |text: &str, purpose, bearer, after_ms, expected: Result<(), SealFault>| {
             let found = there.check(purpose, text, bearer, NOW.plus_millis(after_ms));
             assert_eq!(found, expected.map(|()| exp), "{text}");
         };
-        use Purpose::{Challenge, Ticket};
         use SealFault::{Expired, Invalid, OtherCampaign, OtherUser};
+        use SealPurpose::{Challenge, Ticket};
         check(&text, Ticket, bearer(&ann, 1), 9, Ok(()));
         check(&text, Ticket, bearer(&ann, 1), 10, Err(Expired));
         check(&text, Challenge, bearer(&ann, 1), 0, Err(Invalid));
@@ -238,8 +240,8 @@ mod tests {
             user: &ann,
         };
         let exp = NOW.plus_millis(1);
-        let text = a.unwrap().seal(Purpose::Ticket, bearer, exp).unwrap();
-        let taken = b.unwrap().check(Purpose::Ticket, &text, bearer, NOW);
+        let text = a.unwrap().seal(SealPurpose::Ticket, bearer, exp).unwrap();
+        let taken = b.unwrap().check(SealPurpose::Ticket, &text, bearer, NOW);
         assert_eq!(taken, Ok(exp));
     }
 }

@@ -6,7 +6,7 @@
 use axum::http::{HeaderMap, HeaderValue, header, request::Parts, uri::Authority};
 
 use crate::http::{
-    problem::{Problem, ProblemKind},
+    problem::{ApiProblem, ProblemKind},
     response_headers::came_over_tls,
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn bearer(value: &HeaderValue) -> Option<&str> {
 }
 
 /// Token of a session, if the request has one and comes from a page of this origin.
-pub(crate) fn token(parts: &Parts, node_speaks_tls: bool) -> Result<Option<&str>, Problem> {
+pub(crate) fn token(parts: &Parts, node_speaks_tls: bool) -> Result<Option<&str>, ApiProblem> {
     let name = match came_over_tls(&parts.headers, node_speaks_tls) {
         true => SECURE_NAME,
         false => NAME,
@@ -58,7 +58,7 @@ pub(crate) fn token(parts: &Parts, node_speaks_tls: bool) -> Result<Option<&str>
 pub(crate) fn check_site(
     headers: &HeaderMap,
     authority: Option<&Authority>,
-) -> Result<(), Problem> {
+) -> Result<(), ApiProblem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let is_same = match (text("sec-fetch-site"), text("origin")) {
         (Some(site), _) => matches!(site, "same-origin" | "none"),

@@ -11,11 +11,11 @@ const TAG_ROOM: usize = 72;
 #[derive(Debug)]
 pub(super) struct SignatureKey {
     pub(super) algorithm: Algorithm,
-    kind: Kind,
+    kind: SignatureKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum SignatureKind {
     /// Prepared once, because creating it from the secret takes longer than a check.
     Secret(Box<hmac::Key>),
     Public(DecodingKey),
@@ -32,8 +32,10 @@ impl SignatureKey {
         // A public key must not be used as a secret, even if its algorithm says so.
         let hash = hash.filter(|_| key.family() == AlgorithmFamily::Hmac);
         let kind = match (hash, key.try_get_as_bytes()) {
-            (Some(hash), Ok(secret)) => Kind::Secret(Box::new(hmac::Key::new(hash, secret))),
-            _ => Kind::Public(key),
+            (Some(hash), Ok(secret)) => {
+                SignatureKind::Secret(Box::new(hmac::Key::new(hash, secret)))
+            }
+            _ => SignatureKind::Public(key),
         };
         Self { algorithm, kind }
     }
@@ -42,12 +44,12 @@ impl SignatureKey {
     pub(super) fn has_signed(&self, message: &str, signature: &str) -> bool {
         let message = message.as_bytes();
         match &self.kind {
-            Kind::Secret(key) => {
+            SignatureKind::Secret(key) => {
                 let mut tag = [0; TAG_ROOM];
                 let length = BASE64.decode_slice(signature, &mut tag);
                 length.is_ok_and(|length| hmac::verify(key, message, &tag[..length]).is_ok())
             }
-            Kind::Public(key) => {
+            SignatureKind::Public(key) => {
                 matches!(
                     crypto::verify(signature, message, key, self.algorithm),
                     Ok(true)
@@ -68,7 +70,7 @@ mod tests {
         const SECRET: &[u8] = b"a-secret-of-these-tests-of-32-bytes";
         for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
             let key = SignatureKey::new(DecodingKey::from_secret(SECRET), algorithm);
-            assert!(matches!(key.kind, Kind::Secret(_)));
+            assert!(matches!(key.kind, SignatureKind::Secret(_)));
             let of_secret = EncodingKey::from_secret(SECRET);
             let signature = crypto::sign(b"header.payload", &of_secret, algorithm).unwrap();
             assert!(key.has_signed("header.payload", &signature));

@@ -19,7 +19,7 @@ pub struct TokenIssuer {
 }
 
 #[derive(Serialize)]
-struct Claims<'a> {
+struct IssuedClaims<'a> {
     sub: &'a str,
     scope: &'a str,
     iat: i64,
@@ -96,7 +96,7 @@ impl TokenIssuer {
         ttl_s: i64,
     ) -> anyhow::Result<String> {
         let iat = now.as_millis() / 1_000;
-        let claims = Claims {
+        let claims = IssuedClaims {
             sub: user.as_str(),
             scope,
             iat,

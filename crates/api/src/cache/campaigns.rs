@@ -27,11 +27,11 @@ const WINDOW_LASTS_MS: i64 = 1_000;
 
 /// Fields of a campaign that answers need. Only the window of a sale changes, until the sale has ended.
 #[derive(Debug)]
-pub(crate) struct CampaignMeta {
+pub(crate) struct AnswerFields {
     pub(crate) kind: CampaignKind,
     pub(crate) currency: Currency,
     pub(crate) ack: AckLevel,
-    /// Window as of the last read; see [`CampaignMeta::has_window`].
+    /// Window as of the last read; see [`AnswerFields::has_window`].
     pub(crate) window: Window,
     /// Time of that read, if the window can have changed since.
     window_read_at: Option<Timestamp>,
@@ -50,7 +50,7 @@ pub(crate) struct CampaignMeta {
     is_outdated: AtomicBool,
 }
 
-impl CampaignMeta {
+impl AnswerFields {
     pub(crate) fn new(
         record: &CampaignRecord,
         read_at: Timestamp,
@@ -96,14 +96,14 @@ impl CampaignMeta {
 }
 
 /// Result of a read of the ledger.
-type Loaded = Result<Option<Arc<CampaignMeta>>, LedgerError>;
+type Loaded = Result<Option<Arc<AnswerFields>>, LedgerError>;
 
 /// Weighs a campaign by the users that it names, plus a constant.
 #[derive(Clone)]
 struct CampaignWeight;
 
-impl Weighter<CampaignId, Arc<CampaignMeta>> for CampaignWeight {
-    fn weight(&self, _: &CampaignId, meta: &Arc<CampaignMeta>) -> u64 {
+impl Weighter<CampaignId, Arc<AnswerFields>> for CampaignWeight {
+    fn weight(&self, _: &CampaignId, meta: &Arc<AnswerFields>) -> u64 {
         let named = meta.audience.as_deref().map_or(0, Audience::named);
         WEIGHT + named as u64
     }
@@ -111,7 +111,7 @@ impl Weighter<CampaignId, Arc<CampaignMeta>> for CampaignWeight {
 
 #[derive(Debug)]
 pub(crate) struct CampaignCache {
-    known: Cache<CampaignId, Arc<CampaignMeta>, CampaignWeight>,
+    known: Cache<CampaignId, Arc<AnswerFields>, CampaignWeight>,
     loading: SingleFlight<CampaignId, Option<Loaded>>,
 }
 
@@ -127,13 +127,13 @@ impl Default for CampaignCache {
 
 impl CampaignCache {
     /// A cached campaign, unless it must be read again.
-    pub(crate) fn get(&self, id: CampaignId) -> Option<Arc<CampaignMeta>> {
+    pub(crate) fn get(&self, id: CampaignId) -> Option<Arc<AnswerFields>> {
         let read = self.last_read(id);
         read.filter(|meta| !meta.is_outdated.load(Ordering::Relaxed))
     }
 
     /// A cached campaign, even if it must be read again.
-    pub(crate) fn last_read(&self, id: CampaignId) -> Option<Arc<CampaignMeta>> {
+    pub(crate) fn last_read(&self, id: CampaignId) -> Option<Arc<AnswerFields>> {
         self.known.get(&id)
     }
 
@@ -144,7 +144,7 @@ impl CampaignCache {
         }
     }
 
-    pub(crate) fn insert(&self, id: CampaignId, meta: Arc<CampaignMeta>) {
+    pub(crate) fn insert(&self, id: CampaignId, meta: Arc<AnswerFields>) {
         self.known.insert(id, meta);
     }
 
@@ -216,8 +216,8 @@ mod tests {
         }
     }
 
-    fn meta() -> CampaignMeta {
-        CampaignMeta {
+    fn meta() -> AnswerFields {
+        AnswerFields {
             kind: CampaignKind::RedPacket,
             currency: "CNY".parse().unwrap(),
             ack: AckLevel::Fsync,

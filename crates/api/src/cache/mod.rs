@@ -2,4 +2,4 @@
 
 pub(crate) mod campaigns;
 pub(crate) mod unknown_campaigns;
-pub(crate) mod watched;
+pub(crate) mod watched_campaigns;

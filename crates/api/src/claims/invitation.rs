@@ -14,10 +14,10 @@ use utoipa::ToSchema;
 
 use crate::{
     audience::Audience,
-    extract::{Call, OptionalJson},
+    extract::{ObjectRequest, OptionalJson},
     http::{
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::When,
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::Rfc3339,
     },
 };
 
@@ -31,7 +31,7 @@ const TEXT_BYTES_MAX: usize = 128;
 pub(crate) struct InvitationRequest {
     /// Time from which it is not valid; default: the end of the campaign.
     #[schema(value_type = Option<String>, format = DateTime)]
-    expires_at: Option<When>,
+    expires_at: Option<Rfc3339>,
 }
 
 /// An invitation to a campaign.
@@ -42,7 +42,7 @@ pub(crate) struct InvitationBody {
     invitation: String,
     /// Time from which it is not valid.
     #[schema(value_type = String, format = DateTime)]
-    expires_at: When,
+    expires_at: Rfc3339,
 }
 
 /// Signs an invitation.
@@ -57,10 +57,10 @@ pub(crate) struct InvitationBody {
         (status = 404, body = ProblemBody), (status = 409, description = "`not-by-invitation`", body = ProblemBody),
         (status = 422, description = "It would have expired already", body = ProblemBody), NoAnswer))]
 pub(crate) async fn create(
-    call: Call<CampaignId>,
+    call: ObjectRequest<CampaignId>,
     OptionalJson(request): OptionalJson<InvitationRequest>,
-) -> Result<(StatusCode, Json<InvitationBody>), Problem> {
-    let Call {
+) -> Result<(StatusCode, Json<InvitationBody>), ApiProblem> {
+    let ObjectRequest {
         app, caller, id, ..
     } = call;
     let Some(meta) = app.meta(id).await? else {
@@ -72,7 +72,7 @@ pub(crate) async fn create(
     let key = key.ok_or(ProblemKind::NotByInvitation)?;
     let expires_at = match request.expires_at {
         Some(expires_at) => expires_at,
-        None => When(
+        None => Rfc3339(
             app.with_window(id, Arc::clone(&meta))
                 .await
                 .window
@@ -81,7 +81,7 @@ pub(crate) async fn create(
     };
     if expires_at.0 <= app.ports.clock.now() {
         let detail = "an invitation must expire in the future";
-        return Err(Problem::invalid_at("#/expires_at", detail));
+        return Err(ApiProblem::invalid_at("#/expires_at", detail));
     }
     let body = InvitationBody {
         invitation: sign(key, id, expires_at.0),

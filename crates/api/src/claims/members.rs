@@ -12,14 +12,16 @@ use utoipa::ToSchema;
 
 use crate::{
     app::App,
-    audience::{Audience, AudienceRequest, Credentials, Draws, Members, passphrase::Guesser},
+    audience::{
+        Audience, AudienceRequest, Credentials, DrawVisibility, Members, passphrase::Guesser,
+    },
     auth::{Caller, Scope},
-    cache::campaigns::CampaignMeta,
+    cache::campaigns::AnswerFields,
     claims::invitation,
     extract::Param,
     http::{
         client_address::AddressKey,
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
     },
 };
 
@@ -47,7 +49,7 @@ pub(crate) async fn audience(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<CampaignId>,
-) -> Result<Json<AudienceBody>, Problem> {
+) -> Result<Json<AudienceBody>, ApiProblem> {
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
@@ -74,13 +76,13 @@ impl App {
         shown: &Credentials,
         address: Option<AddressKey>,
         is_replay: bool,
-    ) -> Result<Option<Arc<CampaignMeta>>, Problem> {
+    ) -> Result<Option<Arc<AnswerFields>>, ApiProblem> {
         let (id, user) = (claim.campaign, &claim.user);
         let Some(meta) = self.meta(id).await? else {
             // The audience of a campaign that only the engine has is unknown.
             return match self.engine_has(id).await? {
                 false => Ok(None),
-                true => Err(Problem::ledger_incomplete(id)),
+                true => Err(ApiProblem::ledger_incomplete(id)),
             };
         };
         let audience = meta.audience.as_deref();
@@ -128,7 +130,7 @@ impl App {
         &self,
         id: CampaignId,
         request: Option<&AudienceRequest>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ApiProblem> {
         let said = request.and_then(|request| request.passphrase.as_deref());
         let meta = self.meta(id).await?;
         let audience = meta.as_ref().and_then(|meta| meta.audience.as_deref());
@@ -148,14 +150,14 @@ impl App {
         &self,
         id: CampaignId,
         owner: &UserId,
-        draws: Draws,
+        draws: DrawVisibility,
         caller: &Caller,
-    ) -> Result<bool, Problem> {
+    ) -> Result<bool, ApiProblem> {
         Ok(match draws {
-            Draws::Everybody => true,
+            DrawVisibility::Everybody => true,
             _ if caller.user == *owner || caller.may(Scope::ReadAny) => true,
-            Draws::Grabbers => self.ports.ledger.has_share(id, &caller.user).await?,
-            Draws::Sender => false,
+            DrawVisibility::Grabbers => self.ports.ledger.has_share(id, &caller.user).await?,
+            DrawVisibility::Sender => false,
         })
     }
 }

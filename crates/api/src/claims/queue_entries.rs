@@ -15,7 +15,7 @@ use qiang_core::{
     book::{Claim, Refusal},
     id::{CampaignId, UserId},
     ports::EngineError,
-    waiting::{Decision, Standing},
+    queue_entry::{QueueDecision, QueueStatus},
 };
 use serde::Serialize;
 use tokio::time::Instant;
@@ -24,13 +24,13 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::Scope,
-    cache::watched::KEEP_ALIVE,
+    cache::watched_campaigns::KEEP_ALIVE,
     claims::refusal::refused,
-    extract::Call,
+    extract::ObjectRequest,
     http::{
         client_address::LimitedOrigin,
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::GrantBody,
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::ClaimGrantBody,
     },
     protect::open_streams::StreamPermit,
 };
@@ -60,7 +60,7 @@ pub(crate) const STATES: [&str; 8] = [
 /// Queue entry of a user, or its result.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Place)]
-pub(crate) struct PlaceBody {
+pub(crate) struct QueueEntryBody {
     /// waiting or granted. In a stream also the other results: sold_out, limit_reached, ended, unknown_campaign and
     /// key_reused; or `none` if the caller has left the queue and should claim again.
     state: &'static str,
@@ -71,10 +71,10 @@ pub(crate) struct PlaceBody {
     ahead: Option<u64>,
     /// The grant.
     #[serde(skip_serializing_if = "Option::is_none")]
-    grant: Option<GrantBody>,
+    grant: Option<ClaimGrantBody>,
 }
 
-impl PlaceBody {
+impl QueueEntryBody {
     fn waiting(place: u64, ahead: u64) -> Self {
         Self {
             state: "waiting",
@@ -88,21 +88,21 @@ impl PlaceBody {
         app: &App,
         campaign: CampaignId,
         place: u64,
-        decision: &Decision,
-    ) -> Result<Self, Problem> {
+        decision: &QueueDecision,
+    ) -> Result<Self, ApiProblem> {
         let mut body = Self {
             state: decision.name(),
             place,
             ahead: None,
             grant: None,
         };
-        if let Decision::Claimed(outcome, ack) = decision
+        if let QueueDecision::Claimed(outcome, ack) = decision
             && let Some(grant) = outcome.grant()
         {
             let meta = app.meta(campaign).await?;
-            let meta = meta.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
+            let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(campaign))?;
             body.state = "granted";
-            body.grant = Some(GrantBody::new(grant, meta.currency, Some(*ack)));
+            body.grant = Some(ClaimGrantBody::new(grant, meta.currency, Some(*ack)));
         }
         Ok(body)
     }
@@ -110,7 +110,7 @@ impl PlaceBody {
 
 /// Adds a claim at the end of the queue. `None` if the user waits with another order and this claim was granted
 /// before: the engine then replays it.
-pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, Problem> {
+pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, ApiProblem> {
     let (limits, now) = (app.config.queue.limits(), app.ports.clock.now());
     let entered = app.ports.waiting_room.enter(claim, now, limits).await;
     if claim.key.is_some()
@@ -119,15 +119,15 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
             Err(EngineError::Refused(Refusal::WaitsWithAnother))
         )
     {
-        let known = app.ports.engine.look(claim).await.ok().flatten();
+        let known = app.ports.engine.gate_outcome(claim).await.ok().flatten();
         if known.is_some_and(|outcome| outcome.grant().is_some()) {
             return Ok(None);
         }
     }
     let entered = entered.inspect_err(|_| app.metrics.failed())?;
-    let Some(Standing::Waiting { number, ahead }) = entered else {
+    let Some(QueueStatus::Waiting { number, ahead }) = entered else {
         app.metrics.failed();
-        return Err(Problem::line_full());
+        return Err(ApiProblem::line_full());
     };
     app.metrics.entered();
     app.ports.waiting.entered();
@@ -136,7 +136,7 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
         (header::LOCATION, location),
         (header::RETRY_AFTER, RETRY_AFTER_S.to_string()),
     ];
-    let body = Json(PlaceBody::waiting(number, ahead));
+    let body = Json(QueueEntryBody::waiting(number, ahead));
     Ok(Some((StatusCode::ACCEPTED, headers, body).into_response()))
 }
 
@@ -150,7 +150,7 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
     params(("id" = String, Path, description = "The campaign's id")),
     responses(
         (status = 200, description = "It waits, or was granted", content(
-            (PlaceBody = "application/json"), (String = "text/event-stream"))),
+            (QueueEntryBody = "application/json"), (String = "text/event-stream"))),
         (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
         (status = 404, description = "`no-queue-entry`: the caller is not queued and may claim; `unknown-campaign`",
             body = ProblemBody),
@@ -159,11 +159,11 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
         (status = 422, description = "`key-reused`", body = ProblemBody),
         (status = 429, description = "`too-many-streams`", body = ProblemBody), NoAnswer))]
 pub(crate) async fn place(
-    call: Call<CampaignId>,
+    call: ObjectRequest<CampaignId>,
     headers: HeaderMap,
     origin: LimitedOrigin,
-) -> Result<Response, Problem> {
-    let Call {
+) -> Result<Response, ApiProblem> {
+    let ObjectRequest {
         app, caller, id, ..
     } = call;
     caller.require(Scope::Claim)?;
@@ -176,38 +176,38 @@ pub(crate) async fn place(
         return Ok(stream_of(app, id, caller.user, standing, permit));
     }
     match standing {
-        Standing::Waiting { number, ahead } => {
+        QueueStatus::Waiting { number, ahead } => {
             let caching = [
                 (header::CACHE_CONTROL, "no-store".to_owned()),
                 (header::RETRY_AFTER, RETRY_AFTER_S.to_string()),
             ];
-            Ok((caching, Json(PlaceBody::waiting(number, ahead))).into_response())
+            Ok((caching, Json(QueueEntryBody::waiting(number, ahead))).into_response())
         }
-        Standing::Decided { number, decision } => match decision {
-            Decision::KeyReused => Err(Refusal::KeyReused.into()),
-            Decision::Claimed(outcome, _) if outcome.grant().is_none() => {
+        QueueStatus::Decided { number, decision } => match decision {
+            QueueDecision::KeyReused => Err(Refusal::KeyReused.into()),
+            QueueDecision::Claimed(outcome, _) if outcome.grant().is_none() => {
                 Ok(refused(&app, &outcome))
             }
-            Decision::Claimed(..) => {
-                let body = PlaceBody::decided(&app, id, number, &decision).await?;
+            QueueDecision::Claimed(..) => {
+                let body = QueueEntryBody::decided(&app, id, number, &decision).await?;
                 Ok(([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response())
             }
         },
     }
 }
 
-fn no_place() -> Problem {
+fn no_place() -> ApiProblem {
     let detail = "claim again to join at the end of the queue";
-    Problem::new(ProblemKind::NoQueueEntry, detail)
+    ApiProblem::new(ProblemKind::NoQueueEntry, detail)
 }
 
 /// Last event that a client of a stream has received, by `Last-Event-ID`; `None` if it has none.
-pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<u32>, Problem> {
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<u32>, ApiProblem> {
     let Some(id) = headers.get("last-event-id") else {
         return Ok(None);
     };
     let number = id.to_str().ok().and_then(|id| id.parse().ok());
-    let bad = || Problem::new(ProblemKind::BadRequest, "Last-Event-ID is not a number");
+    let bad = || ApiProblem::new(ProblemKind::BadRequest, "Last-Event-ID is not a number");
     number.map(Some).ok_or_else(bad)
 }
 
@@ -221,14 +221,14 @@ pub(crate) fn accepts_stream(headers: &HeaderMap) -> bool {
 
 /// Stream of one user's queue entry. It reads and sends in turn: a slow client delays the next read, and no events
 /// accumulate.
-struct PlaceStream {
+struct QueueEntryStream {
     app: Arc<App>,
     campaign: CampaignId,
     user: UserId,
     /// Next entry to send, if it was read already.
-    next: Option<Standing>,
+    next: Option<QueueStatus>,
     /// Last entry that was sent, and its time.
-    told: Option<(Standing, Instant)>,
+    told: Option<(QueueStatus, Instant)>,
     until: Instant,
     over: bool,
     _permit: StreamPermit,
@@ -238,13 +238,13 @@ fn stream_of(
     app: Arc<App>,
     campaign: CampaignId,
     user: UserId,
-    standing: Standing,
+    standing: QueueStatus,
     permit: StreamPermit,
 ) -> Response {
     // The server closes a connection without requests after `server.idle_timeout_ms`.
     let idle_ms = app.config.server.idle_timeout_ms;
     let lasts_ms = app.config.queue.stream_ms.min(idle_ms / 2);
-    let places = PlaceStream {
+    let places = QueueEntryStream {
         app,
         campaign,
         user,
@@ -262,7 +262,7 @@ fn stream_of(
     ([UNBUFFERED], Sse::new(events).keep_alive(keep_alive)).into_response()
 }
 
-impl PlaceStream {
+impl QueueEntryStream {
     /// The next event; `None` at the end.
     async fn event(&mut self) -> Option<Event> {
         loop {
@@ -278,7 +278,7 @@ impl PlaceStream {
                 }
             };
             let (name, body) = match standing {
-                Some(standing @ Standing::Waiting { number, ahead }) => {
+                Some(standing @ QueueStatus::Waiting { number, ahead }) => {
                     let is_new = self
                         .told
                         .is_none_or(|(told, at)| told != standing && at.elapsed() >= MOVES_EVERY);
@@ -286,16 +286,17 @@ impl PlaceStream {
                         continue;
                     }
                     self.told = Some((standing, Instant::now()));
-                    ("place", PlaceBody::waiting(number, ahead))
+                    ("place", QueueEntryBody::waiting(number, ahead))
                 }
-                Some(Standing::Decided { number, decision }) => {
+                Some(QueueStatus::Decided { number, decision }) => {
                     self.over = true;
-                    let decided = PlaceBody::decided(&self.app, self.campaign, number, &decision);
+                    let decided =
+                        QueueEntryBody::decided(&self.app, self.campaign, number, &decision);
                     ("result", decided.await.ok()?)
                 }
                 None => {
                     self.over = true;
-                    let nowhere = PlaceBody {
+                    let nowhere = QueueEntryBody {
                         state: "none",
                         place: 0,
                         ahead: None,

@@ -5,7 +5,7 @@ use qiang_core::{campaign::CampaignKind, id::CampaignId, outcome::Outcome};
 
 use crate::{
     app::App,
-    http::problem::{self, Problem},
+    http::problem::{self, ApiProblem},
 };
 
 /// Answer to a refusal. A campaign that the engine does not know may still exist.
@@ -14,7 +14,7 @@ pub(crate) async fn refuse(
     id: CampaignId,
     kind: CampaignKind,
     outcome: &Outcome,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     if let Outcome::UnknownCampaign = outcome {
         let outcome = app.unknown_to_engine(id, kind).await?;
         return Ok(refused(app, &outcome));

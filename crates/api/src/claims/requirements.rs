@@ -7,9 +7,9 @@ use qiang_core::{
 
 use crate::{
     app::App,
-    cache::campaigns::CampaignMeta,
-    claims::tickets::GrabTicket,
-    http::{problem::Problem, wire::Text},
+    cache::campaigns::AnswerFields,
+    claims::tickets::SignedTicket,
+    http::{problem::ApiProblem, wire::Text},
 };
 
 /// Requirements in requests and answers.
@@ -22,17 +22,17 @@ pub(crate) fn list(requirements: Requirements) -> RequirementList {
 
 impl App {
     /// Requirements of a new campaign, if this installation can check them.
-    pub(crate) fn requirements(&self, asked: &RequirementList) -> Result<Requirements, Problem> {
+    pub(crate) fn requirements(&self, asked: &RequirementList) -> Result<Requirements, ApiProblem> {
         let asked: Requirements = asked.iter().map(|one| one.0).collect();
         let has_key = self.verifier.load().sealer.is_some();
         if asked.contains(Requirement::Ticket) && !has_key {
-            return Err(Problem::invalid_at(
+            return Err(ApiProblem::invalid_at(
                 "#/requirements",
                 "tickets are not available: auth.ticket_secret is not set",
             ));
         }
         if asked.contains(Requirement::OrderCheck) && self.order_check.is_none() {
-            return Err(Problem::invalid_at(
+            return Err(ApiProblem::invalid_at(
                 "#/requirements",
                 "order checks are not available: order_check.url is not set",
             ));
@@ -43,10 +43,10 @@ impl App {
     /// Checks that a claim meets its campaign's requirements. The engine answers a claim of the other kind.
     pub(crate) async fn check_requirements(
         &self,
-        meta: &CampaignMeta,
+        meta: &AnswerFields,
         claim: &Claim,
-        ticket: &GrabTicket,
-    ) -> Result<(), Problem> {
+        ticket: &SignedTicket,
+    ) -> Result<(), ApiProblem> {
         if meta.kind != claim.kind {
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl App {
         if meta.requirements.contains(Requirement::OrderCheck) {
             // Another node has created the campaign, or the configuration has changed since.
             let unset = || {
-                Problem::unavailable(
+                ApiProblem::unavailable(
                     "the campaign needs order checks, but order_check.url is not set",
                 )
             };

@@ -24,14 +24,14 @@ use crate::{
     app::App,
     auth::{
         Scope,
-        seal::{Bearer, Purpose, SealFault},
+        seal::{Bearer, SealFault, SealPurpose},
     },
-    challenge::Challenge,
+    challenge::TicketChallenge,
     claims::refusal::refuse,
-    extract::{Call, OptionalJson},
+    extract::{ObjectRequest, OptionalJson},
     http::{
-        problem::{Problem, ProblemBody, ProblemKind},
-        wire::When,
+        problem::{ApiProblem, ProblemBody, ProblemKind},
+        wire::Rfc3339,
     },
 };
 
@@ -39,30 +39,30 @@ use crate::{
 pub(crate) const GRAB_TICKET: &str = "grab-ticket";
 
 /// Ticket of a request.
-pub(crate) struct GrabTicket(Option<String>);
+pub(crate) struct SignedTicket(Option<String>);
 
-impl FromRequestParts<Arc<App>> for GrabTicket {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
-        Ok(Self::of(&parts.headers))
+impl FromRequestParts<Arc<App>> for SignedTicket {
+    type Rejection = ApiProblem;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiProblem> {
+        Ok(Self::from_headers(&parts.headers))
     }
 }
 
-impl GrabTicket {
+impl SignedTicket {
     /// A value that is not text is an invalid ticket.
-    fn of(headers: &HeaderMap) -> Self {
+    fn from_headers(headers: &HeaderMap) -> Self {
         let value = headers.get(GRAB_TICKET);
         Self(value.map(|value| value.to_str().unwrap_or("?").to_owned()))
     }
 
     /// Checks that a claim may go to the engine with the ticket.
-    pub(crate) fn check(&self, app: &App, claim: &Claim) -> Result<(), Problem> {
+    pub(crate) fn check(&self, app: &App, claim: &Claim) -> Result<(), ApiProblem> {
         let bearer = Bearer {
             campaign: claim.campaign,
             user: &claim.user,
         };
         let ticket = self.0.as_deref().ok_or(ProblemKind::TicketMissing)?;
-        let checked = checked(app, Purpose::Ticket, ticket, bearer)?;
+        let checked = checked(app, SealPurpose::Ticket, ticket, bearer)?;
         checked.map(|_| ()).map_err(|fault| {
             match fault {
                 SealFault::Invalid => ProblemKind::TicketInvalid,
@@ -95,7 +95,7 @@ pub(crate) struct TicketBody {
     ticket: String,
     /// Time until which it is valid.
     #[schema(value_type = String, format = DateTime)]
-    expires_at: When,
+    expires_at: Rfc3339,
 }
 
 /// Challenge to solve before a ticket.
@@ -115,7 +115,7 @@ pub(crate) struct ChallengeBody {
     nonce: String,
     /// Time until which a solution is accepted.
     #[schema(value_type = String, format = DateTime)]
-    expires_at: When,
+    expires_at: Rfc3339,
     /// Parameters of the challenge: for `proof-of-work` `difficulty`, the number of bits.
     #[serde(flatten)]
     #[schema(value_type = Object)]
@@ -141,9 +141,9 @@ pub(crate) struct ChallengeBody {
         (status = 429, body = ProblemBody),
         (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
 pub(crate) async fn for_sale(
-    call: Call<CampaignId>,
+    call: ObjectRequest<CampaignId>,
     OptionalJson(solved): OptionalJson<SolutionBody>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     ticket(call, CampaignKind::Sale, solved).await
 }
 
@@ -167,18 +167,18 @@ pub(crate) async fn for_sale(
         (status = 429, body = ProblemBody),
         (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
 pub(crate) async fn for_red_packet(
-    call: Call<CampaignId>,
+    call: ObjectRequest<CampaignId>,
     OptionalJson(solved): OptionalJson<SolutionBody>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     ticket(call, CampaignKind::RedPacket, solved).await
 }
 
 async fn ticket(
-    call: Call<CampaignId>,
+    call: ObjectRequest<CampaignId>,
     kind: CampaignKind,
     solved: SolutionBody,
-) -> Result<Response, Problem> {
-    let Call {
+) -> Result<Response, ApiProblem> {
+    let ObjectRequest {
         app, caller, id, ..
     } = call;
     caller.require(Scope::Claim)?;
@@ -196,8 +196,8 @@ async fn ticket(
             let posed = PosedBody {
                 challenge: ChallengeBody {
                     kind: challenge.kind(),
-                    nonce: sealed(&app, Purpose::Challenge, bearer, expires_at)?,
-                    expires_at: When(expires_at),
+                    nonce: sealed(&app, SealPurpose::Challenge, bearer, expires_at)?,
+                    expires_at: Rfc3339(expires_at),
                     parameters: challenge.parameters(),
                 },
             };
@@ -208,8 +208,8 @@ async fn ticket(
         expires_at = posed_until.plus_millis(lasts_ms);
     }
     let body = TicketBody {
-        ticket: sealed(&app, Purpose::Ticket, bearer, expires_at)?,
-        expires_at: When(expires_at),
+        ticket: sealed(&app, SealPurpose::Ticket, bearer, expires_at)?,
+        expires_at: Rfc3339(expires_at),
     };
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
@@ -221,7 +221,7 @@ async fn refusal(
     id: CampaignId,
     kind: CampaignKind,
     user: &UserId,
-) -> Result<Option<Outcome>, Problem> {
+) -> Result<Option<Outcome>, ApiProblem> {
     let Some(meta) = app.meta(id).await?.filter(|meta| meta.kind == kind) else {
         return Ok(Some(Outcome::UnknownCampaign));
     };
@@ -235,8 +235,8 @@ async fn refusal(
         quantity: 1,
         key: None,
     };
-    let at_hand = app.ports.engine.look(&claim).await?;
-    if let Some(outcome) = app.known(&claim, at_hand).await? {
+    let at_hand = app.ports.engine.gate_outcome(&claim).await?;
+    if let Some(outcome) = app.known_campaign(&claim, at_hand).await? {
         return Ok(Some(outcome).filter(|outcome| outcome.grant().is_none()));
     }
     let starts_at = app.with_window(id, meta).await.window.starts_at();
@@ -247,12 +247,12 @@ async fn refusal(
 /// Checks a solution; returns the expiry of its challenge.
 async fn check_solution(
     app: &App,
-    challenge: &dyn Challenge,
+    challenge: &dyn TicketChallenge,
     solved: &SolutionBody,
     bearer: Bearer<'_>,
-) -> Result<Timestamp, Problem> {
-    let failed = |detail: &'static str| Problem::new(ProblemKind::ChallengeFailed, detail);
-    let nonce = checked(app, Purpose::Challenge, &solved.nonce, bearer)?;
+) -> Result<Timestamp, ApiProblem> {
+    let failed = |detail: &'static str| ApiProblem::new(ProblemKind::ChallengeFailed, detail);
+    let nonce = checked(app, SealPurpose::Challenge, &solved.nonce, bearer)?;
     let posed_until = nonce.map_err(|fault| {
         failed(match fault {
             SealFault::Expired => "the challenge has expired: request another one",
@@ -262,34 +262,34 @@ async fn check_solution(
     match challenge.is_solved(&solved.nonce, &solved.solution).await {
         Ok(true) => Ok(posed_until),
         Ok(false) => Err(failed("the solution is wrong")),
-        Err(error) => Err(Problem::unavailable(error.to_string())),
+        Err(error) => Err(ApiProblem::unavailable(error.to_string())),
     }
 }
 
 fn sealed(
     app: &App,
-    purpose: Purpose,
+    purpose: SealPurpose,
     bearer: Bearer<'_>,
     expires_at: Timestamp,
-) -> Result<String, Problem> {
+) -> Result<String, ApiProblem> {
     let verifier = app.verifier.load();
     let sealer = verifier.sealer.as_ref().ok_or_else(no_key)?;
     let text = sealer.seal(purpose, bearer, expires_at);
-    text.map_err(|error| Problem::internal(error.to_string()))
+    text.map_err(|error| ApiProblem::internal(error.to_string()))
 }
 
 fn checked(
     app: &App,
-    purpose: Purpose,
+    purpose: SealPurpose,
     text: &str,
     bearer: Bearer<'_>,
-) -> Result<Result<Timestamp, SealFault>, Problem> {
+) -> Result<Result<Timestamp, SealFault>, ApiProblem> {
     let verifier = app.verifier.load();
     let sealer = verifier.sealer.as_ref().ok_or_else(no_key)?;
     Ok(sealer.check(purpose, text, bearer, app.ports.clock.now()))
 }
 
 /// Another node has created the campaign, or the configuration has changed since.
-fn no_key() -> Problem {
-    Problem::unavailable("the campaign needs tickets, but auth.ticket_secret is not set")
+fn no_key() -> ApiProblem {
+    ApiProblem::unavailable("the campaign needs tickets, but auth.ticket_secret is not set")
 }

@@ -15,7 +15,7 @@ pub(super) const ENTRY: &str = "0-17";
 pub(super) const REQUEST_ID: &str = "6f0d3c5a2b7e4f18a9c4d1e0b3f25768";
 
 /// Examples of one schema's properties. Nullable properties are left out, unless they are listed here.
-fn of_one(schema: &str, property: &str) -> Option<Value> {
+fn example_for_one(schema: &str, property: &str) -> Option<Value> {
     Some(match (schema, property) {
         ("Grant", "order") => json!(ORDER),
         ("Grant", "state") => json!("held"),
@@ -39,7 +39,7 @@ fn of_one(schema: &str, property: &str) -> Option<Value> {
 }
 
 /// Examples of strings and numbers by property name, for any schema.
-fn of_any(property: &str) -> Option<Value> {
+fn example_for_any(property: &str) -> Option<Value> {
     let hash = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef";
     Some(match property {
         "title" => json!("恭喜发财"),
@@ -72,22 +72,22 @@ fn of_any(property: &str) -> Option<Value> {
 }
 
 /// Example that fits a schema, which may be a reference.
-pub(super) fn of_schema(schema: &Value, schemas: &Map<String, Value>) -> Value {
+pub(super) fn example_for_schema(schema: &Value, schemas: &Map<String, Value>) -> Value {
     match schema["$ref"].as_str() {
         Some(reference) => {
             let name = reference.rsplit('/').next().unwrap_or_default();
             let null = Value::Null;
-            of_named(name, schemas.get(name).unwrap_or(&null), schemas)
+            example_for_named(name, schemas.get(name).unwrap_or(&null), schemas)
         }
-        None => of_named("", schema, schemas),
+        None => example_for_named("", schema, schemas),
     }
 }
 
-fn of_named(name: &str, schema: &Value, schemas: &Map<String, Value>) -> Value {
+fn example_for_named(name: &str, schema: &Value, schemas: &Map<String, Value>) -> Value {
     if let Some(parts) = schema["allOf"].as_array() {
         let mut whole = Map::new();
         for part in parts {
-            if let Value::Object(part) = of_schema(part, schemas) {
+            if let Value::Object(part) = example_for_schema(part, schemas) {
                 whole.extend(part);
             }
         }
@@ -106,22 +106,26 @@ fn of_named(name: &str, schema: &Value, schemas: &Map<String, Value>) -> Value {
         Some("integer") => json!(schema["minimum"].as_i64().unwrap_or(1).max(1)),
         Some("number") => json!(0.5),
         Some("boolean") => json!(true),
-        Some("array") => json!([of_schema(&schema["items"], schemas)]),
-        _ => Value::Object(of_properties(name, schema, schemas)),
+        Some("array") => json!([example_for_schema(&schema["items"], schemas)]),
+        _ => Value::Object(example_for_properties(name, schema, schemas)),
     }
 }
 
-fn of_properties(schema: &str, value: &Value, schemas: &Map<String, Value>) -> Map<String, Value> {
+fn example_for_properties(
+    schema: &str,
+    value: &Value,
+    schemas: &Map<String, Value>,
+) -> Map<String, Value> {
     let mut examples = Map::new();
     for (property, value) in value["properties"].as_object().into_iter().flatten() {
         let given = Some(&value["example"]).filter(|given| !given.is_null());
-        let example = given.cloned().or_else(|| of_one(schema, property));
+        let example = given.cloned().or_else(|| example_for_one(schema, property));
         let example = match example {
             None if may_be_null(value) => continue,
-            None if is_word(value, schemas) => of_any(property),
+            None if is_word(value, schemas) => example_for_any(property),
             example => example,
         };
-        let example = example.unwrap_or_else(|| of_schema(value, schemas));
+        let example = example.unwrap_or_else(|| example_for_schema(value, schemas));
         examples.insert(property.clone(), example);
     }
     examples

@@ -195,7 +195,7 @@ fn problem_content(path: &str, kinds: &[ProblemKind]) -> Value {
 fn complete_content(operation: &Value, content: &mut Value, schemas: &Map<String, Value>) {
     for (media_type, content) in content.as_object_mut().into_iter().flatten() {
         let example = match media_type.as_str() {
-            "application/json" => examples::of_schema(&content["schema"], schemas),
+            "application/json" => examples::example_for_schema(&content["schema"], schemas),
             "text/event-stream" if operation["operationId"] == "watchCampaign" => {
                 json!({"event": "state", "data": EVENT_DATA})
             }

@@ -10,7 +10,7 @@ use qiang_core::{
     payment::PaymentPolicyKind,
     ports::{ActionKind, PostingKind, UserAccount},
     split::RuleName,
-    webhook::{EventType, Progress},
+    webhook::{DeliveryProgress, EventType},
 };
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ use crate::{
     audience::Audience,
     claims::queue_entries,
     http::problem::ProblemKind,
-    observe::readiness::PartitionState,
+    observe::readiness::ReadinessLevel,
     resources::{audits, partitions},
 };
 
@@ -88,9 +88,9 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 19] {
     let mut refused = Outcome::NAMES.to_vec();
     refused.retain(|name| !name.ends_with("granted"));
     let ready = [
-        PartitionState::Ready,
-        PartitionState::Degraded,
-        PartitionState::NotReady,
+        ReadinessLevel::Ready,
+        ReadinessLevel::Degraded,
+        ReadinessLevel::NotReady,
     ];
     [
         (
@@ -161,7 +161,7 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 19] {
         (
             "ReadinessStatus",
             "Readiness of a service or a partition.",
-            all(&ready, PartitionState::name),
+            all(&ready, ReadinessLevel::name),
         ),
         (
             "WebhookEventType",
@@ -171,7 +171,7 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 19] {
         (
             "WebhookStatus",
             "Status of an endpoint.",
-            Progress::STATUSES.to_vec(),
+            DeliveryProgress::STATUSES.to_vec(),
         ),
         (
             "RepairResult",

@@ -23,7 +23,7 @@ pub(crate) enum AddressKey {
 }
 
 impl AddressKey {
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub(crate) fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.to_bits()),
             IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn hosts_of_ipv6_have_many_addresses() {
-        let key = |text: &str| AddressKey::of(text.parse().unwrap());
+        let key = |text: &str| AddressKey::from_address(text.parse().unwrap());
         assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::9"));
         assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
         assert_ne!(key("192.0.2.1"), key("192.0.2.2"));

@@ -17,7 +17,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::http::{
-    problem::{Problem, ProblemKind},
+    problem::{ApiProblem, ProblemKind},
     strict,
 };
 
@@ -78,13 +78,13 @@ async fn checked(declared: &WithBody, request: Request, next: Next) -> Response 
 /// An object without fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct EmptyObject {}
 
 /// Accepts an empty body, blanks and `{}`; refuses any other.
-async fn says_nothing(body: Body) -> Result<(), Problem> {
+async fn says_nothing(body: Body) -> Result<(), ApiProblem> {
     let refused = || {
         let detail = "this operation takes no body: send none, or an empty object";
-        Problem::bad_request(detail)
+        ApiProblem::bad_request(detail)
     };
     if hyper::body::Body::size_hint(&body).lower() > BYTES_MAX as u64 {
         return Err(refused());
@@ -93,10 +93,10 @@ async fn says_nothing(body: Body) -> Result<(), Problem> {
     let bytes = match tokio::time::timeout(ARRIVES_WITHIN, read).await {
         Ok(Ok(collected)) => collected.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(refused()),
-        Ok(Err(_)) => return Err(Problem::bad_request("the body broke off")),
+        Ok(Err(_)) => return Err(ApiProblem::bad_request("the body broke off")),
         Err(_) => return Err(ProblemKind::BodyTimeout.into()),
     };
-    match bytes.trim_ascii().is_empty() || strict::from_slice::<Nothing>(&bytes).is_ok() {
+    match bytes.trim_ascii().is_empty() || strict::from_slice::<EmptyObject>(&bytes).is_ok() {
         true => Ok(()),
         false => Err(refused()),
     }

@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::http::{problem::Problem, wire::Text};
+use crate::http::{problem::ApiProblem, wire::Text};
 
 /// Page size of small items: the default, and the maximum.
 pub(crate) const PAGE_DEFAULT: u32 = 100;
@@ -30,11 +30,13 @@ pub(crate) struct NumberPage {
 }
 
 /// Page size: the requested one, or the default.
-pub(crate) fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, Problem> {
+pub(crate) fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, ApiProblem> {
     let limit = asked.unwrap_or(default);
     match (1..=max).contains(&limit) {
         true => Ok(limit),
-        false => Err(Problem::bad_request(format!("a limit is 1 to {max}")).of("limit")),
+        false => {
+            Err(ApiProblem::bad_request(format!("a limit is 1 to {max}")).in_parameter("limit"))
+        }
     }
 }
 

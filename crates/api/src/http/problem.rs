@@ -23,13 +23,13 @@ use qiang_core::{
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
-use self::fields::FieldError;
+use self::fields::InvalidField;
 pub(crate) use self::{
     kind::ProblemKind,
     limited::{Exceeded, Policy},
 };
 use crate::http::{
-    auth_failure::AuthFailure, request_id::RequestId, request_log::Cause, wire::When,
+    auth_failure::AuthFailure, request_id::RequestId, request_log::Cause, wire::Rfc3339,
 };
 
 /// Seconds after which a client may retry a 503.
@@ -57,7 +57,7 @@ pub(crate) struct ProblemBody {
     /// For `not-started`: time of the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    starts_at: Option<When>,
+    starts_at: Option<Rfc3339>,
     /// For `sold-out`: units left, fewer than were claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
@@ -76,8 +76,8 @@ pub(crate) struct ProblemBody {
     scope: Option<&'static str>,
     /// For `bad-request` and `invalid`: the wrong fields and parameters, as far as they are known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Option<Vec<FieldError>>)]
-    errors: Vec<FieldError>,
+    #[schema(value_type = Option<Vec<InvalidField>>)]
+    errors: Vec<InvalidField>,
     /// For 429: names of the exceeded limits, as in `RateLimit-Policy`.
     #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<String>>)]
@@ -89,14 +89,14 @@ pub(crate) struct ProblemBody {
 
 impl ProblemBody {
     /// Adds the id of the current request.
-    fn of_request(mut self) -> Self {
+    fn for_request(mut self) -> Self {
         self.request_id = RequestId::current().map(|id| id.as_str().to_owned());
         self
     }
 
     fn into_json(self) -> Vec<u8> {
         // A struct of strings and numbers always serialises.
-        serde_json::to_vec(&self.of_request()).unwrap_or_default()
+        serde_json::to_vec(&self.for_request()).unwrap_or_default()
     }
 }
 
@@ -108,10 +108,10 @@ pub(crate) struct NoAnswer(ProblemBody);
 
 /// An error that becomes an answer.
 #[derive(Debug)]
-pub(crate) struct Problem(Box<Inner>);
+pub(crate) struct ApiProblem(Box<ProblemContent>);
 
 #[derive(Debug)]
-struct Inner {
+struct ProblemContent {
     body: ProblemBody,
     /// Headers in addition to the content type.
     headers: HeaderMap,
@@ -121,7 +121,7 @@ struct Inner {
     auth_failure: Option<AuthFailure>,
 }
 
-impl Problem {
+impl ApiProblem {
     pub(crate) fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
         let body = ProblemBody {
             kind: kind.path(),
@@ -130,7 +130,7 @@ impl Problem {
             detail: detail.into(),
             ..ProblemBody::default()
         };
-        let problem = Self(Box::new(Inner {
+        let problem = Self(Box::new(ProblemContent {
             body,
             headers: HeaderMap::new(),
             cause: None,
@@ -223,7 +223,7 @@ impl Problem {
 
     /// Body as part of a larger answer, and the cause for the log.
     pub(crate) fn into_part(self) -> (ProblemBody, Option<String>) {
-        (self.0.body.of_request(), self.0.cause)
+        (self.0.body.for_request(), self.0.cause)
     }
 
     /// Body as stored with an idempotency key: without the id of this request.
@@ -273,26 +273,26 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
         Outcome::Paused => ProblemKind::Paused.into(),
         Outcome::NotStarted { .. } => {
             let seconds = ms_to_start.max(0).div_euclid(1_000) + 1;
-            Problem::from(ProblemKind::NotStarted)
+            ApiProblem::from(ProblemKind::NotStarted)
                 .retry_after(u32::try_from(seconds).unwrap_or(u32::MAX))
         }
         Outcome::Ended => ProblemKind::Ended.into(),
         Outcome::LimitReached { limit, held } => {
             let detail = format!("a user may have {limit} here, and this one has {held}");
-            Problem::new(ProblemKind::LimitReached, detail)
+            ApiProblem::new(ProblemKind::LimitReached, detail)
         }
         Outcome::SoldOut { .. } => {
             let detail = "fewer units are left than were claimed";
-            Problem::new(ProblemKind::SoldOut, detail)
+            ApiProblem::new(ProblemKind::SoldOut, detail)
         }
         Outcome::AlreadyGranted(_) | Outcome::Granted(_) => {
-            Problem::internal("a grant was taken for a refusal")
+            ApiProblem::internal("a grant was taken for a refusal")
         }
     };
     let body = &mut problem.0.body;
     body.outcome = Some(outcome.name());
     match *outcome {
-        Outcome::NotStarted { starts_at } => body.starts_at = Some(When(starts_at)),
+        Outcome::NotStarted { starts_at } => body.starts_at = Some(Rfc3339(starts_at)),
         Outcome::LimitReached { limit, held } => {
             (body.limit, body.held) = (Some(limit), Some(held))
         }
@@ -319,10 +319,10 @@ fn sold_out() -> Response {
 
 pub(crate) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiProblem {
     fn into_response(self) -> Response {
         let status = self.kind_status();
-        let Inner {
+        let ProblemContent {
             body,
             headers,
             cause,
@@ -342,13 +342,13 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<ProblemKind> for Problem {
+impl From<ProblemKind> for ApiProblem {
     fn from(kind: ProblemKind) -> Self {
         Self::new(kind, "")
     }
 }
 
-impl From<EngineError> for Problem {
+impl From<EngineError> for ApiProblem {
     fn from(error: EngineError) -> Self {
         let problem = |kind| Self::new(kind, "");
         // The reason is for operators: the log and /readyz have it.
@@ -375,7 +375,7 @@ impl From<EngineError> for Problem {
     }
 }
 
-impl From<Refusal> for Problem {
+impl From<Refusal> for ApiProblem {
     fn from(refusal: Refusal) -> Self {
         let kind = match refusal {
             Refusal::UnknownCampaign => ProblemKind::UnknownCampaign,
@@ -397,7 +397,7 @@ impl From<Refusal> for Problem {
     }
 }
 
-impl From<LedgerError> for Problem {
+impl From<LedgerError> for ApiProblem {
     fn from(error: LedgerError) -> Self {
         match error {
             LedgerError::InsufficientFunds { .. } => {
@@ -451,7 +451,7 @@ mod tests {
             },
             EngineError::Uncertain { reason },
         ] {
-            let problem = Problem::from(error);
+            let problem = ApiProblem::from(error);
             assert_eq!(problem.kind_status(), StatusCode::SERVICE_UNAVAILABLE);
             assert!(
                 !serde_json::to_string(&problem.0.body)

@@ -46,7 +46,7 @@ impl Clone for RequestId {
 
 impl RequestId {
     /// The client's id, or a fresh one if there is no usable one; and the trace that the request names.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let given = headers.get(REQUEST_ID);
         let given = given.filter(|value| is_usable(value.as_bytes()));
         Self {
@@ -168,7 +168,7 @@ mod tests {
         let id_of = |given: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(REQUEST_ID, HeaderValue::from_str(given).unwrap());
-            RequestId::of(&headers).as_str().to_owned()
+            RequestId::from_headers(&headers).as_str().to_owned()
         };
         for good in ["a", "Root=1-67891233-abcdef", &"x".repeat(128)] {
             assert_eq!(id_of(good), good);
@@ -178,6 +178,9 @@ mod tests {
             assert!(fresh != bad && fresh.len() == 32, "{fresh}");
         }
         let (one, other) = (HeaderMap::new(), HeaderMap::new());
-        assert_ne!(RequestId::of(&one).as_str(), RequestId::of(&other).as_str());
+        assert_ne!(
+            RequestId::from_headers(&one).as_str(),
+            RequestId::from_headers(&other).as_str()
+        );
     }
 }

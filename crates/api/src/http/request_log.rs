@@ -20,7 +20,7 @@ const LINES_A_SECOND_MAX: u32 = 100;
 pub(crate) struct Cause(pub(crate) String);
 
 /// A request that failed.
-pub(crate) struct Failure<'a> {
+pub(crate) struct FailedRequest<'a> {
     pub(crate) id: &'a RequestId,
     pub(crate) method: Method,
     pub(crate) route: &'a str,
@@ -41,10 +41,10 @@ pub(crate) fn log_of_batch(failed: usize, cause: &str) {
 
 /// Writes the lines, and counts the omitted ones.
 #[derive(Debug, Default)]
-pub(crate) struct FailureLog(Mutex<Option<Second>>);
+pub(crate) struct FailureLog(Mutex<Option<LogSecond>>);
 
 #[derive(Debug)]
-struct Second {
+struct LogSecond {
     began: Instant,
     lines: u32,
     left_out: u64,
@@ -52,7 +52,7 @@ struct Second {
 
 impl FailureLog {
     /// Logs one line, if the server is at fault, or if a component did not answer.
-    pub(crate) fn log(&self, failure: &Failure<'_>) {
+    pub(crate) fn log(&self, failure: &FailedRequest<'_>) {
         let internal = failure.status == StatusCode::INTERNAL_SERVER_ERROR;
         if !internal && (failure.cause.is_none() || !self.has_room(Instant::now())) {
             return;
@@ -86,9 +86,9 @@ impl FailureLog {
     /// Whether this second allows one more line. The first line of a second reports how many were left out before.
     fn has_room(&self, now: Instant) -> bool {
         let mut current = self.0.lock();
-        let over = |second: &Second| now - second.began >= Duration::from_secs(1);
+        let over = |second: &LogSecond| now - second.began >= Duration::from_secs(1);
         if current.as_ref().is_none_or(over) {
-            let fresh = Second {
+            let fresh = LogSecond {
                 began: now,
                 lines: 0,
                 left_out: 0,

@@ -23,14 +23,14 @@ const TEXT_ALONE: HeaderValue = HeaderValue::from_static(
 
 /// Parts of a request that decide on these headers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct HeaderContext {
     with_token: bool,
     over_tls: bool,
 }
 
-impl Asked {
+impl HeaderContext {
     /// `over_tls`: whether the node itself accepted the connection over TLS.
-    pub(crate) fn of(headers: &HeaderMap, over_tls: bool) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap, over_tls: bool) -> Self {
         Self {
             with_token: headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE),
             over_tls: came_over_tls(headers, over_tls),
@@ -64,7 +64,7 @@ impl ResponseHeaders {
     }
 
     /// Adds the headers to an answer. Answers to a request with a token are private, unless the handler sets caching.
-    pub(crate) fn add(&self, asked: Asked, headers: &mut HeaderMap) {
+    pub(crate) fn add(&self, asked: HeaderContext, headers: &mut HeaderMap) {
         for (name, value) in FOR_BROWSERS {
             headers.insert(name, value);
         }

@@ -11,24 +11,24 @@ use serde_path_to_error::Segment;
 
 /// Reason why a body cannot be parsed.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct StrictFault {
     pub(crate) error: serde_json::Error,
     /// Wrong field: a JSON pointer (RFC 6901) after `#`.
     pub(crate) pointer: String,
 }
 
 /// Parses one value that covers all of `body`.
-pub(crate) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+pub(crate) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, StrictFault> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(located)?;
-    json.end().map_err(|error| Fault {
+    json.end().map_err(|error| StrictFault {
         error,
         pointer: "#".to_owned(),
     })?;
     Ok(value)
 }
 
-fn located(error: serde_path_to_error::Error<serde_json::Error>) -> Fault {
+fn located(error: serde_path_to_error::Error<serde_json::Error>) -> StrictFault {
     let mut pointer = "#".to_owned();
     let mut add = |name: &str| {
         pointer.push('/');
@@ -46,7 +46,7 @@ fn located(error: serde_path_to_error::Error<serde_json::Error>) -> Fault {
     if let Some(name) = beside(&error.to_string()) {
         add(name);
     }
-    Fault { error, pointer }
+    StrictFault { error, pointer }
 }
 
 /// Field that an error names and that its path lacks.
@@ -72,9 +72,9 @@ pub(crate) fn parameter(error: &dyn std::error::Error) -> Option<String> {
 struct Strict<T>(T);
 
 /// Accepts the fields of a struct from an object only.
-struct Object<V>(V);
+struct StrictObject<V>(V);
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for StrictObject<V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,13 +91,13 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
 const EXACT_MAX: f64 = 8_796_093_022_208.0;
 
 /// Accepts a whole number in a range.
-struct Whole<V> {
+struct WholeNumber<V> {
     visitor: V,
     min: i128,
     max: i128,
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Whole<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for WholeNumber<V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,7 +130,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Whole<V> {
 macro_rules! whole_numbers {
     ($($method:ident: $type:ty;)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.0.$method(Whole {
+            self.0.$method(WholeNumber {
                 visitor,
                 min: <$type>::MIN.into(),
                 max: <$type>::MAX.into(),
@@ -160,7 +160,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(Object(visitor))
+        self.0.deserialize_map(StrictObject(visitor))
     }
 
     whole_numbers! {

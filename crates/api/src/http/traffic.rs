@@ -15,7 +15,7 @@ pub(crate) enum Traffic {
 
 impl Traffic {
     /// `None` for requests of operators' machines.
-    pub(crate) fn of(method: &Method, path: &str) -> Option<Self> {
+    pub(crate) fn from_request(method: &Method, path: &str) -> Option<Self> {
         let claims = ["/claims", "/orders", "/tickets"];
         match path {
             "/healthz" | "/readyz" | "/metrics" => None,
@@ -48,7 +48,11 @@ mod tests {
     #[test]
     fn requests_are_counted_as_what_they_are() {
         let check = |method, path, expected| {
-            assert_eq!(Traffic::of(&method, path), expected, "{method} {path}");
+            assert_eq!(
+                Traffic::from_request(&method, path),
+                expected,
+                "{method} {path}"
+            );
         };
         let (claims, reads) = (Some(Traffic::Claims), Some(Traffic::Reads));
         check(Method::POST, "/v1/red-packets/x/claims", claims);

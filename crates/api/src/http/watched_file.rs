@@ -16,7 +16,7 @@ type Version = [u64; 7];
 
 impl WatchedFile {
     /// The file in its present version.
-    pub(crate) fn of(file: &Path) -> Self {
+    pub(crate) fn from_file(file: &Path) -> Self {
         Self {
             version: version_of(file),
             failing: false,

@@ -158,9 +158,9 @@ pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 
 /// A time: RFC 3339 with milliseconds, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct When(pub(crate) Timestamp);
+pub(crate) struct Rfc3339(pub(crate) Timestamp);
 
-impl fmt::Display for When {
+impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
         // A token may expire after the calendar's end. Its expiry is shown as that end, because `to_string` panics on
@@ -176,24 +176,24 @@ impl fmt::Display for When {
     }
 }
 
-impl Serialize for When {
+impl Serialize for Rfc3339 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serialize_text(self, serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for When {
+impl<'de> Deserialize<'de> for Rfc3339 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(WhenVisitor)
+        deserializer.deserialize_str(Rfc3339Visitor)
     }
 }
 
 static TIME_PARSER: DateTimeParser = DateTimeParser::new();
 
-struct WhenVisitor;
+struct Rfc3339Visitor;
 
-impl Visitor<'_> for WhenVisitor {
-    type Value = When;
+impl Visitor<'_> for Rfc3339Visitor {
+    type Value = Rfc3339;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
@@ -201,10 +201,10 @@ impl Visitor<'_> for WhenVisitor {
         )
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<When, E> {
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Rfc3339, E> {
         let instant = TIME_PARSER.parse_timestamp(text.as_bytes());
         let instant = instant.map_err(|_| E::custom(what_is_no_time(text)))?;
-        Ok(When(Timestamp::from_millis(instant.as_millisecond())))
+        Ok(Rfc3339(Timestamp::from_millis(instant.as_millisecond())))
     }
 }
 
@@ -258,7 +258,7 @@ impl MoneyBody {
 /// A grant and, for a sale, its order. A repeated claim gets the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Grant)]
-pub(crate) struct GrantBody {
+pub(crate) struct ClaimGrantBody {
     /// Campaign of the grant.
     #[schema(value_type = String, format = Uuid)]
     pub(crate) campaign: Text<CampaignId>,
@@ -274,7 +274,7 @@ pub(crate) struct GrantBody {
     pub(crate) amount: MoneyBody,
     /// Time of the decision.
     #[schema(value_type = String, format = DateTime)]
-    pub(crate) granted_at: When,
+    pub(crate) granted_at: Rfc3339,
     /// State of the order: held, paid, cancelled, expired or returned; sales only. An order that costs nothing is
     /// paid when it is granted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -286,13 +286,13 @@ pub(crate) struct GrantBody {
     /// Time at which the hold of an unpaid order ends; sales only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    pub(crate) hold_until: Option<When>,
+    pub(crate) hold_until: Option<Rfc3339>,
     /// Failures that the grant survives: memory, replica, fsync or ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ack: Option<&'static str>,
 }
 
-impl GrantBody {
+impl ClaimGrantBody {
     pub(crate) fn new(grant: &Grant, currency: Currency, ack: Option<AckLevel>) -> Self {
         Self {
             campaign: Text(grant.campaign),
@@ -300,10 +300,10 @@ impl GrantBody {
             order: grant.order.map(|_| Text(grant.order_id())),
             quantity: grant.quantity,
             amount: MoneyBody::new(grant.amount_minor, currency),
-            granted_at: When(grant.granted_at),
+            granted_at: Rfc3339(grant.granted_at),
             state: grant.order.map(|order| order.state.name()),
             returned_quantity: grant.order.map(|order| order.returned_quantity),
-            hold_until: grant.order.map(|order| When(order.hold_until)),
+            hold_until: grant.order.map(|order| Rfc3339(order.hold_until)),
             ack: ack.map(AckLevel::name),
         }
     }
@@ -328,13 +328,13 @@ pub(crate) struct StateBody {
     pub(crate) withheld: u64,
     /// Time from which claims are accepted.
     #[schema(value_type = String, format = DateTime)]
-    pub(crate) starts_at: When,
+    pub(crate) starts_at: Rfc3339,
     /// Time from which claims are no longer accepted.
     #[schema(value_type = String, format = DateTime)]
-    pub(crate) ends_at: When,
+    pub(crate) ends_at: Rfc3339,
     /// Server time, for countdowns.
     #[schema(value_type = String, format = DateTime)]
-    pub(crate) now: When,
+    pub(crate) now: Rfc3339,
 }
 
 impl StateBody {
@@ -348,9 +348,9 @@ impl StateBody {
             remaining: tally.remaining,
             returned: tally.returned,
             withheld: tally.withheld,
-            starts_at: When(window.starts_at()),
-            ends_at: When(window.ends_at()),
-            now: When(now),
+            starts_at: Rfc3339(window.starts_at()),
+            ends_at: Rfc3339(window.ends_at()),
+            now: Rfc3339(now),
         }
     }
 }
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn times_are_rfc_3339() {
         let check = |json: &str, written: Option<&str>| {
-            let parsed = serde_json::from_str::<When>(json).ok();
+            let parsed = serde_json::from_str::<Rfc3339>(json).ok();
             assert_eq!(
                 parsed.map(|when| when.to_string()).as_deref(),
                 written,
@@ -385,7 +385,9 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_time_is_said() {
         let check = |json: &str, expected: &str| {
-            let error = serde_json::from_str::<When>(json).unwrap_err().to_string();
+            let error = serde_json::from_str::<Rfc3339>(json)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(expected), "{json}: {error}");
         };
         check("\"9999-12-31T23:59:59Z\"", "before the year 9999");
@@ -408,7 +410,7 @@ mod tests {
             (-1, "1969-12-31T23:59:59.999Z"),
             (i64::MAX, "9999-12-30T22:00:00.999Z"),
         ] {
-            assert_eq!(When(Timestamp::from_millis(millis)).to_string(), written);
+            assert_eq!(Rfc3339(Timestamp::from_millis(millis)).to_string(), written);
         }
     }
 

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::http::{
-    problem::{Problem, ProblemKind},
+    problem::{ApiProblem, ProblemKind},
     request_id::RequestId,
 };
 
@@ -49,11 +49,11 @@ impl Detached {
     ///
     /// # Errors
     /// `uncertain` if the earlier request takes too long, `overloaded` if too many run, `internal` if this one panics.
-    pub(crate) async fn run<F: Future<Output = Result<Response, Problem>> + Send + 'static>(
+    pub(crate) async fn run<F: Future<Output = Result<Response, ApiProblem>> + Send + 'static>(
         &self,
         used: KeyUse,
         work: impl FnOnce(KeyUse) -> F,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Response, ApiProblem> {
         let turn = self.turn(&used).await?;
         let (work, id) = (work(used), RequestId::current());
         let task = tokio::spawn(async move {
@@ -68,14 +68,14 @@ impl Detached {
         });
         let (answered, replays) = task
             .await
-            .map_err(|error| Problem::internal(format!("a keyed command failed: {error}")))?;
+            .map_err(|error| ApiProblem::internal(format!("a keyed command failed: {error}")))?;
         if replays {
             RequestId::mark_replay();
         }
         answered
     }
 
-    async fn turn(&self, used: &KeyUse) -> Result<Turn, Problem> {
+    async fn turn(&self, used: &KeyUse) -> Result<Turn, ApiProblem> {
         let name = (used.scope.clone(), used.key.as_str().to_owned());
         let until = Instant::now() + self.retry_waits;
         loop {
@@ -86,18 +86,18 @@ impl Detached {
             // The wait ends with an error, because the sender was dropped.
             if timeout_at(until, earlier.changed()).await.is_err() {
                 let detail = "an earlier request with this key is being carried out";
-                return Err(Problem::new(ProblemKind::Uncertain, detail));
+                return Err(ApiProblem::new(ProblemKind::Uncertain, detail));
             }
         }
     }
 
-    fn enter(&self, name: &Name) -> Result<Result<Turn, watch::Receiver<()>>, Problem> {
+    fn enter(&self, name: &Name) -> Result<Result<Turn, watch::Receiver<()>>, ApiProblem> {
         let mut under_way = self.under_way.lock();
         if let Some(earlier) = under_way.get(name) {
             return Ok(Err(earlier.clone()));
         }
         let room = Arc::clone(&self.room).try_acquire_owned();
-        let room = room.map_err(|_| Problem::from(ProblemKind::Overloaded))?;
+        let room = room.map_err(|_| ApiProblem::from(ProblemKind::Overloaded))?;
         let (ends, end) = watch::channel(());
         under_way.insert(name.clone(), end);
         Ok(Ok(Turn {
@@ -147,11 +147,11 @@ mod tests {
         KeyUse::new("a POST /x", IdempotencyKey::new(key).unwrap(), [0; 32])
     }
 
-    async fn nothing(_: KeyUse) -> Result<Response, Problem> {
+    async fn nothing(_: KeyUse) -> Result<Response, ApiProblem> {
         Ok(().into_response())
     }
 
-    async fn broken(_: KeyUse) -> Result<Response, Problem> {
+    async fn broken(_: KeyUse) -> Result<Response, ApiProblem> {
         panic!("as planned")
     }
 

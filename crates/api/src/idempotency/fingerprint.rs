@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
 
 /// The version of the form. A new form gets a new number.
 const VERSION: u8 = 1;
@@ -35,15 +35,15 @@ pub(crate) fn key_use(
 ///
 /// # Errors
 /// `bad-request` if the request has no key.
-pub(crate) fn effect_key(used: Option<&KeyUse>) -> Result<IdempotencyKey, Problem> {
+pub(crate) fn effect_key(used: Option<&KeyUse>) -> Result<IdempotencyKey, ApiProblem> {
     let missing = || {
         let detail = "a request for a part needs an `Idempotency-Key`: without one, a retry would be a second part";
-        Problem::bad_request(detail).of("Idempotency-Key")
+        ApiProblem::bad_request(detail).in_parameter("Idempotency-Key")
     };
     let KeyUse { scope, key, .. } = used.ok_or_else(missing)?;
     let digest = Sha256::digest(format!("{scope}\n{key}"));
     let key = hex::encode(&digest[..16]);
-    IdempotencyKey::new(&key).map_err(|error| Problem::internal(error.to_string()))
+    IdempotencyKey::new(&key).map_err(|error| ApiProblem::internal(error.to_string()))
 }
 
 /// Fingerprint of the path's parameter and the body.

@@ -12,22 +12,22 @@ use tokio::sync::{
 const LATE_RECORDS_MAX: usize = 64;
 
 /// Running changes of this process.
-pub(crate) struct Changes {
+pub(crate) struct RunningChanges {
     lanes: Lanes,
     late_records: Arc<Semaphore>,
 }
 
 /// Lane of each campaign, and the number of its users.
-type Lanes = Arc<Mutex<HashMap<CampaignId, (Arc<Lane>, u32)>>>;
+type Lanes = Arc<Mutex<HashMap<CampaignId, (Arc<CampaignLane>, u32)>>>;
 
 /// Changes of one campaign: any number at once, or one retry that checks for the effect of its first try.
 #[derive(Default)]
-struct Lane {
+struct CampaignLane {
     turn: Arc<RwLock<()>>,
     begun: Mutex<Vec<Timestamp>>,
 }
 
-impl Default for Changes {
+impl Default for RunningChanges {
     fn default() -> Self {
         Self {
             lanes: Arc::default(),
@@ -36,19 +36,19 @@ impl Default for Changes {
     }
 }
 
-impl Changes {
+impl RunningChanges {
     /// Begins a change at time `now`. It waits for a retry that decides.
-    pub(crate) async fn begin(&self, campaign: CampaignId, now: Timestamp) -> UnderWay {
+    pub(crate) async fn begin(&self, campaign: CampaignId, now: Timestamp) -> RunningChange {
         let entered = self.enter_lane(campaign);
         let turn = Arc::clone(&entered.lane.turn).read_owned().await;
-        UnderWay::new(entered, turn, now)
+        RunningChange::new(entered, turn, now)
     }
 
     /// The same without waiting; `None` while a retry decides.
-    pub(crate) fn try_begin(&self, campaign: CampaignId, now: Timestamp) -> Option<UnderWay> {
+    pub(crate) fn try_begin(&self, campaign: CampaignId, now: Timestamp) -> Option<RunningChange> {
         let entered = self.enter_lane(campaign);
         let turn = Arc::clone(&entered.lane.turn).try_read_owned().ok()?;
-        Some(UnderWay::new(entered, turn, now))
+        Some(RunningChange::new(entered, turn, now))
     }
 
     /// Exclusive right to decide on a campaign in this process; `None` if a change is running.
@@ -66,11 +66,11 @@ impl Changes {
         Arc::clone(&self.late_records).try_acquire_owned().ok()
     }
 
-    fn enter_lane(&self, campaign: CampaignId) -> Entered {
+    fn enter_lane(&self, campaign: CampaignId) -> LaneEntry {
         let mut lanes = self.lanes.lock();
         let (lane, users) = lanes.entry(campaign).or_default();
         *users += 1;
-        Entered {
+        LaneEntry {
             lanes: Arc::clone(&self.lanes),
             campaign,
             lane: Arc::clone(lane),
@@ -78,13 +78,13 @@ impl Changes {
     }
 }
 
-struct Entered {
+struct LaneEntry {
     lanes: Lanes,
     campaign: CampaignId,
-    lane: Arc<Lane>,
+    lane: Arc<CampaignLane>,
 }
 
-impl Drop for Entered {
+impl Drop for LaneEntry {
     fn drop(&mut self) {
         let mut lanes = self.lanes.lock();
         if let Some((_, users)) = lanes.get_mut(&self.campaign) {
@@ -97,14 +97,14 @@ impl Drop for Entered {
 }
 
 /// A change that runs until this is dropped.
-pub(crate) struct UnderWay {
+pub(crate) struct RunningChange {
     begun: Timestamp,
     _turn: OwnedRwLockReadGuard<()>,
-    entered: Entered,
+    entered: LaneEntry,
 }
 
-impl UnderWay {
-    fn new(entered: Entered, turn: OwnedRwLockReadGuard<()>, begun: Timestamp) -> Self {
+impl RunningChange {
+    fn new(entered: LaneEntry, turn: OwnedRwLockReadGuard<()>, begun: Timestamp) -> Self {
         entered.lane.begun.lock().push(begun);
         Self {
             begun,
@@ -120,7 +120,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RunningChange {
     fn drop(&mut self) {
         let mut begun = self.entered.lane.begun.lock();
         if let Some(at) = begun.iter().position(|at| *at == self.begun) {
@@ -132,7 +132,7 @@ impl Drop for UnderWay {
 /// Exclusive right to decide, until it is dropped.
 pub(crate) struct Alone {
     _turn: OwnedRwLockWriteGuard<()>,
-    _entered: Entered,
+    _entered: LaneEntry,
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
             "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".parse().unwrap(),
             "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f81".parse().unwrap(),
         ];
-        let changes = Changes::default();
+        let changes = RunningChanges::default();
         let first = changes.begin(campaign, Timestamp::from_millis(10)).await;
         let second = changes.begin(campaign, Timestamp::from_millis(20)).await;
         assert_eq!(second.oldest(), Timestamp::from_millis(10));

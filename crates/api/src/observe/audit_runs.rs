@@ -11,20 +11,20 @@ const KEPT: usize = 8;
 
 /// Audits of this node: the newest ones, at most one of them running.
 #[derive(Default)]
-pub(crate) struct Audits(Mutex<VecDeque<Audit>>);
+pub(crate) struct AuditRuns(Mutex<VecDeque<AuditRun>>);
 
 /// An audit and its result.
 #[derive(Debug, Clone)]
-pub(crate) struct Audit {
+pub(crate) struct AuditRun {
     pub(crate) id: Uuid,
     pub(crate) by: UserId,
     pub(crate) started_at: Timestamp,
     pub(crate) ended: Option<(Timestamp, Result<Arc<AuditReport>, String>)>,
 }
 
-impl Audits {
+impl AuditRuns {
     /// Starts this audit, unless one is running. Returns the running one, and whether it is this one.
-    pub(crate) fn begin(&self, audit: Audit) -> (Audit, bool) {
+    pub(crate) fn begin(&self, audit: AuditRun) -> (AuditRun, bool) {
         let mut all = self.0.lock();
         if let Some(running) = all.iter().find(|it| it.ended.is_none()) {
             return (running.clone(), false);
@@ -48,7 +48,7 @@ impl Audits {
     }
 
     /// All audits, newest first.
-    pub(crate) fn list(&self) -> Vec<Audit> {
+    pub(crate) fn list(&self) -> Vec<AuditRun> {
         self.0.lock().iter().rev().cloned().collect()
     }
 }

@@ -12,7 +12,7 @@ use tokio::{sync::watch, time::Instant};
 use utoipa::ToSchema;
 
 use crate::{
-    http::wire::When,
+    http::wire::Rfc3339,
     observe::{
         gauges::Gauges,
         metrics::{ClaimCounts, Metrics},
@@ -30,7 +30,7 @@ pub(crate) struct StatsBody {
     number: u64,
     /// End of the interval.
     #[schema(value_type = String, format = DateTime)]
-    at: When,
+    at: Rfc3339,
     /// Answered claims.
     claims_per_s: f64,
     /// Answered claims by outcome; outcomes without a claim are left out.
@@ -79,13 +79,13 @@ impl StatsListBody {
 #[derive(Debug)]
 pub(crate) struct LastMinutes {
     process: String,
-    taken: Mutex<Taken>,
+    taken: Mutex<ReadingTotals>,
     /// Number of the newest record.
     newest: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct ReadingTotals {
     /// Counts at the newest record, and its time.
     before: Option<(ClaimCounts, Instant)>,
     stats: VecDeque<StatsBody>,
@@ -119,7 +119,7 @@ impl LastMinutes {
         let (entries, settled) = gauges.positions();
         let stats = StatsBody {
             number,
-            at: When(at),
+            at: Rfc3339(at),
             settlement_lag_entries: entries.saturating_sub(settled),
             queue_length: gauges.queued() as u64,
             queue_entries: waiting.waiting().0,
@@ -170,7 +170,7 @@ fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> StatsBo
     let took = now.took.into_iter().zip(before.took).map(grown);
     StatsBody {
         number: 0,
-        at: When(Timestamp::from_millis(0)),
+        at: Rfc3339(Timestamp::from_millis(0)),
         claims_per_s: rate(claims),
         outcomes_per_s: ended
             .iter()

@@ -8,7 +8,7 @@ use std::{
 
 use qiang_core::{
     event::PartitionId,
-    ports::{Engine, EngineError, Probed},
+    ports::{Engine, EngineError, ProbeResult},
 };
 use tokio::{sync::Mutex, time::timeout_at};
 
@@ -26,14 +26,14 @@ const PROBE_MAX: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PartitionReadiness {
     pub(crate) partition: PartitionId,
-    pub(crate) state: PartitionState,
+    pub(crate) state: ReadinessLevel,
     /// Reason for a state other than ready.
     pub(crate) reason: Option<String>,
 }
 
 /// State of a partition, ordered from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PartitionState {
+pub(crate) enum ReadinessLevel {
     /// No claims are granted.
     NotReady,
     /// It serves, and some or all claims are refused for a while.
@@ -42,7 +42,7 @@ pub(crate) enum PartitionState {
     Ready,
 }
 
-impl PartitionState {
+impl ReadinessLevel {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::NotReady => "not_ready",
@@ -97,7 +97,7 @@ impl Readiness {
             // A partition may have stopped since.
             let stopped: BTreeMap<_, _> = gauges.partitions().into_iter().collect();
             let now = |one: &PartitionReadiness| match stopped.get(&one.partition) {
-                Some(Some(reason)) => of(one.partition, Err(reason.clone())),
+                Some(Some(reason)) => partition_readiness(one.partition, Err(reason.clone())),
                 _ => one.clone(),
             };
             return Ok(found.iter().map(now).collect());
@@ -112,7 +112,7 @@ impl Readiness {
 fn unprobed(gauges: &dyn Gauges) -> Vec<PartitionReadiness> {
     let state = |(partition, stopped): (PartitionId, Option<String>)| {
         let reason = gauges.stuck_in(partition).or(stopped);
-        of(partition, reason.map_or(Ok(Probed::Ready), Err))
+        partition_readiness(partition, reason.map_or(Ok(ProbeResult::Ready), Err))
     };
     gauges.partitions().into_iter().map(state).collect()
 }
@@ -123,7 +123,7 @@ async fn probe(gauges: &dyn Gauges, engine: &dyn Engine) -> Vec<PartitionReadine
     let mut found = Vec::new();
     for (partition, stopped) in gauges.partitions() {
         match stopped {
-            Some(reason) => found.push(of(partition, Err(reason))),
+            Some(reason) => found.push(partition_readiness(partition, Err(reason))),
             // All probes are in flight from here on.
             None => tickets.push((partition, engine.probe(partition))),
         }
@@ -132,26 +132,34 @@ async fn probe(gauges: &dyn Gauges, engine: &dyn Engine) -> Vec<PartitionReadine
         let mut late = Vec::new();
         for (partition, mut ticket) in tickets {
             match timeout_at(begun + wait_max, &mut ticket).await {
-                Ok(probed) => found.push(of(partition, probed.map_err(|error| said(&error)))),
+                Ok(probed) => found.push(partition_readiness(
+                    partition,
+                    probed.map_err(|error| said(&error)),
+                )),
                 Err(_) => late.push((partition, ticket)),
             }
         }
         tickets = late;
-        if found.iter().any(|one| one.state > PartitionState::NotReady) {
+        if found.iter().any(|one| one.state > ReadinessLevel::NotReady) {
             break;
         }
     }
-    let silent = |(partition, _)| of(partition, Err("it does not answer the probe".to_owned()));
+    let silent = |(partition, _)| {
+        partition_readiness(partition, Err("it does not answer the probe".to_owned()))
+    };
     found.extend(tickets.into_iter().map(silent));
     found.sort_by_key(|one| one.partition);
     found
 }
 
-fn of(partition: PartitionId, probed: Result<Probed, String>) -> PartitionReadiness {
+fn partition_readiness(
+    partition: PartitionId,
+    probed: Result<ProbeResult, String>,
+) -> PartitionReadiness {
     let (state, reason) = match probed {
-        Ok(Probed::Ready) => (PartitionState::Ready, None),
-        Ok(Probed::Degraded { reason }) => (PartitionState::Degraded, Some(reason)),
-        Err(reason) => (PartitionState::NotReady, Some(reason)),
+        Ok(ProbeResult::Ready) => (ReadinessLevel::Ready, None),
+        Ok(ProbeResult::Degraded { reason }) => (ReadinessLevel::Degraded, Some(reason)),
+        Err(reason) => (ReadinessLevel::NotReady, Some(reason)),
     };
     PartitionReadiness {
         partition,
@@ -176,35 +184,35 @@ mod tests {
         event::Seq,
         id::{CampaignId, OrderId},
         outcome::Outcome,
-        ports::{Answer, Claimed, QuarantineCount, Ticket},
+        ports::{Claimed, PendingReply, QuarantineCount, ReplySender},
     };
 
     use super::*;
 
     /// Engine whose listed partitions never answer a probe; others answer at once.
-    struct Silent(Vec<u16>, parking_lot::Mutex<Vec<Answer<Probed>>>);
+    struct Silent(Vec<u16>, parking_lot::Mutex<Vec<ReplySender<ProbeResult>>>);
 
     impl Engine for Silent {
-        fn claim(&self, _: Claim) -> Ticket<Claimed> {
-            Ticket::ready(Err(EngineError::Stopping))
+        fn claim(&self, _: Claim) -> PendingReply<Claimed> {
+            PendingReply::ready(Err(EngineError::Stopping))
         }
-        fn submit(&self, _: Command) -> Ticket<Reply> {
-            Ticket::ready(Err(EngineError::Stopping))
+        fn submit(&self, _: Command) -> PendingReply<Reply> {
+            PendingReply::ready(Err(EngineError::Stopping))
         }
-        fn peek(&self, _: &Claim) -> Option<Outcome> {
+        fn try_gate_outcome(&self, _: &Claim) -> Option<Outcome> {
             None
         }
-        fn tally(&self, _: CampaignId) -> Ticket<Option<Tally>> {
-            Ticket::ready(Ok(None))
+        fn tally(&self, _: CampaignId) -> PendingReply<Option<Tally>> {
+            PendingReply::ready(Ok(None))
         }
-        fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
-            Ticket::ready(Ok(None))
+        fn order(&self, _: OrderId) -> PendingReply<Option<OrderView>> {
+            PendingReply::ready(Ok(None))
         }
-        fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
             if !self.0.contains(&partition.0) {
-                return Ticket::ready(Ok(Probed::Ready));
+                return PendingReply::ready(Ok(ProbeResult::Ready));
             }
-            let (answer, ticket) = Ticket::new();
+            let (answer, ticket) = PendingReply::new();
             self.1.lock().push(answer);
             ticket
         }
@@ -249,7 +257,7 @@ mod tests {
             assert!(late <= Duration::from_millis(2), "{late:?}");
             let found = found
                 .iter()
-                .filter(|it| it.state == PartitionState::NotReady);
+                .filter(|it| it.state == ReadinessLevel::NotReady);
             assert_eq!(found.count(), not_ready);
         }
     }

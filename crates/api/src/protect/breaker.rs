@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 pub(crate) struct Breaker {
     failures_max: u32,
     open_for: Duration,
-    state: State,
+    state: BreakerState,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum BreakerState {
     /// Calls are made. `failures` have failed since the last success.
     Closed { failures: u32 },
     /// No calls are made, except a probe after this time.
@@ -20,7 +20,7 @@ enum State {
 
 /// A permitted call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum BreakerPermit {
     /// An ordinary call.
     Ordinary,
     /// The call that tests the other side.
@@ -33,45 +33,45 @@ impl Breaker {
         Self {
             failures_max,
             open_for,
-            state: State::Closed { failures: 0 },
+            state: BreakerState::Closed { failures: 0 },
         }
     }
 
     /// Permission for a call, if there is one. A probe that never ends delays the next one by `open_for` only.
-    pub(crate) fn begin(&mut self, now: Instant) -> Option<Call> {
+    pub(crate) fn begin(&mut self, now: Instant) -> Option<BreakerPermit> {
         match self.state {
-            State::Closed { .. } => Some(Call::Ordinary),
-            State::Open { until } if now < until => None,
-            State::Open { .. } => {
+            BreakerState::Closed { .. } => Some(BreakerPermit::Ordinary),
+            BreakerState::Open { until } if now < until => None,
+            BreakerState::Open { .. } => {
                 self.open(now);
-                Some(Call::Probe)
+                Some(BreakerPermit::Probe)
             }
         }
     }
 
     /// Records the result of a call. A call that began before the breaker opened has no effect. Returns whether the
     /// breaker opened or closed.
-    pub(crate) fn end(&mut self, call: Call, succeeded: bool, now: Instant) -> bool {
+    pub(crate) fn end(&mut self, call: BreakerPermit, succeeded: bool, now: Instant) -> bool {
         match (self.state, call, succeeded) {
-            (State::Open { .. }, Call::Probe, true) => {
-                self.state = State::Closed { failures: 0 };
+            (BreakerState::Open { .. }, BreakerPermit::Probe, true) => {
+                self.state = BreakerState::Closed { failures: 0 };
                 true
             }
-            (State::Open { .. }, Call::Probe, false) => {
+            (BreakerState::Open { .. }, BreakerPermit::Probe, false) => {
                 self.open(now);
                 false
             }
-            (State::Open { .. }, Call::Ordinary, _) => false,
-            (State::Closed { .. }, _, true) => {
-                self.state = State::Closed { failures: 0 };
+            (BreakerState::Open { .. }, BreakerPermit::Ordinary, _) => false,
+            (BreakerState::Closed { .. }, _, true) => {
+                self.state = BreakerState::Closed { failures: 0 };
                 false
             }
-            (State::Closed { failures }, _, false) if failures + 1 < self.failures_max => {
+            (BreakerState::Closed { failures }, _, false) if failures + 1 < self.failures_max => {
                 let failures = failures + 1;
-                self.state = State::Closed { failures };
+                self.state = BreakerState::Closed { failures };
                 false
             }
-            (State::Closed { .. }, _, false) => {
+            (BreakerState::Closed { .. }, _, false) => {
                 self.open(now);
                 true
             }
@@ -79,12 +79,12 @@ impl Breaker {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.state, State::Open { .. })
+        matches!(self.state, BreakerState::Open { .. })
     }
 
     fn open(&mut self, now: Instant) {
         let until = now + self.open_for;
-        self.state = State::Open { until };
+        self.state = BreakerState::Open { until };
     }
 }
 
@@ -98,8 +98,8 @@ mod tests {
     fn opened() -> (Breaker, Instant) {
         let (mut breaker, now) = (Breaker::new(3, OPEN_FOR), Instant::now());
         for n in 1..=3 {
-            assert_eq!(breaker.begin(now), Some(Call::Ordinary));
-            assert_eq!(breaker.end(Call::Ordinary, false, now), n == 3);
+            assert_eq!(breaker.begin(now), Some(BreakerPermit::Ordinary));
+            assert_eq!(breaker.end(BreakerPermit::Ordinary, false, now), n == 3);
         }
         assert!(breaker.is_open());
         (breaker, now)
@@ -109,7 +109,7 @@ mod tests {
     fn only_failures_in_a_row_open_it() {
         let (mut breaker, now) = (Breaker::new(3, OPEN_FOR), Instant::now());
         for succeeded in [false, false, true, false, false, true] {
-            assert!(!breaker.end(Call::Ordinary, succeeded, now));
+            assert!(!breaker.end(BreakerPermit::Ordinary, succeeded, now));
         }
         assert!(!breaker.is_open());
     }
@@ -120,31 +120,34 @@ mod tests {
         let just_before = opened_at + OPEN_FOR - Duration::from_millis(1);
         assert_eq!(breaker.begin(just_before), None);
         let then = opened_at + OPEN_FOR;
-        assert_eq!(breaker.begin(then), Some(Call::Probe));
+        assert_eq!(breaker.begin(then), Some(BreakerPermit::Probe));
         assert_eq!(breaker.begin(then), None);
         // It fails, so the time starts again.
-        assert!(!breaker.end(Call::Probe, false, then + Duration::from_secs(1)));
+        assert!(!breaker.end(BreakerPermit::Probe, false, then + Duration::from_secs(1)));
         assert_eq!(breaker.begin(then + OPEN_FOR), None);
         let then = then + OPEN_FOR + Duration::from_secs(1);
-        assert_eq!(breaker.begin(then), Some(Call::Probe));
-        assert!(breaker.end(Call::Probe, true, then));
-        assert_eq!(breaker.begin(then), Some(Call::Ordinary));
+        assert_eq!(breaker.begin(then), Some(BreakerPermit::Probe));
+        assert!(breaker.end(BreakerPermit::Probe, true, then));
+        assert_eq!(breaker.begin(then), Some(BreakerPermit::Ordinary));
         assert!(!breaker.is_open());
     }
 
     #[test]
     fn what_began_before_says_nothing() {
         let (mut breaker, now) = opened();
-        assert!(!breaker.end(Call::Ordinary, true, now));
+        assert!(!breaker.end(BreakerPermit::Ordinary, true, now));
         assert!(breaker.is_open());
-        assert!(!breaker.end(Call::Ordinary, false, now + Duration::from_secs(4)));
-        assert_eq!(breaker.begin(now + OPEN_FOR), Some(Call::Probe));
+        assert!(!breaker.end(BreakerPermit::Ordinary, false, now + Duration::from_secs(4)));
+        assert_eq!(breaker.begin(now + OPEN_FOR), Some(BreakerPermit::Probe));
     }
 
     #[test]
     fn a_probe_that_never_ends_is_followed_by_another() {
         let (mut breaker, now) = opened();
-        assert_eq!(breaker.begin(now + OPEN_FOR), Some(Call::Probe));
-        assert_eq!(breaker.begin(now + 2 * OPEN_FOR), Some(Call::Probe));
+        assert_eq!(breaker.begin(now + OPEN_FOR), Some(BreakerPermit::Probe));
+        assert_eq!(
+            breaker.begin(now + 2 * OPEN_FOR),
+            Some(BreakerPermit::Probe)
+        );
     }
 }

@@ -14,10 +14,10 @@ use qiang_core::{
 
 use crate::{
     auth::Caller,
-    config::{Config, UsageError},
+    config::{ApiConfig, UsageError},
     http::{
         client_address::{AddressKey, LimitedOrigin, TrustedProxies, contain},
-        problem::{Policy, Problem, ProblemKind},
+        problem::{ApiProblem, Policy, ProblemKind},
         traffic::{Traffic, read_cost},
     },
     observe::metrics::Metrics,
@@ -45,7 +45,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, UsageError> {
+    pub(crate) fn new(config: &ApiConfig, metrics: &Arc<Metrics>) -> Result<Self, UsageError> {
         let limits = &config.limits;
         let metered = |policy: Policy, quota: Option<Quota>| {
             let refused = metrics.refused_by(policy.name);
@@ -137,7 +137,7 @@ impl Limits {
         connection: u64,
     ) -> LimitedOrigin {
         LimitedOrigin {
-            address: Some(AddressKey::of(client)),
+            address: Some(AddressKey::from_address(client)),
             connection: Some(connection).filter(|_| !self.proxies.contain(peer)),
         }
     }
@@ -148,7 +148,7 @@ impl Limits {
         (traffic, path): (Option<Traffic>, &str),
         peer: IpAddr,
         headers: &HeaderMap,
-    ) -> Result<Option<IpAddr>, Problem> {
+    ) -> Result<Option<IpAddr>, ApiProblem> {
         let Some(cost) = read_cost(path) else {
             return Ok(None);
         };
@@ -156,7 +156,7 @@ impl Limits {
         if contain(&self.unlimited, client) {
             return Ok(None);
         }
-        let key = AddressKey::of(client);
+        let key = AddressKey::from_address(client);
         match traffic {
             Some(Traffic::Claims) => self.claim(self.claims_of_address.check(&key))?,
             Some(Traffic::Reads) | None => self.reads_of_address.check_cost(&key, cost)?,
@@ -165,14 +165,14 @@ impl Limits {
     }
 
     /// Refuses an address with too many requests that lack a valid token.
-    pub(crate) fn check_unauthenticated(&self, client: IpAddr) -> Result<(), Problem> {
+    pub(crate) fn check_unauthenticated(&self, client: IpAddr) -> Result<(), ApiProblem> {
         self.unauthenticated_of_address
-            .check(&AddressKey::of(client))
+            .check(&AddressKey::from_address(client))
     }
 
     /// Refuses a campaign of a user above the creation limits. Drawing shares and passing them to the engine delays
     /// all claims, so a packet costs its number of shares. A repetition under its key costs the same.
-    pub(crate) fn check_creation(&self, user: &UserId, shares: u32) -> Result<(), Problem> {
+    pub(crate) fn check_creation(&self, user: &UserId, shares: u32) -> Result<(), ApiProblem> {
         self.creations_of_user.check(user)?;
         match NonZeroU32::new(shares) {
             Some(shares) => self.shares_of_user.check_cost(user, shares),
@@ -181,12 +181,12 @@ impl Limits {
     }
 
     /// Refuses a change of a campaign above its limit: each change stores an entry, an action and a key.
-    pub(crate) fn check_change(&self, campaign: CampaignId) -> Result<(), Problem> {
+    pub(crate) fn check_change(&self, campaign: CampaignId) -> Result<(), ApiProblem> {
         self.changes_of_campaign.check(&campaign)
     }
 
     /// Refuses a keyed change of an order above the limit of a campaign: a refused one stores a key, too.
-    pub(crate) fn check_order_change(&self, order: OrderId) -> Result<(), Problem> {
+    pub(crate) fn check_order_change(&self, order: OrderId) -> Result<(), ApiProblem> {
         self.changes_of_campaign.check(&order)
     }
 
@@ -196,7 +196,7 @@ impl Limits {
         &self,
         traffic: Option<Traffic>,
         caller: &Caller,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ApiProblem> {
         match traffic {
             Some(Traffic::Claims) => self.claim(self.claims_of_user.check(&caller.user)),
             Some(Traffic::Reads) if !caller.is_service() => self.reads_of_user.check(&caller.user),
@@ -205,7 +205,7 @@ impl Limits {
     }
 
     /// Counts a claim that ends at a limit.
-    fn claim(&self, checked: Result<(), Problem>) -> Result<(), Problem> {
+    fn claim(&self, checked: Result<(), ApiProblem>) -> Result<(), ApiProblem> {
         checked.inspect_err(|_| self.metrics.throttled())
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     config::LimitsConfig,
     http::{
         client_address::{AddressKey, LimitedOrigin},
-        problem::{Problem, ProblemKind},
+        problem::{ApiProblem, ProblemKind},
     },
     observe::metrics::Metrics,
 };
@@ -28,7 +28,7 @@ enum Holder {
 }
 
 /// Limit of one kind of holder; 0 for none.
-struct Bound {
+struct HolderLimit {
     name: &'static str,
     max: u32,
     refused: Counter,
@@ -36,9 +36,9 @@ struct Bound {
 
 /// Limits of live streams, and the open streams.
 pub(crate) struct StreamLimits {
-    of_connection: Bound,
-    of_user: Bound,
-    of_address: Bound,
+    of_connection: HolderLimit,
+    of_user: HolderLimit,
+    of_address: HolderLimit,
     /// Number of open streams per limited holder.
     open: Mutex<HashMap<Holder, u32>>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct StreamPermit {
 
 impl StreamLimits {
     pub(crate) fn new(config: &LimitsConfig, metrics: &Metrics) -> Self {
-        let bound = |name, max| Bound {
+        let bound = |name, max| HolderLimit {
             name,
             max,
             refused: metrics.refused_by(name),
@@ -74,7 +74,7 @@ impl StreamLimits {
         all: &Arc<Semaphore>,
         origin: LimitedOrigin,
         caller: Option<&Caller>,
-    ) -> Result<StreamPermit, Problem> {
+    ) -> Result<StreamPermit, ApiProblem> {
         let user = caller.filter(|caller| !caller.is_service());
         let holders = [
             origin.connection.map(Holder::Connection),
@@ -91,10 +91,10 @@ impl StreamLimits {
             bounds.find(|(bound, open)| open.is_some_and(|open| *open >= bound.max))
         {
             bound.refused.increment(1);
-            return Err(Problem::too_many_streams(bound.name, bound.max));
+            return Err(ApiProblem::too_many_streams(bound.name, bound.max));
         }
         let permit = Arc::clone(all).try_acquire_owned();
-        let permit = permit.map_err(|_| Problem::from(ProblemKind::Overloaded))?;
+        let permit = permit.map_err(|_| ApiProblem::from(ProblemKind::Overloaded))?;
         for holder in &holders {
             *open.entry(holder.clone()).or_default() += 1;
         }
@@ -105,7 +105,7 @@ impl StreamLimits {
         })
     }
 
-    fn bound(&self, holder: &Holder) -> &Bound {
+    fn bound(&self, holder: &Holder) -> &HolderLimit {
         match holder {
             Holder::Connection(_) => &self.of_connection,
             Holder::User(_) => &self.of_user,

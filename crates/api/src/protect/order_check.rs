@@ -13,13 +13,13 @@ use qiang_core::{book::Claim, id::CampaignId, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Semaphore, time::timeout};
 
-use self::shop::{Question, Shop};
+use self::shop::{Shop, ShopRequest};
 use crate::{
     config::{OrderCheckConfig, OrderCheckPolicy, UsageError, secret_of},
     http::{
-        problem::{Problem, ProblemKind},
+        problem::{ApiProblem, ProblemKind},
         request_id::{RequestId, current_trace},
-        wire::{Text, When},
+        wire::{Rfc3339, Text},
     },
     observe::metrics::{OrderCheckMetrics, OrderCheckOutcome as Outcome},
     protect::breaker::Breaker,
@@ -32,12 +32,12 @@ const REASON_CHARS_MAX: usize = 200;
 #[derive(Serialize)]
 struct QuestionBody<'a> {
     r#type: &'static str,
-    timestamp: When,
-    data: Order<'a>,
+    timestamp: Rfc3339,
+    data: CheckedOrder<'a>,
 }
 
 #[derive(Serialize)]
-struct Order<'a> {
+struct CheckedOrder<'a> {
     campaign: Text<CampaignId>,
     kind: &'static str,
     user: &'a str,
@@ -48,7 +48,7 @@ struct Order<'a> {
 
 /// Answer of the shop.
 #[derive(Deserialize)]
-struct Answer {
+struct ShopAnswer {
     ok: bool,
     #[serde(default)]
     reason: Option<String>,
@@ -96,7 +96,7 @@ impl OrderCheck {
         self: &Arc<Self>,
         claim: &Claim,
         now: Timestamp,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ApiProblem> {
         let question = question(claim, now)?;
         let turn = timeout(self.timeout, Arc::clone(&self.turns).acquire_owned());
         let asked = match turn.await {
@@ -114,26 +114,26 @@ impl OrderCheck {
             }
         };
         let outcome = match &asked {
-            Ok(Answer { ok: true, .. }) => Outcome::Allowed,
-            Ok(Answer { ok: false, .. }) => Outcome::Refused,
+            Ok(ShopAnswer { ok: true, .. }) => Outcome::Allowed,
+            Ok(ShopAnswer { ok: false, .. }) => Outcome::Refused,
             Err(outcome) => *outcome,
         };
         self.metrics.count(outcome);
         match asked {
-            Ok(Answer { ok: true, .. }) => Ok(()),
-            Ok(Answer { reason, .. }) => {
+            Ok(ShopAnswer { ok: true, .. }) => Ok(()),
+            Ok(ShopAnswer { reason, .. }) => {
                 let reason = reason.as_deref().map(shown).unwrap_or_default();
-                Err(Problem::new(ProblemKind::OrderCheckRefused, reason))
+                Err(ApiProblem::new(ProblemKind::OrderCheckRefused, reason))
             }
             // Too many claims wait, which says nothing about the shop.
-            Err(Outcome::Busy) => Err(Problem::order_check_unavailable()),
+            Err(Outcome::Busy) => Err(ApiProblem::order_check_unavailable()),
             Err(_) if self.policy == OrderCheckPolicy::Allow => Ok(()),
-            Err(_) => Err(Problem::order_check_unavailable()),
+            Err(_) => Err(ApiProblem::order_check_unavailable()),
         }
     }
 
     /// Sends the question if the breaker allows it, and reports the result to the breaker.
-    async fn ask(&self, question: &Question) -> Result<Answer, Outcome> {
+    async fn ask(&self, question: &ShopRequest) -> Result<ShopAnswer, Outcome> {
         let call = self.breaker.lock().begin(Instant::now());
         let call = call.ok_or(Outcome::NotAsked)?;
         let began = Instant::now();
@@ -166,19 +166,19 @@ impl OrderCheck {
 }
 
 /// Parsed answer of the shop; the fault if it is not one.
-fn understood(status: StatusCode, body: &[u8]) -> Result<Answer, String> {
+fn understood(status: StatusCode, body: &[u8]) -> Result<ShopAnswer, String> {
     if status != StatusCode::OK {
         return Err(format!("status {status}"));
     }
     serde_json::from_slice(body).map_err(|error| format!("not an answer: {error}"))
 }
 
-fn question(claim: &Claim, now: Timestamp) -> Result<Question, Problem> {
+fn question(claim: &Claim, now: Timestamp) -> Result<ShopRequest, ApiProblem> {
     let request = RequestId::current();
     let body = QuestionBody {
         r#type: "order.check",
-        timestamp: When(now),
-        data: Order {
+        timestamp: Rfc3339(now),
+        data: CheckedOrder {
             campaign: Text(claim.campaign),
             kind: claim.kind.name(),
             user: claim.user.as_str(),
@@ -186,9 +186,10 @@ fn question(claim: &Claim, now: Timestamp) -> Result<Question, Problem> {
             request_id: request.as_ref().map(RequestId::as_str),
         },
     };
-    let body = serde_json::to_vec(&body).map_err(|error| Problem::internal(error.to_string()))?;
+    let body =
+        serde_json::to_vec(&body).map_err(|error| ApiProblem::internal(error.to_string()))?;
     let id = uuid::Uuid::from_bytes(rand::random());
-    Ok(Question {
+    Ok(ShopRequest {
         id: format!("msg_{}", id.simple()),
         timestamp: now.as_millis().div_euclid(1_000),
         body: body.into(),

@@ -24,7 +24,7 @@ impl<K: Copy + Eq + Hash, V: Clone> SingleFlight<K, V> {
     /// Result of `work`, or of a run by another caller with the same key that has not finished. If that caller is
     /// cancelled, another waiting caller starts again.
     pub(crate) async fn run(&self, key: K, work: impl Future<Output = V>) -> V {
-        let flight = Waiting {
+        let flight = FlightWaiters {
             cell: Arc::clone(self.0.lock().entry(key).or_default()),
             all: self,
             key,
@@ -33,13 +33,13 @@ impl<K: Copy + Eq + Hash, V: Clone> SingleFlight<K, V> {
     }
 }
 
-struct Waiting<'a, K: Copy + Eq + Hash, V> {
+struct FlightWaiters<'a, K: Copy + Eq + Hash, V> {
     all: &'a SingleFlight<K, V>,
     key: K,
     cell: Arc<OnceCell<V>>,
 }
 
-impl<K: Copy + Eq + Hash, V> Drop for Waiting<'_, K, V> {
+impl<K: Copy + Eq + Hash, V> Drop for FlightWaiters<'_, K, V> {
     fn drop(&mut self) {
         let mut all = self.all.0.lock();
         let is_mine = |cell: &Arc<OnceCell<V>>| Arc::ptr_eq(cell, &self.cell);

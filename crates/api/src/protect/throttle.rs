@@ -17,16 +17,16 @@ use governor::{
 };
 use metrics::Counter;
 
-use self::table::Table;
-use crate::http::problem::{Exceeded, Policy, Problem};
+use self::table::QuotaTable;
+use crate::http::problem::{ApiProblem, Exceeded, Policy};
 
 /// A limit, or none.
-pub(crate) struct Throttle(Option<Metered>);
+pub(crate) struct Throttle(Option<MeteredCaller>);
 
-struct Metered {
+struct MeteredCaller {
     policy: Policy,
     quota: Quota,
-    limiter: RateLimiter<u64, Table, DefaultClock>,
+    limiter: RateLimiter<u64, QuotaTable, DefaultClock>,
     hasher: RandomState,
     refused: Counter,
 }
@@ -39,17 +39,17 @@ impl Throttle {
         keys_max: usize,
         refused: Counter,
     ) -> Self {
-        Self(quota.map(|quota| Metered {
+        Self(quota.map(|quota| MeteredCaller {
             policy,
             quota,
-            limiter: RateLimiter::new(quota, Table::new(keys_max), DefaultClock::default()),
+            limiter: RateLimiter::new(quota, QuotaTable::new(keys_max), DefaultClock::default()),
             hasher: RandomState::new(),
             refused,
         }))
     }
 
     /// Uses one unit of a key's quota.
-    pub(crate) fn check(&self, who: &impl Hash) -> Result<(), Problem> {
+    pub(crate) fn check(&self, who: &impl Hash) -> Result<(), ApiProblem> {
         let Some(metered) = &self.0 else {
             return Ok(());
         };
@@ -59,7 +59,7 @@ impl Throttle {
     }
 
     /// Uses `cost` units, or none. A cost above the burst uses the whole burst.
-    pub(crate) fn check_cost(&self, who: &impl Hash, cost: NonZeroU32) -> Result<(), Problem> {
+    pub(crate) fn check_cost(&self, who: &impl Hash, cost: NonZeroU32) -> Result<(), ApiProblem> {
         let Some(metered) = &self.0 else {
             return Ok(());
         };
@@ -73,12 +73,12 @@ impl Throttle {
     }
 }
 
-impl Metered {
+impl MeteredCaller {
     #[cold]
-    fn refuse(&self, not_until: &NotUntil<QuantaInstant>, cost: NonZeroU32) -> Problem {
+    fn refuse(&self, not_until: &NotUntil<QuantaInstant>, cost: NonZeroU32) -> ApiProblem {
         self.refused.increment(1);
         let wait = not_until.wait_time_from(self.limiter.clock().now());
-        Problem::limited(&Exceeded {
+        ApiProblem::limited(&Exceeded {
             policy: self.policy,
             quota: self.quota.burst_size().get(),
             window_s: seconds(self.quota.burst_size_replenished_in()),

@@ -16,12 +16,12 @@ use uuid::Uuid;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::{self, Call, Param},
+    extract::{self, ObjectRequest, Param},
     http::{
-        problem::{Problem, ProblemBody},
+        problem::{ApiProblem, ProblemBody},
         wire::{self, Location, MoneyBody, Text},
     },
-    resources::{actions, new_money},
+    resources::{new_money, operation_log},
 };
 
 /// Money from outside.
@@ -89,12 +89,12 @@ pub(crate) struct BalanceBody {
         (status = 409, description = "`reference-used`: another deposit has it", body = ProblemBody),
         (status = 422, body = ProblemBody)))]
 pub(crate) async fn deposit(
-    call: Call<UserId>,
+    call: ObjectRequest<UserId>,
     extract::Json(request): extract::Json<DepositRequest>,
-) -> Result<(StatusCode, Location, Json<DepositBody>), Problem> {
+) -> Result<(StatusCode, Location, Json<DepositBody>), ApiProblem> {
     call.caller.require(Scope::Deposit)?;
     if request.amount < 1 {
-        return Err(Problem::invalid_at(
+        return Err(ApiProblem::invalid_at(
             "#/amount",
             "a deposit is at least 1 minor unit",
         ));
@@ -123,7 +123,7 @@ pub(crate) async fn deposit(
         }
     };
     if binding.fresh {
-        actions::log(&action);
+        operation_log::log(&action);
     }
     let body = DepositBody {
         id: Text(binding.id),
@@ -150,7 +150,7 @@ pub(crate) async fn account(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(user): Param<UserId>,
-) -> Result<Json<AccountBody>, Problem> {
+) -> Result<Json<AccountBody>, ApiProblem> {
     if caller.user != user {
         caller.require(Scope::ReadAny)?;
     }

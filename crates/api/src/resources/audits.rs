@@ -12,13 +12,13 @@ use uuid::Uuid;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::Call,
+    extract::ObjectRequest,
     http::{
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::{self, Id, Location, Text, When},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::{self, Id, Location, Rfc3339, Text},
     },
-    observe::audit_runs::Audit,
-    resources::actions,
+    observe::audit_runs::AuditRun,
+    resources::operation_log,
 };
 
 /// Values of an audit's status.
@@ -36,10 +36,10 @@ pub(crate) struct AuditBody {
     /// User who started it.
     actor: String,
     #[schema(value_type = String, format = DateTime)]
-    started_at: When,
+    started_at: Rfc3339,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    ended_at: Option<When>,
+    ended_at: Option<Rfc3339>,
     /// Reason of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -93,8 +93,8 @@ pub(crate) struct AuditsBody {
 }
 
 impl AuditBody {
-    fn new(audit: Audit, with_report: bool) -> Self {
-        let ended_at = audit.ended.as_ref().map(|(at, _)| When(*at));
+    fn new(audit: AuditRun, with_report: bool) -> Self {
+        let ended_at = audit.ended.as_ref().map(|(at, _)| Rfc3339(*at));
         let (status, error, report) = match audit.ended.map(|(_, found)| found) {
             None => (STATUSES[0], None, None),
             Some(Ok(report)) => (STATUSES[if report.ok { 1 } else { 2 }], None, Some(report)),
@@ -105,7 +105,7 @@ impl AuditBody {
             id: Text(audit.id),
             status,
             actor: audit.by.to_string(),
-            started_at: When(audit.started_at),
+            started_at: Rfc3339(audit.started_at),
             ended_at,
             error,
             report: report.as_deref().map(ReportBody::new),
@@ -151,13 +151,12 @@ impl CheckBody {
 pub(crate) async fn start(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<(StatusCode, Location, Json<AuditBody>), Problem> {
+) -> Result<(StatusCode, Location, Json<AuditBody>), ApiProblem> {
     caller.require(Scope::Admin)?;
-    let auditor =
-        app.ports.auditor.clone().ok_or_else(|| {
-            Problem::new(ProblemKind::NotForEngine, "this node cannot run an audit")
-        })?;
-    let (audit, fresh) = app.audits.begin(Audit {
+    let auditor = app.ports.auditor.clone().ok_or_else(|| {
+        ApiProblem::new(ProblemKind::NotForEngine, "this node cannot run an audit")
+    })?;
+    let (audit, fresh) = app.audits.begin(AuditRun {
         id: app.fresh_id(),
         by: caller.user.clone(),
         started_at: app.ports.clock.now(),
@@ -171,7 +170,7 @@ pub(crate) async fn start(
             app.audits.forget(id);
             return Err(error.into());
         }
-        actions::log(&action);
+        operation_log::log(&action);
         let (audits, clock) = (Arc::clone(&app.audits), Arc::clone(&app.ports.clock));
         let auditing = tokio::spawn(async move { auditor.audit().await });
         tokio::spawn(async move {
@@ -195,7 +194,7 @@ pub(crate) async fn start(
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<Json<AuditsBody>, Problem> {
+) -> Result<Json<AuditsBody>, ApiProblem> {
     caller.require(Scope::Admin)?;
     let audits = app.audits.list().into_iter();
     let audits = audits.map(|audit| AuditBody::new(audit, false)).collect();
@@ -208,12 +207,12 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The audit's id")),
     responses((status = 200, body = AuditBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn get(call: Call<Id>) -> Result<Json<AuditBody>, Problem> {
+pub(crate) async fn get(call: ObjectRequest<Id>) -> Result<Json<AuditBody>, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let mut all = call.app.audits.list().into_iter();
     let found = all.find(|it| it.id == call.id.0).ok_or_else(|| {
         let detail = "this node has no such audit; another node may have it";
-        Problem::new(ProblemKind::NotFound, detail)
+        ApiProblem::new(ProblemKind::NotFound, detail)
     })?;
     Ok(Json(AuditBody::new(found, true)))
 }

@@ -14,14 +14,14 @@ use serde_json::json;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::{Call, Param},
+    extract::{ObjectRequest, Param},
     http::{
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
         wire::{self, StateBody},
     },
     resources::{
-        actions,
-        changes::{Begun, Change},
+        changes::{BegunChange, Change},
+        operation_log,
     },
 };
 
@@ -41,7 +41,7 @@ pub(crate) async fn state(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
@@ -54,7 +54,11 @@ pub(crate) async fn state(
 impl App {
     /// Refuses a caller who may not operate a campaign. Its owner needs the scope that creates its kind; other users
     /// need the scope for all campaigns.
-    pub(crate) async fn check_leads(&self, caller: &Caller, id: CampaignId) -> Result<(), Problem> {
+    pub(crate) async fn check_leads(
+        &self,
+        caller: &Caller,
+        id: CampaignId,
+    ) -> Result<(), ApiProblem> {
         if caller.may(Scope::CampaignsWriteAny) {
             return Ok(());
         }
@@ -78,11 +82,11 @@ impl App {
         (status = 404, body = ProblemBody),
         (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
             body = ProblemBody), NoAnswer))]
-pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Response, Problem> {
+pub(crate) async fn pause(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/pause", &());
     let (app, action) = (Arc::clone(&call.app), CampaignAction::Pause);
-    app.change(used, true, Act { call, action }).await
+    app.change(used, true, PhaseRequest { call, action }).await
 }
 
 /// Resumes a paused campaign. Idempotent.
@@ -94,11 +98,11 @@ pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Response, Problem> {
         (status = 404, body = ProblemBody),
         (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
             body = ProblemBody), NoAnswer))]
-pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Response, Problem> {
+pub(crate) async fn resume(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/resume", &());
     let (app, action) = (Arc::clone(&call.app), CampaignAction::Resume);
-    app.change(used, false, Act { call, action }).await
+    app.change(used, false, PhaseRequest { call, action }).await
 }
 
 /// Ends a campaign now and returns what is left. Idempotent.
@@ -108,13 +112,13 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Response, Problem> 
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]
-pub(crate) async fn close(call: Call<CampaignId>) -> Result<Response, Problem> {
+pub(crate) async fn close(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/close", &());
     let (app, action) = (Arc::clone(&call.app), CampaignAction::Close);
-    let close = Act { call, action };
+    let close = PhaseRequest { call, action };
     let so = close.already().await.ok().flatten();
-    let begun = Begun::free(app.fresh_id());
+    let begun = BegunChange::free(app.fresh_id());
     let make = async move { close.make(&begun).await };
     app.once_for_good(used, so, make).await
 }
@@ -127,7 +131,7 @@ pub(crate) async fn close(call: Call<CampaignId>) -> Result<Response, Problem> {
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
         (status = 409, body = ProblemBody), NoAnswer))]
-pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Response, Problem> {
+pub(crate) async fn archive(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/archive", &());
     let app = Arc::clone(&call.app);
@@ -137,7 +141,7 @@ pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Response, Problem>
 }
 
 /// State of a campaign that is archived.
-async fn archived(app: &App, id: CampaignId) -> Result<Option<StateBody>, Problem> {
+async fn archived(app: &App, id: CampaignId) -> Result<Option<StateBody>, ApiProblem> {
     let record = app.ports.ledger.campaign(id).await?;
     let record = record.filter(|record| record.archived_at.is_some());
     let now = app.ports.engine_clock.now();
@@ -147,7 +151,7 @@ async fn archived(app: &App, id: CampaignId) -> Result<Option<StateBody>, Proble
     Ok(record.map(state))
 }
 
-async fn archive_once(call: &Call<CampaignId>) -> Result<StateBody, Problem> {
+async fn archive_once(call: &ObjectRequest<CampaignId>) -> Result<StateBody, ApiProblem> {
     let (app, id) = (&call.app, call.id);
     let ledger = &app.ports.ledger;
     let mut record = ledger.campaign(id).await?;
@@ -170,19 +174,19 @@ async fn archive_once(call: &Call<CampaignId>) -> Result<StateBody, Problem> {
         .map_err(Refusal::from)?;
     let action = call.action(ActionKind::Archive, &json!({}));
     if !ledger.archive(id, Some(&action)).await? {
-        return Err(Problem::internal("cannot archive a closed campaign"));
+        return Err(ApiProblem::internal("cannot archive a closed campaign"));
     }
-    actions::log(&action);
+    operation_log::log(&action);
     Ok(StateBody::new(&tally, window, now))
 }
 
 /// A requested pause, resumption or close.
-struct Act {
-    call: Call<CampaignId>,
+struct PhaseRequest {
+    call: ObjectRequest<CampaignId>,
     action: CampaignAction,
 }
 
-impl Act {
+impl PhaseRequest {
     fn kind(&self) -> ActionKind {
         match self.action {
             CampaignAction::Pause => ActionKind::Pause,
@@ -191,23 +195,23 @@ impl Act {
         }
     }
 
-    async fn body(&self, tally: &Tally) -> Result<StateBody, Problem> {
+    async fn body(&self, tally: &Tally) -> Result<StateBody, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let meta = app.meta(campaign).await?;
-        let meta = meta.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
+        let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(campaign))?;
         let now = app.ports.engine_clock.now();
         Ok(StateBody::new(tally, meta.window, now))
     }
 }
 
-impl Change for Act {
+impl Change for PhaseRequest {
     type Body = StateBody;
 
     fn campaign(&self) -> CampaignId {
         self.call.id
     }
 
-    async fn already(&self) -> Result<Option<StateBody>, Problem> {
+    async fn already(&self) -> Result<Option<StateBody>, ApiProblem> {
         let engine = &self.call.app.ports.engine;
         let Some(tally) = engine.present_tally(self.call.id).await? else {
             return Ok(None);
@@ -234,7 +238,7 @@ impl Change for Act {
         }
     }
 
-    async fn make(&self, begun: &Begun) -> Result<StateBody, Problem> {
+    async fn make(&self, begun: &BegunChange) -> Result<StateBody, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let action = self.call.action_begun(begun, self.kind(), &json!({}));
         let is_recorded = match app.record_begun(begun, &action).await {
@@ -258,14 +262,14 @@ impl Change for Act {
             app.record_later(campaign, action.clone());
         }
         let reply = reply?;
-        actions::log(&action);
+        operation_log::log(&action);
         match reply {
             Reply::Acted(tally) => {
                 let meta = app.meta(campaign).await;
-                meta.map_err(Problem::after_the_command)?;
+                meta.map_err(ApiProblem::after_the_command)?;
                 self.body(&tally).await
             }
-            _ => Err(Problem::unexpected_reply()),
+            _ => Err(ApiProblem::unexpected_reply()),
         }
     }
 }

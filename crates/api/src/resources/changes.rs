@@ -23,10 +23,10 @@ use uuid::Uuid;
 use crate::{
     app::{App, id_at},
     http::{
-        problem::{Problem, ProblemKind},
+        problem::{ApiProblem, ProblemKind},
         request_id::RequestId,
     },
-    resources::once::{answer, replay},
+    resources::stored_answer::{answer, replay},
 };
 
 /// Maximum number of later actions on one campaign that a retry reads. If there are more, one of them is assumed to
@@ -45,7 +45,7 @@ pub(crate) trait Change: Send + Sync + 'static {
     fn campaign(&self) -> CampaignId;
 
     /// Answer if the campaign already has the requested values.
-    fn already(&self) -> impl Future<Output = Result<Option<Self::Body>, Problem>> + Send;
+    fn already(&self) -> impl Future<Output = Result<Option<Self::Body>, ApiProblem>> + Send;
 
     /// Whether this action may have changed the same values to others.
     fn is_undone_by(&self, action: &Action) -> bool;
@@ -54,16 +54,19 @@ pub(crate) trait Change: Send + Sync + 'static {
     fn is_repaired_since(
         &self,
         _since: Timestamp,
-    ) -> impl Future<Output = Result<bool, Problem>> + Send {
+    ) -> impl Future<Output = Result<bool, ApiProblem>> + Send {
         async { Ok(false) }
     }
 
     /// Carries out the change.
-    fn make(&self, begun: &Begun) -> impl Future<Output = Result<Self::Body, Problem>> + Send;
+    fn make(
+        &self,
+        begun: &BegunChange,
+    ) -> impl Future<Output = Result<Self::Body, ApiProblem>> + Send;
 }
 
 /// A change that has begun.
-pub(crate) struct Begun {
+pub(crate) struct BegunChange {
     /// Id of its action.
     pub(crate) id: Uuid,
     /// Whether the action is recorded.
@@ -72,7 +75,7 @@ pub(crate) struct Begun {
     until: Option<Instant>,
 }
 
-impl Begun {
+impl BegunChange {
     /// A change without a key, or one that nothing undoes.
     pub(crate) fn free(id: Uuid) -> Self {
         Self {
@@ -104,9 +107,9 @@ impl Begun {
     }
 
     /// Refuses a change that is late. Nothing was changed then.
-    pub(crate) fn check_in_time(&self) -> Result<(), Problem> {
+    pub(crate) fn check_in_time(&self) -> Result<(), ApiProblem> {
         match self.is_late() {
-            true => Err(Problem::unavailable(
+            true => Err(ApiProblem::unavailable(
                 "the ledger took too long before the change",
             )),
             false => Ok(()),
@@ -122,7 +125,7 @@ impl App {
         used: Option<KeyUse>,
         is_urgent: bool,
         change: C,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Response, ApiProblem> {
         let app = Arc::clone(self);
         if let Some(used) = used {
             let run = move |used| async move { app.change_under(used, is_urgent, change).await };
@@ -136,7 +139,7 @@ impl App {
         if !is_urgent {
             self.limits.check_change(campaign)?;
         }
-        let begun = Begun::free(self.fresh_id());
+        let begun = BegunChange::free(self.fresh_id());
         change.make(&begun).await.map(answer)
     }
 
@@ -145,7 +148,7 @@ impl App {
         used: KeyUse,
         is_urgent: bool,
         change: C,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Response, ApiProblem> {
         let (campaign, ledger) = (change.campaign(), &self.ports.ledger);
         let under_way = self.changes.begin(campaign, self.ports.clock.now()).await;
         let mut so = None;
@@ -158,7 +161,7 @@ impl App {
         }
         // Older than the action of any change that the engine may carry out after this one.
         let id = id_at(under_way.oldest());
-        let begun = Begun::keyed(id, false);
+        let begun = BegunChange::keyed(id, false);
         match ledger.begin_key(&used, id).await? {
             KeyState::Fresh => {
                 let decided = match so {
@@ -182,14 +185,16 @@ impl App {
         used: &KeyUse,
         bound: Uuid,
         change: C,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Response, ApiProblem> {
         let alone = self.changes.alone(change.campaign());
         let _alone = alone.ok_or_else(not_yet)?;
         // With a time limit, because other changes wait for it.
         let looked = timeout(BEGINS_WITHIN, self.look(bound, &change)).await;
         let decided = match looked.map_err(|_| not_yet())?? {
-            Found::So(so) => Ok(so),
-            Found::NotMade { is_recorded } => change.make(&Begun::keyed(bound, is_recorded)).await,
+            KeyedEffect::So(so) => Ok(so),
+            KeyedEffect::NotMade { is_recorded } => {
+                change.make(&BegunChange::keyed(bound, is_recorded)).await
+            }
         };
         match decided {
             // The key stays bound, and the next retry checks again.
@@ -199,9 +204,13 @@ impl App {
     }
 
     /// Checks whether the change whose key was bound to this id was made.
-    async fn look<C: Change>(&self, bound: Uuid, change: &C) -> Result<Found<C::Body>, Problem> {
+    async fn look<C: Change>(
+        &self,
+        bound: Uuid,
+        change: &C,
+    ) -> Result<KeyedEffect<C::Body>, ApiProblem> {
         if let Some(so) = self.so(change).await? {
-            return Ok(Found::So(so));
+            return Ok(KeyedEffect::So(so));
         }
         let begun_at = timestamp_of(bound);
         let late_for_ms = self.ports.engine.late_for_ms();
@@ -222,12 +231,12 @@ impl App {
             return Err(ProblemKind::KeyPending.into());
         }
         let is_recorded = later.iter().any(|action| action.id == bound);
-        Ok(Found::NotMade { is_recorded })
+        Ok(KeyedEffect::NotMade { is_recorded })
     }
 
     /// Answer if the campaign already has the requested values, once they are in the ledger: that satisfies each
     /// acknowledgement level.
-    async fn so<C: Change>(&self, change: &C) -> Result<Option<C::Body>, Problem> {
+    async fn so<C: Change>(&self, change: &C) -> Result<Option<C::Body>, ApiProblem> {
         let Some(so) = change.already().await? else {
             return Ok(None);
         };
@@ -235,13 +244,17 @@ impl App {
             true => Ok(Some(so)),
             false => {
                 let detail = "the change was made, but the ledger does not have it yet";
-                Err(Problem::new(ProblemKind::Uncertain, detail))
+                Err(ApiProblem::new(ProblemKind::Uncertain, detail))
             }
         }
     }
 
     /// Records the action of a change that has begun, before the engine is called.
-    pub(crate) async fn record_begun(&self, begun: &Begun, action: &Action) -> Result<(), Problem> {
+    pub(crate) async fn record_begun(
+        &self,
+        begun: &BegunChange,
+        action: &Action,
+    ) -> Result<(), ApiProblem> {
         let ledger = &self.ports.ledger;
         if !begun.is_recorded {
             ledger.record(action).await?;
@@ -287,7 +300,7 @@ impl App {
 }
 
 /// Result of checking a change whose key has no answer.
-enum Found<B> {
+enum KeyedEffect<B> {
     /// The campaign has the requested values.
     So(B),
     /// It was not made, and no later change conflicts. Its action may be recorded.
@@ -295,9 +308,9 @@ enum Found<B> {
 }
 
 /// Answer to a retry that comes too early to decide.
-fn not_yet() -> Problem {
+fn not_yet() -> ApiProblem {
     let detail = "an earlier request with this key may still be carried out";
-    Problem::new(ProblemKind::Uncertain, detail)
+    ApiProblem::new(ProblemKind::Uncertain, detail)
 }
 
 /// Time at which a key was bound, from its id; the earliest time if the id has none.

@@ -22,13 +22,13 @@ use crate::{
     app::App,
     audience::NewAudience,
     auth::Caller,
-    cache::campaigns::CampaignMeta,
+    cache::campaigns::AnswerFields,
     http::{
-        problem::Problem,
-        wire::{Text, When},
+        problem::ApiProblem,
+        wire::{Rfc3339, Text},
     },
     idempotency::fingerprint::key_use,
-    resources::actions,
+    resources::operation_log,
 };
 
 /// Default lifetime of a sale: 24 hours.
@@ -50,14 +50,14 @@ pub(crate) struct Draft {
     pub(crate) owner: UserId,
     pub(crate) title: String,
     pub(crate) details: Details,
-    pub(crate) starts_at: Option<When>,
-    pub(crate) ends_at: Option<When>,
+    pub(crate) starts_at: Option<Rfc3339>,
+    pub(crate) ends_at: Option<Rfc3339>,
     /// Milliseconds from start to end, if the end is absent.
     pub(crate) lasts_ms: i64,
     pub(crate) ack: Option<Text<AckLevel>>,
     pub(crate) requirements: Requirements,
     /// The error applies only to a new campaign, not to the repetition of an earlier creation.
-    pub(crate) rules: Result<Rules, Problem>,
+    pub(crate) rules: Result<Rules, ApiProblem>,
     /// Amounts other than the price that pay an order of a sale.
     pub(crate) payment_policy: PaymentPolicy,
     /// Users who may take part and see the draws; `None` for all users.
@@ -71,14 +71,14 @@ impl Draft {
         id: CampaignId,
         (now, engine_now): (Timestamp, Timestamp),
         usual: AckLevel,
-    ) -> Result<Campaign, Problem> {
+    ) -> Result<Campaign, ApiProblem> {
         let at_once = || start_at_once(now, engine_now);
         let starts_at = self.starts_at.map_or_else(at_once, |when| when.0);
         let usual_end = starts_at.plus_millis(self.lasts_ms);
         let ends_at = self.ends_at.map_or(usual_end, |when| when.0);
         let window = Window::new(starts_at, ends_at)?;
         if ends_at <= engine_now {
-            return Err(Problem::invalid_at(
+            return Err(ApiProblem::invalid_at(
                 "#/ends_at",
                 "the window is over already",
             ));
@@ -107,13 +107,13 @@ impl App {
         own.max().unwrap_or(AckLevel::Ledger)
     }
 
-    pub(crate) fn check_ack(&self, ack: Option<Text<AckLevel>>) -> Result<(), Problem> {
+    pub(crate) fn check_ack(&self, ack: Option<Text<AckLevel>>) -> Result<(), ApiProblem> {
         let ack = ack.map_or(self.usual_ack(), |ack| ack.0);
         let offered = self.ports.engine.ack_levels();
         if offered.contains(&ack) {
             Ok(())
         } else {
-            Err(Problem::ack_unavailable(ack, offered))
+            Err(ApiProblem::ack_unavailable(ack, offered))
         }
     }
 
@@ -125,15 +125,15 @@ impl App {
         key: Option<&IdempotencyKey>,
         request: &impl Serialize,
         draft: Draft,
-    ) -> Result<Created, Problem> {
+    ) -> Result<CreatedCampaign, ApiProblem> {
         let used = key.map(|key| key_use(&caller.user, route, key, "", request));
         let new = match self.prepare(caller, used.as_ref(), draft).await? {
-            Prepared::Stored(campaign) => {
+            PreparedCampaign::Stored(campaign) => {
                 let id = campaign.id;
                 self.open(setup_of(*campaign).await?).await?;
-                return Ok(Created::before(id));
+                return Ok(CreatedCampaign::before(id));
             }
-            Prepared::New(new) => new,
+            PreparedCampaign::New(new) => new,
         };
         let binding = self.ports.ledger.create_under(new.creation(used)).await?;
         self.finish(*new, binding).await
@@ -143,15 +143,15 @@ impl App {
     /// returned unchanged.
     pub(crate) async fn create_all(
         &self,
-        prepared: Vec<Result<(KeyUse, Prepared), Problem>>,
-    ) -> Vec<Result<Created, Problem>> {
+        prepared: Vec<Result<(KeyUse, PreparedCampaign), ApiProblem>>,
+    ) -> Vec<Result<CreatedCampaign, ApiProblem>> {
         let mut campaigns = Vec::new();
         let mut begun = Vec::with_capacity(prepared.len());
         for prepared in prepared {
             begun.push(match prepared {
-                Ok((used, Prepared::New(new))) => {
+                Ok((used, PreparedCampaign::New(new))) => {
                     campaigns.push(new.creation(Some(used)));
-                    Ok(Prepared::New(new))
+                    Ok(PreparedCampaign::New(new))
                 }
                 Ok((_, stored)) => Ok(stored),
                 Err(problem) => Err(problem),
@@ -169,7 +169,7 @@ impl App {
             .into_iter()
             .map(|begun| {
                 let binding = match &begun {
-                    Ok(Prepared::New(_)) => entered.next(),
+                    Ok(PreparedCampaign::New(_)) => entered.next(),
                     _ => None,
                 };
                 self.open_prepared(begun, binding)
@@ -184,18 +184,19 @@ impl App {
     /// Opens a campaign. With a binding, it was recorded just now.
     async fn open_prepared(
         &self,
-        prepared: Result<Prepared, Problem>,
+        prepared: Result<PreparedCampaign, ApiProblem>,
         binding: Option<Result<KeyBinding, LedgerError>>,
-    ) -> Result<Created, Problem> {
+    ) -> Result<CreatedCampaign, ApiProblem> {
         match prepared? {
-            Prepared::Stored(campaign) => {
+            PreparedCampaign::Stored(campaign) => {
                 let id = campaign.id;
                 self.open(setup_of(*campaign).await?).await?;
-                Ok(Created::before(id))
+                Ok(CreatedCampaign::before(id))
             }
-            Prepared::New(new) => {
-                let lost =
-                    || Problem::internal("the ledger returned no result for a recorded campaign");
+            PreparedCampaign::New(new) => {
+                let lost = || {
+                    ApiProblem::internal("the ledger returned no result for a recorded campaign")
+                };
                 let binding = binding.ok_or_else(lost)??;
                 self.finish(*new, binding).await
             }
@@ -211,7 +212,7 @@ impl App {
         caller: &Caller,
         used: Option<&KeyUse>,
         draft: Draft,
-    ) -> Result<Prepared, Problem> {
+    ) -> Result<PreparedCampaign, ApiProblem> {
         let (ledger, now) = (&self.ports.ledger, self.ports.clock.now());
         let (audience, details) = (draft.audience.clone(), draft.details.clone());
         let waiting_room = draft.waiting_room;
@@ -223,7 +224,7 @@ impl App {
         {
             let id = CampaignId::new(bound).map_err(internal)?;
             if let Some(record) = ledger.campaign(id).await? {
-                return Ok(Prepared::Stored(Box::new(record.campaign)));
+                return Ok(PreparedCampaign::Stored(Box::new(record.campaign)));
             }
             campaign = campaign.map(|it| Campaign { id, ..it });
         }
@@ -231,7 +232,7 @@ impl App {
         let (id, owner) = (setup.campaign.id, setup.campaign.owner.as_str());
         let detail = json!({ "owner": owner });
         let action = self.action(&caller.user, ActionKind::Create, id, &detail);
-        Ok(Prepared::New(Box::new(NewCampaign {
+        Ok(PreparedCampaign::New(Box::new(CampaignToRecord {
             setup,
             details,
             audience,
@@ -240,7 +241,7 @@ impl App {
         })))
     }
 
-    fn campaign_of(&self, draft: Draft, now: Timestamp) -> Result<Campaign, Problem> {
+    fn campaign_of(&self, draft: Draft, now: Timestamp) -> Result<Campaign, ApiProblem> {
         let id = match draft.id {
             Some(chosen) => {
                 check_made_lately(chosen, now)?;
@@ -252,14 +253,18 @@ impl App {
     }
 
     /// Opens the campaign that was recorded now, or the one that the key is bound to.
-    async fn finish(&self, new: NewCampaign, binding: KeyBinding) -> Result<Created, Problem> {
+    async fn finish(
+        &self,
+        new: CampaignToRecord,
+        binding: KeyBinding,
+    ) -> Result<CreatedCampaign, ApiProblem> {
         let id = CampaignId::new(binding.id).map_err(internal)?;
         let created = if binding.fresh {
             let record = new.record();
             self.remember(&record, &new)?;
             self.open(new.setup).await?;
-            actions::log(&new.action);
-            Created {
+            operation_log::log(&new.action);
+            CreatedCampaign {
                 id,
                 fresh: Some(Box::new(record)),
             }
@@ -267,21 +272,21 @@ impl App {
             // It was created before, so the stored campaign is opened.
             let stored = self.ports.ledger.campaign(id).await?;
             let lost =
-                || Problem::internal("the ledger lacks the campaign that its key is bound to");
+                || ApiProblem::internal("the ledger lacks the campaign that its key is bound to");
             self.open(setup_of(stored.ok_or_else(lost)?.campaign).await?)
                 .await?;
-            Created::before(id)
+            CreatedCampaign::before(id)
         };
         self.unknown.forget(id);
         Ok(created)
     }
 
     /// Caches what the next claim would have to read.
-    fn remember(&self, record: &CampaignRecord, new: &NewCampaign) -> Result<(), Problem> {
+    fn remember(&self, record: &CampaignRecord, new: &CampaignToRecord) -> Result<(), ApiProblem> {
         let (id, read_at) = (record.campaign.id, record.campaign.created_at);
         let audience = new.audience.as_ref();
         let audience = audience.map(|it| it.ready(id)).transpose()?;
-        let meta = CampaignMeta::new(record, read_at, audience.map(Arc::new), new.waiting_room);
+        let meta = AnswerFields::new(record, read_at, audience.map(Arc::new), new.waiting_room);
         self.campaigns.insert(id, Arc::new(meta));
         Ok(())
     }
@@ -289,9 +294,9 @@ impl App {
     /// A created campaign and its numbers. One that was recorded just now is not read again.
     pub(crate) async fn created(
         &self,
-        created: Created,
+        created: CreatedCampaign,
         kind: CampaignKind,
-    ) -> Result<(CampaignRecord, Tally), Problem> {
+    ) -> Result<(CampaignRecord, Tally), ApiProblem> {
         match created.fresh {
             Some(record) => {
                 let tally = self.tally_of(&record).await?;
@@ -302,26 +307,26 @@ impl App {
     }
 }
 
-fn internal(error: IdError) -> Problem {
-    Problem::internal(error.to_string())
+fn internal(error: IdError) -> ApiProblem {
+    ApiProblem::internal(error.to_string())
 }
 
 /// A checked request for a campaign.
-pub(crate) enum Prepared {
+pub(crate) enum PreparedCampaign {
     /// A repetition: the campaign is in the ledger.
     Stored(Box<Campaign>),
     /// A campaign to record.
-    New(Box<NewCampaign>),
+    New(Box<CampaignToRecord>),
 }
 
 /// A campaign that was created, now or before.
-pub(crate) struct Created {
+pub(crate) struct CreatedCampaign {
     pub(crate) id: CampaignId,
     /// The record, if it was recorded just now.
     fresh: Option<Box<CampaignRecord>>,
 }
 
-impl Created {
+impl CreatedCampaign {
     fn before(id: CampaignId) -> Self {
         Self { id, fresh: None }
     }
@@ -332,7 +337,7 @@ impl Created {
 }
 
 /// A campaign to record.
-pub(crate) struct NewCampaign {
+pub(crate) struct CampaignToRecord {
     setup: Setup,
     details: Details,
     audience: Option<NewAudience>,
@@ -340,7 +345,7 @@ pub(crate) struct NewCampaign {
     action: Action,
 }
 
-impl NewCampaign {
+impl CampaignToRecord {
     fn record(&self) -> CampaignRecord {
         CampaignRecord::created(self.setup.campaign.clone(), self.details.clone())
     }
@@ -379,12 +384,12 @@ fn start_at_once(now: Timestamp, engine_now: Timestamp) -> Timestamp {
 }
 
 /// Checks that a chosen id has about the present time, because an id contains its creation time.
-fn check_made_lately(id: CampaignId, now: Timestamp) -> Result<(), Problem> {
+fn check_made_lately(id: CampaignId, now: Timestamp) -> Result<(), ApiProblem> {
     if (id.made_at().as_millis() - now.as_millis()).abs() <= CHOSEN_ID_WITHIN_MS {
         return Ok(());
     }
     let detail = "the time in the id, a UUID of version 7, must be within a day of now";
-    Err(Problem::invalid_at("#/id", detail))
+    Err(ApiProblem::invalid_at("#/id", detail))
 }
 
 /// Whether its shares are drawn on a blocking thread.
@@ -393,7 +398,7 @@ fn is_drawn_apart(campaign: &Campaign) -> bool {
 }
 
 /// Draws the shares; many of them on a blocking thread.
-async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
+async fn setup_of(campaign: Campaign) -> Result<Setup, ApiProblem> {
     if !is_drawn_apart(&campaign) {
         let shares = campaign.shares();
         return Ok(Setup { campaign, shares });
@@ -402,7 +407,7 @@ async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
         let shares = campaign.shares();
         Setup { campaign, shares }
     });
-    let failed = |error| Problem::internal(format!("cannot draw the shares: {error}"));
+    let failed = |error| ApiProblem::internal(format!("cannot draw the shares: {error}"));
     drawn.await.map_err(failed)
 }
 

@@ -30,16 +30,16 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     app::App,
-    audience::Draws,
+    audience::DrawVisibility,
     cache::{
-        campaigns::CampaignMeta,
-        watched::{self, Telling, View, Views},
+        campaigns::AnswerFields,
+        watched_campaigns::{self, CampaignView, CampaignViews, EventStream},
     },
     claims::queue_entries::{UNBUFFERED, accepts_stream, last_event_id},
     extract::{MaybeCaller, Param, Params},
     http::{
         client_address::LimitedOrigin,
-        problem::{Problem, ProblemBody},
+        problem::{ApiProblem, ProblemBody},
         wire::{self, StateBody},
     },
     resources::red_packets::ShareBody,
@@ -71,7 +71,7 @@ struct EventBody {
 struct Watcher {
     app: Arc<App>,
     id: CampaignId,
-    meta: Arc<CampaignMeta>,
+    meta: Arc<AnswerFields>,
     /// Number of the newest draw that was read.
     newest: u32,
     /// Newest draws in order: numbers and JSON.
@@ -81,7 +81,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    async fn run(mut self, views: Views) {
+    async fn run(mut self, views: CampaignViews) {
         loop {
             if self.app.readiness.is_draining() {
                 // Without a sender, the streams end.
@@ -100,7 +100,10 @@ impl Watcher {
     }
 
     /// The next view, if it differs from the last one, and whether it is a turn.
-    async fn look(&mut self, views: &Views) -> Result<Option<(View, bool)>, Problem> {
+    async fn look(
+        &mut self,
+        views: &CampaignViews,
+    ) -> Result<Option<(CampaignView, bool)>, ApiProblem> {
         let Some(tally) = self.app.shared_tally(self.id).await? else {
             return Ok(None);
         };
@@ -117,17 +120,17 @@ impl Watcher {
             .before
             .replace(tally)
             .is_none_or(|before| is_turn(&before, &tally));
-        let view = View {
+        let view = CampaignView {
             state: format!("event: state\ndata: {state}\n\n"),
             etag,
             version: before.version + u64::from(!is_same),
-            draws: watched::Draws::new(&self.draws),
+            draws: watched_campaigns::DrawsJson::new(&self.draws),
         };
         Ok(Some((view, is_turn)))
     }
 
     /// Reads the draws since the last read. Returns whether there are any.
-    async fn read_draws(&mut self, tally: &Tally) -> Result<bool, Problem> {
+    async fn read_draws(&mut self, tally: &Tally) -> Result<bool, ApiProblem> {
         let ports = &self.app.ports;
         // If there are more draws than a view shows, older ones are skipped. All entries that are not settled may
         // belong to this campaign, so that many more are read.
@@ -174,7 +177,7 @@ fn json(body: &impl Serialize) -> String {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct From {
+pub(crate) struct FirstDraw {
     /// Number of the newest draw that the caller has; `Last-Event-ID` takes precedence.
     #[serde(default)]
     after: u32,
@@ -191,7 +194,7 @@ pub(crate) struct From {
 /// automatically. For a request whose `Accept` does not name `text/event-stream`, it ends after the present state.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/events", tag = "campaigns", security(()),
     operation_id = "watchCampaign",
-    params(("id" = String, Path, description = "The campaign's id"), From,
+    params(("id" = String, Path, description = "The campaign's id"), FirstDraw,
         ("Last-Event-ID" = Option<u32>, Header, description = "The number of the newest draw that the caller has")),
     responses((status = 200, description = "Events `state` and `draws`", body = EventBody,
             content_type = "text/event-stream"),
@@ -202,11 +205,11 @@ pub(crate) struct From {
 pub(crate) async fn watch(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
-    Params(from): Params<From>,
+    Params(from): Params<FirstDraw>,
     headers: HeaderMap,
     origin: LimitedOrigin,
     MaybeCaller(caller): MaybeCaller,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
@@ -215,7 +218,7 @@ pub(crate) async fn watch(
             let draws = meta
                 .audience
                 .as_deref()
-                .map_or_else(Draws::default, |kept| kept.draws);
+                .map_or_else(DrawVisibility::default, |kept| kept.draws);
             app.may_see_draws(id, &meta.owner, draws, caller).await?
         }
         _ => false,
@@ -236,7 +239,7 @@ pub(crate) async fn watch(
         };
         tokio::spawn(watcher.run(views));
     });
-    let wanted = with_draws.then(|| Wanted::new(&watch.draws_wanted));
+    let wanted = with_draws.then(|| DrawWatcher::new(&watch.draws_wanted));
     let once = !accepts_stream(&headers);
     // The server closes a connection without requests after `server.idle_timeout_ms`.
     let lasts_ms = match once {
@@ -244,7 +247,7 @@ pub(crate) async fn watch(
         false => app.config.server.idle_timeout_ms / 2,
     };
     let until = Instant::now() + Duration::from_millis(lasts_ms);
-    let telling = Telling::new(watch, app.watching.clone(), after, until)
+    let telling = EventStream::new(watch, app.watching.clone(), after, until)
         .with_draws(with_draws)
         .once(once);
     let events = stream::unfold((telling, permit, wanted), async |mut stream| {
@@ -260,16 +263,16 @@ pub(crate) async fn watch(
 }
 
 /// Counts one watcher of the draws.
-struct Wanted(Arc<AtomicUsize>);
+struct DrawWatcher(Arc<AtomicUsize>);
 
-impl Wanted {
+impl DrawWatcher {
     fn new(wanted: &Arc<AtomicUsize>) -> Self {
         wanted.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(wanted))
     }
 }
 
-impl Drop for Wanted {
+impl Drop for DrawWatcher {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -15,17 +15,17 @@ use utoipa::{IntoParams, ToSchema};
 use crate::{
     app::App,
     extract::Params,
-    http::problem::{Problem, ProblemBody, ProblemKind},
+    http::problem::{ApiProblem, ProblemBody, ProblemKind},
     observe::{
         gauges::Gauges,
         metrics::Metrics,
-        readiness::{PartitionReadiness, PartitionState, Readiness},
+        readiness::{PartitionReadiness, Readiness, ReadinessLevel},
     },
 };
 
 /// State of these routes, in a service and in a process that only settles.
 #[derive(Clone)]
-pub(crate) struct Operation {
+pub(crate) struct HealthState {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) gauges: Arc<dyn Gauges>,
@@ -37,7 +37,7 @@ pub(crate) struct Operation {
     pub(crate) webhooks: Option<Arc<WebhookMonitor>>,
 }
 
-impl FromRef<Arc<App>> for Operation {
+impl FromRef<Arc<App>> for HealthState {
     fn from_ref(app: &Arc<App>) -> Self {
         Self {
             metrics: Arc::clone(&app.metrics),
@@ -61,8 +61,8 @@ pub(crate) struct ReadyBody {
     reason: Option<String>,
     /// Partitions that are not ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Option<Vec<PartitionBody>>)]
-    partitions: Vec<PartitionBody>,
+    #[schema(value_type = Option<Vec<UnreadyPartitionBody>>)]
+    partitions: Vec<UnreadyPartitionBody>,
     /// Claims and commands that wait for the engine.
     queue_length: usize,
     /// Log entries that are not yet in the ledger.
@@ -97,7 +97,7 @@ const OUT_OF_SERVICE_MAX: usize = 20;
 /// A partition that is not ready.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PartitionReadiness)]
-pub(crate) struct PartitionBody {
+pub(crate) struct UnreadyPartitionBody {
     /// Number of the partition.
     partition: u16,
     /// degraded: something that some grants need is missing, or memory for new ones, while all else works; not_ready:
@@ -107,7 +107,7 @@ pub(crate) struct PartitionBody {
     reason: String,
 }
 
-impl PartitionBody {
+impl UnreadyPartitionBody {
     fn of(it: &PartitionReadiness) -> Option<Self> {
         Some(Self {
             partition: it.partition.0,
@@ -165,13 +165,13 @@ pub(crate) async fn healthz() -> &'static str {
     responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody),
         (status = 404, description = "There is no such partition", body = ProblemBody)))]
 pub(crate) async fn readyz(
-    State(operation): State<Operation>,
+    State(operation): State<HealthState>,
     Params(query): Params<ReadyQuery>,
-) -> Result<(StatusCode, Json<ReadyBody>), Problem> {
+) -> Result<(StatusCode, Json<ReadyBody>), ApiProblem> {
     let gauges = &*operation.gauges;
     let engine = operation.engine.as_deref();
     let (state, reason, partitions) = match operation.readiness.check(gauges, engine).await {
-        Err(reason) => (PartitionState::NotReady, Some(reason), Vec::new()),
+        Err(reason) => (ReadinessLevel::NotReady, Some(reason), Vec::new()),
         Ok(all) => {
             let wanted =
                 |it: &PartitionReadiness| query.partition.is_none_or(|n| it.partition.0 == n);
@@ -185,14 +185,17 @@ pub(crate) async fn readyz(
         }
     };
     let code = match state {
-        PartitionState::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        ReadinessLevel::NotReady => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     };
     let (committed, settled) = gauges.positions();
     let body = ReadyBody {
         status: state.name(),
         reason,
-        partitions: partitions.iter().filter_map(PartitionBody::of).collect(),
+        partitions: partitions
+            .iter()
+            .filter_map(UnreadyPartitionBody::of)
+            .collect(),
         queue_length: gauges.queued(),
         settlement_lag: committed.saturating_sub(settled),
         settlement_stuck: gauges.stuck(),
@@ -214,17 +217,17 @@ fn clock_offset_seconds(gauges: &dyn Gauges) -> Option<f64> {
 }
 
 /// State of all partitions together: ready or degraded while any grants; `None` without partitions.
-fn overall(partitions: &[PartitionReadiness]) -> Option<PartitionState> {
+fn overall(partitions: &[PartitionReadiness]) -> Option<ReadinessLevel> {
     let states = || partitions.iter().map(|it| it.state);
     Some(match (states().max()?, states().min()?) {
-        (PartitionState::NotReady, _) => PartitionState::NotReady,
-        (_, PartitionState::Ready) => PartitionState::Ready,
-        _ => PartitionState::Degraded,
+        (ReadinessLevel::NotReady, _) => ReadinessLevel::NotReady,
+        (_, ReadinessLevel::Ready) => ReadinessLevel::Ready,
+        _ => ReadinessLevel::Degraded,
     })
 }
 
-fn unknown() -> Problem {
-    Problem::new(ProblemKind::NotFound, "there is no such partition")
+fn unknown() -> ApiProblem {
+    ApiProblem::new(ProblemKind::NotFound, "there is no such partition")
 }
 
 /// Metrics for Prometheus.
@@ -233,7 +236,7 @@ fn unknown() -> Problem {
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     operation_id = "readMetrics",
     responses((status = 200, body = String, content_type = "text/plain")))]
-pub(crate) async fn metrics(State(operation): State<Operation>) -> Response {
+pub(crate) async fn metrics(State(operation): State<HealthState>) -> Response {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
     if let Some((waiting, clock)) = &operation.waiting {
         operation.metrics.show_waiting(waiting, clock.now());

@@ -19,8 +19,8 @@ use crate::{
     extract::{Param, Params, TwoParams},
     http::{
         paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::{Id, MoneyBody, Text, When},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::{Id, MoneyBody, Rfc3339, Text},
     },
 };
 
@@ -73,13 +73,13 @@ pub(crate) struct PostingList {
 pub(crate) struct ClaimsBody {
     claims: Vec<ClaimBody>,
     #[serde(flatten)]
-    page: PlaceBody,
+    page: PagePlaceBody,
 }
 
 /// End of a page of a user's history.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OlderPage)]
-struct PlaceBody {
+struct PagePlaceBody {
     /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
@@ -97,16 +97,16 @@ struct ClaimBody {
     number: u32,
     amount: MoneyBody,
     #[schema(value_type = String, format = DateTime)]
-    granted_at: When,
+    granted_at: Rfc3339,
 }
 
 /// Orders of a user, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = UserOrders)]
-pub(crate) struct OrdersBody {
+pub(crate) struct UserOrdersBody {
     orders: Vec<UserOrderBody>,
     #[serde(flatten)]
-    page: PlaceBody,
+    page: PagePlaceBody,
 }
 
 /// An order of a user.
@@ -127,7 +127,7 @@ struct UserOrderBody {
     amount: MoneyBody,
     state: &'static str,
     #[schema(value_type = String, format = DateTime)]
-    granted_at: When,
+    granted_at: Rfc3339,
 }
 
 impl UserOrderBody {
@@ -140,7 +140,7 @@ impl UserOrderBody {
             returned_quantity: order.grant.returned,
             amount: MoneyBody::new(order.grant.amount_minor, order.currency),
             state: order.grant.state.name(),
-            granted_at: When(order.grant.granted_at),
+            granted_at: Rfc3339(order.grant.granted_at),
         }
     }
 }
@@ -151,7 +151,7 @@ impl UserOrderBody {
 pub(crate) struct PostingsBody {
     postings: Vec<PostingBody>,
     #[serde(flatten)]
-    page: PlaceBody,
+    page: PagePlaceBody,
 }
 
 /// Money that entered or left one of a user's accounts.
@@ -177,7 +177,7 @@ struct PostingBody {
     #[schema(value_type = Option<String>)]
     reference: Option<String>,
     #[schema(value_type = String, format = DateTime)]
-    at: When,
+    at: Rfc3339,
 }
 
 impl PostingBody {
@@ -191,7 +191,7 @@ impl PostingBody {
             campaign: posting.campaign.map(Text),
             order: order.map(|(campaign, number)| Text(OrderId { campaign, number })),
             reference: posting.reference,
-            at: When(posting.place.at),
+            at: Rfc3339(posting.place.at),
         }
     }
 }
@@ -206,7 +206,7 @@ pub(crate) struct DepositRecordBody {
     user: String,
     amount: MoneyBody,
     #[schema(value_type = String, format = DateTime)]
-    at: When,
+    at: Rfc3339,
     /// Whether all of it was reversed.
     reversed: bool,
     /// Amount that was reversed.
@@ -228,28 +228,29 @@ pub(crate) struct PaymentRecordBody {
     outcome: &'static str,
     amount: MoneyBody,
     #[schema(value_type = String, format = DateTime)]
-    at: When,
+    at: Rfc3339,
 }
 
 /// Value of a filter. Any other text is a problem that lists the valid names.
 fn word<T>(
     parameter: &'static str,
     text: Option<&str>,
-    of_name: fn(&str) -> Option<T>,
+    from_name: fn(&str) -> Option<T>,
     names: &[T],
     name: fn(&T) -> &'static str,
-) -> Result<Option<T>, Problem> {
+) -> Result<Option<T>, ApiProblem> {
     let unknown = || {
         let names: Vec<_> = names.iter().map(name).collect();
-        Problem::bad_request(format!("it is one of {}", names.join(", "))).of(parameter)
+        ApiProblem::bad_request(format!("it is one of {}", names.join(", ")))
+            .in_parameter(parameter)
     };
-    text.map(|text| of_name(text).ok_or_else(unknown))
+    text.map(|text| from_name(text).ok_or_else(unknown))
         .transpose()
 }
 
 impl App {
     /// Whether everything is settled. Refuses a caller who may not see this user's history.
-    async fn settled_for(&self, caller: &Caller, user: &UserId) -> Result<bool, Problem> {
+    async fn settled_for(&self, caller: &Caller, user: &UserId) -> Result<bool, ApiProblem> {
         if caller.user != *user {
             caller.require(Scope::ReadAny)?;
         }
@@ -270,7 +271,7 @@ pub(crate) async fn claims(
     uri: Uri,
     Param(user): Param<UserId>,
     Params(list): Params<ClaimList>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let settled = app.settled_for(&caller, &user).await?;
     let query = PostingQuery {
@@ -288,12 +289,12 @@ pub(crate) async fn claims(
             campaign: Text(campaign),
             number,
             amount: posting.amount.into(),
-            granted_at: When(posting.place.at),
+            granted_at: Rfc3339(posting.place.at),
         })
     };
     let body = ClaimsBody {
         claims: postings.into_iter().filter_map(claim).collect(),
-        page: PlaceBody {
+        page: PagePlaceBody {
             next: next.clone(),
             settled,
         },
@@ -307,20 +308,20 @@ pub(crate) async fn claims(
 #[utoipa::path(get, path = "/v1/accounts/{user}/orders", tag = "accounts",
     operation_id = "listUserOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("user" = String, Path, description = "The user"), OrderList),
-    responses((status = 200, body = OrdersBody), (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = UserOrdersBody), (status = 403, body = ProblemBody)))]
 pub(crate) async fn orders(
     State(app): State<Arc<App>>,
     caller: Caller,
     uri: Uri,
     Param(user): Param<UserId>,
     Params(list): Params<OrderList>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let (names, name) = (OrderState::ALL, |state: &OrderState| state.name());
     let state = word(
         "state",
         list.state.as_deref(),
-        OrderState::of_name,
+        OrderState::from_name,
         names,
         name,
     )?;
@@ -333,9 +334,9 @@ pub(crate) async fn orders(
     };
     let mut orders = app.ports.ledger.orders_of(&query).await?;
     let next = cut(&mut orders, limit, |order| order.place().to_string());
-    let body = OrdersBody {
+    let body = UserOrdersBody {
         orders: orders.into_iter().map(UserOrderBody::new).collect(),
-        page: PlaceBody {
+        page: PagePlaceBody {
             next: next.clone(),
             settled,
         },
@@ -356,13 +357,13 @@ pub(crate) async fn postings(
     uri: Uri,
     Param(user): Param<UserId>,
     Params(list): Params<PostingList>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let (names, name) = (PostingKind::ALL, |kind: &PostingKind| kind.name());
     let kind = word(
         "kind",
         list.kind.as_deref(),
-        PostingKind::of_name,
+        PostingKind::from_name,
         names,
         name,
     )?;
@@ -377,7 +378,7 @@ pub(crate) async fn postings(
     let next = cut(&mut postings, limit, |posting| posting.place.to_string());
     let body = PostingsBody {
         postings: postings.into_iter().map(PostingBody::new).collect(),
-        page: PlaceBody {
+        page: PagePlaceBody {
             next: next.clone(),
             settled,
         },
@@ -398,19 +399,19 @@ pub(crate) async fn deposit(
     State(app): State<Arc<App>>,
     caller: Caller,
     TwoParams(user, Id(id)): TwoParams<UserId, Id>,
-) -> Result<Json<DepositRecordBody>, Problem> {
+) -> Result<Json<DepositRecordBody>, ApiProblem> {
     if caller.user != user && !caller.may(Scope::Deposit) {
         caller.require(Scope::ReadAny)?;
     }
     let deposit = app.ports.ledger.deposit_of(id).await?;
     let deposit = deposit.filter(|deposit| deposit.user == user);
-    let missing = || Problem::new(ProblemKind::NotFound, "the user has no such deposit");
+    let missing = || ApiProblem::new(ProblemKind::NotFound, "the user has no such deposit");
     let deposit = deposit.ok_or_else(missing)?;
     Ok(Json(DepositRecordBody {
         id: Text(id),
         user: deposit.user.to_string(),
         amount: deposit.amount.into(),
-        at: When(deposit.at),
+        at: Rfc3339(deposit.at),
         reversed: deposit.is_reversed(),
         reversed_amount: MoneyBody::new(deposit.reversed_minor, deposit.amount.currency),
     }))
@@ -429,7 +430,7 @@ pub(crate) async fn payment(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(reference): Param<PaymentRef>,
-) -> Result<Json<PaymentRecordBody>, Problem> {
+) -> Result<Json<PaymentRecordBody>, ApiProblem> {
     let ledger = &app.ports.ledger;
     let mut payment = ledger.payment_of(&reference).await?;
     if payment.is_none() {
@@ -440,7 +441,7 @@ pub(crate) async fn payment(
     let sees = |who: &UserId| *who == caller.user;
     let may = caller.may(Scope::ReadAny);
     let payment = payment.filter(|it| may || sees(&it.buyer) || sees(&it.seller));
-    let missing = || Problem::new(ProblemKind::NotFound, "there is no such payment");
+    let missing = || ApiProblem::new(ProblemKind::NotFound, "there is no such payment");
     let payment = payment.ok_or_else(missing)?;
     Ok(Json(PaymentRecordBody {
         reference: Text(reference),
@@ -448,6 +449,6 @@ pub(crate) async fn payment(
         user: payment.buyer.to_string(),
         outcome: payment.outcome.name(),
         amount: payment.amount.into(),
-        at: When(payment.at),
+        at: Rfc3339(payment.at),
     }))
 }

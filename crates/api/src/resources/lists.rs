@@ -17,7 +17,7 @@ use crate::{
     extract::Params,
     http::{
         paging::{cut, limit, with_link},
-        problem::{Problem, ProblemBody},
+        problem::{ApiProblem, ProblemBody},
         wire::Text,
     },
     resources::{red_packets::ListedRedPacket, sales::SaleBody},
@@ -31,7 +31,7 @@ const PAGE_MAX: u32 = 100;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct List {
+pub(crate) struct CampaignListQuery {
     /// Campaigns of this sender or seller. Default: the caller; another user needs the scope `read:any`.
     #[param(value_type = Option<String>)]
     owner: Option<Text<UserId>>,
@@ -48,7 +48,7 @@ pub(crate) struct List {
     archived: bool,
     /// `oldest` (the default) or `newest` first, by id; rounds of a product are ordered by start.
     #[param(inline)]
-    order: Option<Order>,
+    order: Option<ListOrder>,
     /// Campaigns after this id: `next` of the page before.
     #[param(value_type = Option<String>)]
     after: Option<Text<CampaignId>>,
@@ -60,7 +60,7 @@ pub(crate) struct List {
 /// Order of a list of campaigns.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Order {
+pub(crate) enum ListOrder {
     /// By id, ascending.
     Oldest,
     /// By id, descending.
@@ -100,7 +100,7 @@ struct PageBody {
 /// Sales of the caller.
 ///
 /// Sales of other sellers need the scope `read:any`.
-#[utoipa::path(get, path = "/v1/sales", tag = "sales", params(List),
+#[utoipa::path(get, path = "/v1/sales", tag = "sales", params(CampaignListQuery),
     operation_id = "listSales", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = SalesBody), (status = 403, body = ProblemBody),
         (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody)))]
@@ -108,8 +108,8 @@ pub(crate) async fn sales(
     State(app): State<Arc<App>>,
     caller: Caller,
     uri: Uri,
-    Params(list): Params<List>,
-) -> Result<Response, Problem> {
+    Params(list): Params<CampaignListQuery>,
+) -> Result<Response, ApiProblem> {
     let (records, page) = records(&app, &caller, list, CampaignKind::Sale).await?;
     let mut sales = Vec::with_capacity(records.len());
     for record in records {
@@ -123,7 +123,7 @@ pub(crate) async fn sales(
 /// Red packets of the caller.
 ///
 /// Red packets of other senders need the scope `read:any`.
-#[utoipa::path(get, path = "/v1/red-packets", tag = "red packets", params(List),
+#[utoipa::path(get, path = "/v1/red-packets", tag = "red packets", params(CampaignListQuery),
     operation_id = "listRedPackets", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = RedPacketsBody), (status = 403, body = ProblemBody),
         (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody)))]
@@ -131,14 +131,14 @@ pub(crate) async fn red_packets(
     State(app): State<Arc<App>>,
     caller: Caller,
     uri: Uri,
-    Params(list): Params<List>,
-) -> Result<Response, Problem> {
+    Params(list): Params<CampaignListQuery>,
+) -> Result<Response, ApiProblem> {
     if list.product_id.is_some() {
-        return Err(Problem::invalid("a red packet has no product").of("product_id"));
+        return Err(ApiProblem::invalid("a red packet has no product").in_parameter("product_id"));
     }
     let (records, page) = records(&app, &caller, list, CampaignKind::RedPacket).await?;
     let packet = |record| ListedRedPacket::new(record, &app);
-    let packets: Result<_, Problem> = records.into_iter().map(packet).collect();
+    let packets: Result<_, ApiProblem> = records.into_iter().map(packet).collect();
     let (red_packets, next) = (packets?, page.next);
     let body = RedPacketsBody { red_packets, page };
     Ok(with_link(&uri, next, Json(body)))
@@ -150,12 +150,12 @@ impl Caller {
         &self,
         owner: Option<Text<UserId>>,
         all: bool,
-    ) -> Result<Option<UserId>, Problem> {
+    ) -> Result<Option<UserId>, ApiProblem> {
         let owner = match (owner, all) {
             (Some(_), true) => {
-                return Err(Problem::invalid("use either `owner` or `all`")
-                    .of("owner")
-                    .of("all"));
+                return Err(ApiProblem::invalid("use either `owner` or `all`")
+                    .in_parameter("owner")
+                    .in_parameter("all"));
             }
             (None, true) => None,
             (owner, false) => Some(owner.map_or_else(|| self.user.clone(), |owner| owner.0)),
@@ -173,7 +173,7 @@ pub(crate) async fn check_place(
     after: Option<CampaignId>,
     kind: CampaignKind,
     owner: Option<&UserId>,
-) -> Result<(), Problem> {
+) -> Result<(), ApiProblem> {
     let Some(after) = after else { return Ok(()) };
     let meta = app.meta(after).await?;
     let is_listed = meta
@@ -182,7 +182,7 @@ pub(crate) async fn check_place(
         true => Ok(()),
         false => {
             let detail = "it is not a campaign of this list: use `next` of the page before";
-            Err(Problem::bad_request(detail).of("after"))
+            Err(ApiProblem::bad_request(detail).in_parameter("after"))
         }
     }
 }
@@ -190,18 +190,18 @@ pub(crate) async fn check_place(
 async fn records(
     app: &App,
     caller: &Caller,
-    list: List,
+    list: CampaignListQuery,
     kind: CampaignKind,
-) -> Result<(Vec<CampaignRecord>, PageBody), Problem> {
+) -> Result<(Vec<CampaignRecord>, PageBody), ApiProblem> {
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let phase = list.phase.as_deref().map(|name| {
         let unknown = "a phase is draft, scheduled, live, paused, ended or closed";
-        Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown).of("phase"))
+        Phase::from_name(name).ok_or_else(|| ApiProblem::bad_request(unknown).in_parameter("phase"))
     });
     let owner = caller.lists(list.owner, list.all)?;
     if list.order.is_some() && list.product_id.is_some() {
         let detail = "rounds of a product are always ordered by their start";
-        return Err(Problem::invalid(detail));
+        return Err(ApiProblem::invalid(detail));
     }
     let after = list.after.map(|after| after.0);
     check_place(app, after, kind, owner.as_ref()).await?;
@@ -210,7 +210,7 @@ async fn records(
         kind,
         owner,
         product_id: list.product_id.map(|id| id.0),
-        newest_first: list.order == Some(Order::Newest),
+        newest_first: list.order == Some(ListOrder::Newest),
         phase: phase.transpose()?,
         now: app.ports.engine_clock.now(),
         archived: list.archived,

@@ -1,7 +1,6 @@
 //! Routes of the API, one file per resource.
 
 pub(crate) mod accounts;
-pub(crate) mod actions;
 pub(crate) mod audits;
 pub(crate) mod campaigns;
 pub(crate) mod changes;
@@ -12,24 +11,25 @@ pub(crate) mod histories;
 pub(crate) mod lists;
 pub(crate) mod money_room;
 pub(crate) mod new_money;
-pub(crate) mod once;
+pub(crate) mod operation_log;
 pub(crate) mod order_body;
 pub(crate) mod orders;
 pub(crate) mod partition_commands;
 pub(crate) mod partitions;
 pub(crate) mod payment_reports;
 pub(crate) mod payments;
-pub(crate) mod payouts;
 pub(crate) mod problem_pages;
 pub(crate) mod profile;
 pub(crate) mod quarantine;
 pub(crate) mod reconciliation;
 pub(crate) mod red_packet_batch;
 pub(crate) mod red_packets;
+pub(crate) mod refunds;
 pub(crate) mod sale_changes;
 pub(crate) mod sale_orders;
 pub(crate) mod sales;
 pub(crate) mod server_seeds;
 pub(crate) mod sessions;
 pub(crate) mod stats;
+pub(crate) mod stored_answer;
 pub(crate) mod webhooks;

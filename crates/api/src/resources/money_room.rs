@@ -10,14 +10,14 @@ use qiang_core::{
     campaign::STOCK_PRICE_MINOR_MAX,
     id::{OrderId, PaymentRef, UserId},
     money::{Currency, MONEY_MINOR_MAX, Money},
-    payment::{PaymentOutcome, PaymentPolicy, Received},
+    payment::{PaymentOutcome, PaymentPolicy, ReceivedMoney},
     ports::LedgerError,
 };
 use tokio::{sync::MutexGuard, time::timeout};
 
 use crate::{
     app::App,
-    http::problem::{Problem, ProblemKind},
+    http::problem::{ApiProblem, ProblemKind},
 };
 
 /// Minimum of large amounts. Forty million smaller ones fit into the half of the range that the ledger does not use.
@@ -42,8 +42,8 @@ impl App {
         &self,
         parties: &Parties,
         (order, payment): (OrderId, &PaymentRef),
-        paid: (Money, Received),
-    ) -> Result<Room<'_>, Problem> {
+        paid: (Money, ReceivedMoney),
+    ) -> Result<Room<'_>, ApiProblem> {
         let refused = match self.room_for_new_payment(parties, paid).await {
             Ok(room) => return Ok(room),
             Err(refused) => refused,
@@ -57,18 +57,18 @@ impl App {
     async fn room_for_new_payment(
         &self,
         parties: &Parties,
-        (Money { minor, currency }, received): (Money, Received),
-    ) -> Result<Room<'_>, Problem> {
+        (Money { minor, currency }, received): (Money, ReceivedMoney),
+    ) -> Result<Room<'_>, ApiProblem> {
         let turn = self.turn_of(minor).await?;
         // The outside account owes the sum of all others.
         fits(self.ports.ledger.money_in(currency).await?, minor)?;
         if turn.is_some() {
             match received {
                 // A return refunds what was paid, whether it was the price or another amount.
-                Received::Price | Received::Accepted(_) => {
+                ReceivedMoney::Price | ReceivedMoney::Accepted(_) => {
                     self.fit(parties, (minor, minor)).await?
                 }
-                Received::Other(_) => {
+                ReceivedMoney::Other(_) => {
                     let (_, is_owed) = self.balance(&parties.buyer, currency).await?;
                     fits(is_owed, minor)?;
                 }
@@ -83,7 +83,7 @@ impl App {
         order: OrderId,
         policy: PaymentPolicy,
         price: Money,
-    ) -> Result<i64, Problem> {
+    ) -> Result<i64, ApiProblem> {
         match policy {
             PaymentPolicy::Owed => return Ok(price.minor),
             PaymentPolicy::AcceptWithTolerance(minor) => {
@@ -109,7 +109,7 @@ impl App {
         &self,
         parties: &Parties,
         minor: i64,
-    ) -> Result<Room<'_>, Problem> {
+    ) -> Result<Room<'_>, ApiProblem> {
         let turn = self.turn_of(minor).await?;
         if turn.is_some() {
             self.fit(parties, (-minor, minor)).await?;
@@ -118,7 +118,7 @@ impl App {
     }
 
     /// Checks the range of the seller's balance for one amount, and of the buyer's refunds due for another.
-    async fn fit(&self, parties: &Parties, (sold, due): (i64, i64)) -> Result<(), Problem> {
+    async fn fit(&self, parties: &Parties, (sold, due): (i64, i64)) -> Result<(), ApiProblem> {
         let (has, _) = self.balance(&parties.seller, parties.currency).await?;
         fits(has, sold)?;
         let (_, is_owed) = self.balance(&parties.buyer, parties.currency).await?;
@@ -126,7 +126,7 @@ impl App {
     }
 
     /// Available balance of a user, and refunds due.
-    async fn balance(&self, user: &UserId, currency: Currency) -> Result<(i64, i64), Problem> {
+    async fn balance(&self, user: &UserId, currency: Currency) -> Result<(i64, i64), ApiProblem> {
         let balances = self.ports.ledger.balances(user).await?;
         let mut balances = balances.iter();
         let own = balances.find(|balance| balance.available.currency == currency);
@@ -134,14 +134,14 @@ impl App {
     }
 
     /// Waits for the turn of a large amount, and until everything before it is settled.
-    async fn turn_of(&self, minor: i64) -> Result<Room<'_>, Problem> {
+    async fn turn_of(&self, minor: i64) -> Result<Room<'_>, ApiProblem> {
         if minor < LARGE_MINOR {
             return Ok(None);
         }
         let late = || {
             let why = "the amount is large, and earlier payments and returns are not in the ledger yet: nothing was \
              decided, retry";
-            Problem::new(ProblemKind::Unavailable, why)
+            ApiProblem::new(ProblemKind::Unavailable, why)
         };
         let turn = timeout(TURN_WAIT_MAX, self.large_amounts.lock()).await;
         let turn = turn.map_err(|_| late())?;
@@ -153,7 +153,7 @@ impl App {
 }
 
 /// Whether an account with this balance has room for an amount.
-fn fits(held: i64, minor: i64) -> Result<(), Problem> {
+fn fits(held: i64, minor: i64) -> Result<(), ApiProblem> {
     let room = -MONEY_MINOR_MAX..=MONEY_MINOR_MAX;
     match held
         .checked_add(minor)

@@ -4,7 +4,7 @@ use qiang_core::{book::OrderView, money::Currency};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::wire::GrantBody;
+use crate::http::wire::ClaimGrantBody;
 
 /// An order: its buyer and the grant.
 #[derive(Debug, Serialize, ToSchema)]
@@ -13,7 +13,7 @@ pub(crate) struct OrderBody {
     /// The buyer.
     user: String,
     #[serde(flatten)]
-    grant: GrantBody,
+    grant: ClaimGrantBody,
     /// Number of payments with a refund due, paid or not: each one that did not pay the order, and the one that paid
     /// it once units were returned.
     refunds_due: u32,
@@ -23,7 +23,7 @@ impl OrderBody {
     pub(crate) fn new(view: &OrderView, currency: Currency) -> Self {
         Self {
             user: view.user.to_string(),
-            grant: GrantBody::new(&view.grant, currency, None),
+            grant: ClaimGrantBody::new(&view.grant, currency, None),
             refunds_due: view.grant.order.map_or(0, |order| order.refunds_due),
         }
     }

@@ -21,18 +21,18 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    cache::campaigns::CampaignMeta,
-    extract::{self, Call, OptionalJson, Param},
+    cache::campaigns::AnswerFields,
+    extract::{self, ObjectRequest, OptionalJson, Param},
     http::{
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::{MoneyBody, Text, When},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::{MoneyBody, Rfc3339, Text},
     },
     idempotency::fingerprint::effect_key,
     resources::{
-        actions,
         money_room::Parties,
+        operation_log,
         order_body::{OrderBody, PaymentBody},
-        payment_reports::{self, Paid},
+        payment_reports::{self, PaidReport},
     },
 };
 
@@ -54,7 +54,7 @@ pub(crate) struct PaymentRequest {
     /// reported a little later. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    paid_at: Option<When>,
+    paid_at: Option<Rfc3339>,
     /// User who paid. If the order is another user's, the report is refused and nothing is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -93,15 +93,15 @@ impl App {
         caller: &Caller,
         id: OrderId,
         scope: Scope,
-    ) -> Result<(OrderView, Arc<CampaignMeta>), Problem> {
-        let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
+    ) -> Result<(OrderView, Arc<AnswerFields>), ApiProblem> {
+        let missing = || ApiProblem::new(ProblemKind::NotFound, "there is no such order");
         let view = self.ports.engine.order(id).await?.ok_or_else(missing)?;
         let meta = self.meta(id.campaign).await?;
         let sells = meta.as_ref().is_some_and(|meta| meta.owner == caller.user);
         if view.user != caller.user && !sells && !caller.may(scope) {
             return Err(missing());
         }
-        let meta = meta.ok_or_else(|| Problem::ledger_incomplete(id.campaign))?;
+        let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(id.campaign))?;
         Ok((view, meta))
     }
 }
@@ -109,7 +109,7 @@ impl App {
 impl App {
     /// Whether the buyer may return an order now. A returned order may be returned again, which changes nothing.
     fn buyer_may_return(&self, view: &OrderView) -> bool {
-        let returned = |order: qiang_core::outcome::Order| order.state == OrderState::Returned;
+        let returned = |order: qiang_core::outcome::OrderTerms| order.state == OrderState::Returned;
         let since_ms = self.ports.clock.now().millis_since(view.grant.granted_at);
         let period_ms = self.config.limits.buyer_return_ms;
         view.grant.order.is_some_and(returned)
@@ -120,7 +120,7 @@ impl App {
 impl App {
     /// Whether a request with this key came before. It was in time then, and a retry is answered as it was, even if the
     /// ledger does not have the return yet.
-    async fn is_in_time(&self, used: Option<&KeyUse>) -> Result<bool, Problem> {
+    async fn is_in_time(&self, used: Option<&KeyUse>) -> Result<bool, ApiProblem> {
         match used {
             Some(used) => Ok(self.ports.ledger.bound_key(used).await?.is_some()),
             None => Ok(false),
@@ -132,7 +132,7 @@ impl App {
         &self,
         order: OrderId,
         part: Option<&ReturnPart>,
-    ) -> Result<bool, Problem> {
+    ) -> Result<bool, ApiProblem> {
         let Some(part) = part else {
             return Ok(false);
         };
@@ -145,10 +145,10 @@ impl App {
 
 /// Action on an order. It is recorded unless the buyer acts, whom the order itself names.
 async fn recorded(
-    call: &Call<OrderId>,
+    call: &ObjectRequest<OrderId>,
     view: &OrderView,
     (kind, detail): (ActionKind, Value),
-) -> Result<Action, Problem> {
+) -> Result<Action, ApiProblem> {
     match view.user == call.caller.user {
         true => Ok(call.action(kind, &detail)),
         false => call.record(kind, &detail).await,
@@ -157,11 +157,11 @@ async fn recorded(
 
 /// Submits a command on an order. The buyer's actions are not recorded, so a refusal removes no record.
 async fn submit(
-    call: &Call<OrderId>,
+    call: &ObjectRequest<OrderId>,
     view: &OrderView,
     action: &Action,
     command: Command,
-) -> Result<Reply, Problem> {
+) -> Result<Reply, ApiProblem> {
     match view.user == call.caller.user {
         true => Ok(call.app.ports.engine.submit(command).await?),
         false => call.app.submit_recorded(action, command).await,
@@ -177,7 +177,7 @@ impl App {
         order: OrderId,
         refused: Option<OrderStepError>,
         comes_back: bool,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ApiProblem> {
         if (used.is_none() && comes_back) || self.is_bound(used).await? {
             return Ok(());
         }
@@ -216,7 +216,7 @@ pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<OrderId>,
-) -> Result<Json<OrderBody>, Problem> {
+) -> Result<Json<OrderBody>, ApiProblem> {
     let (view, meta) = app.visible_order(&caller, id, Scope::ReadAny).await?;
     Ok(Json(OrderBody::new(&view, meta.currency)))
 }
@@ -245,12 +245,15 @@ pub(crate) async fn get(
         (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, an invalid currency or \
          `paid_at`, or the account cannot hold that much; `key-reused`",
             body = ProblemBody), NoAnswer))]
-pub(crate) async fn pay(call: Call<OrderId>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn pay(
+    call: ObjectRequest<OrderId>,
+    request: Request,
+) -> Result<Response, ApiProblem> {
     call.caller.require(Scope::Pay)?;
     let body = extract::json_body(request, &call.app).await?;
     let request: PaymentRequest = payment_reports::parse(&call.app, &body, Some(call.id))?;
     let used = call.key_use("POST /v1/orders/{id}/payment", &request);
-    let paid = Paid {
+    let paid = PaidReport {
         reference: request.reference.0,
         amount: request.amount,
         paid_at: request.paid_at,
@@ -272,9 +275,9 @@ pub(crate) async fn pay(call: Call<OrderId>, request: Request) -> Result<Respons
         (status = 409, description = "`order-conflict`: paid or expired; `partial-cancellation`: another quantity than \
             the order's", body = ProblemBody), NoAnswer))]
 pub(crate) async fn cancel(
-    call: Call<OrderId>,
+    call: ObjectRequest<OrderId>,
     OptionalJson(request): OptionalJson<CancelRequest>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let (app, order) = (&call.app, call.id);
     let (view, meta) = app
         .visible_order(&call.caller, order, Scope::ReadAny)
@@ -285,7 +288,7 @@ pub(crate) async fn cancel(
     let quantity = view.grant.quantity;
     if request.quantity.is_some_and(|asked| asked != quantity) {
         let why = format!("the order has {quantity} units, and can only be cancelled as a whole");
-        return Err(Problem::new(ProblemKind::PartialCancellation, why));
+        return Err(ApiProblem::new(ProblemKind::PartialCancellation, why));
     }
     let used = call.key_use("POST /v1/orders/{id}/cancellation", &());
     let app = Arc::clone(app);
@@ -306,10 +309,10 @@ pub(crate) async fn cancel(
         let action = recorded(&call, &view, (ActionKind::Cancel, json!({}))).await?;
         match submit(&call, &view, &action, Command::Cancel { order }).await? {
             Reply::Cancelled(view) => {
-                actions::log(&action);
+                operation_log::log(&action);
                 Ok(OrderBody::new(&view, meta.currency))
             }
-            _ => Err(Problem::unexpected_reply()),
+            _ => Err(ApiProblem::unexpected_reply()),
         }
     };
     app.once_for_good(used, so, cancel).await
@@ -338,12 +341,12 @@ pub(crate) async fn cancel(
         (status = 422, description = "`invalid`: no unit, or an account cannot hold that much; `key-reused`",
             body = ProblemBody), NoAnswer))]
 pub(crate) async fn return_order(
-    call: Call<OrderId>,
+    call: ObjectRequest<OrderId>,
     OptionalJson(request): OptionalJson<ReturnRequest>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     if request.quantity == Some(0) {
         let why = "a return is of at least 1 unit";
-        return Err(Problem::invalid_at("#/quantity", why));
+        return Err(ApiProblem::invalid_at("#/quantity", why));
     }
     let (app, order) = (&call.app, call.id);
     let caller = &call.caller;
@@ -431,10 +434,10 @@ pub(crate) async fn return_order(
         drop(room);
         match reply? {
             Reply::Returned(view) => {
-                actions::log(&action);
+                operation_log::log(&action);
                 Ok(OrderBody::new(&view, meta.currency))
             }
-            _ => Err(Problem::unexpected_reply()),
+            _ => Err(ApiProblem::unexpected_reply()),
         }
     };
     app.once_for_good(used, so, return_units).await

@@ -6,18 +6,18 @@ use axum::response::Response;
 use qiang_core::{
     event::PartitionId,
     ports::{
-        ActionKind, EngineError, Ledger, OperatorEngine, Reconciled, RepairState, THE_SERVICE,
+        ActionKind, EngineError, Ledger, OperatorEngine, ReconcileResult, RepairState, THE_SERVICE,
     },
 };
 use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    extract::Call,
-    http::problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+    extract::ObjectRequest,
+    http::problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
     resources::{
-        actions,
-        partitions::{PartitionNumber, ReleaseBody, RepairBody, ResumeBody, told},
+        operation_log,
+        partitions::{PartitionNumber, ReleaseBody, RepairBody, ResumeBody, operator_problem},
     },
 };
 
@@ -52,7 +52,7 @@ impl OperatorResult for u64 {
 }
 
 /// A comparison changes nothing, and is recorded because it costs time.
-impl OperatorResult for Reconciled {
+impl OperatorResult for ReconcileResult {
     fn is_recorded(&self) -> bool {
         true
     }
@@ -64,12 +64,12 @@ fn has_changed_nothing(kind: ActionKind, error: &EngineError) -> bool {
     !has_steps && !matches!(error, EngineError::Uncertain { .. })
 }
 
-impl Call<PartitionNumber> {
+impl ObjectRequest<PartitionNumber> {
     /// Checks the partition and returns the engine that carries out operators' commands.
-    async fn operator(&self) -> Result<Arc<dyn OperatorEngine>, Problem> {
+    async fn operator(&self) -> Result<Arc<dyn OperatorEngine>, ApiProblem> {
         self.found().await?;
         let operator = self.app.ports.operator.clone();
-        operator.ok_or_else(|| Problem::new(ProblemKind::NotForEngine, NOTHING_TO_REPAIR))
+        operator.ok_or_else(|| ApiProblem::new(ProblemKind::NotForEngine, NOTHING_TO_REPAIR))
     }
 
     /// Records the action and runs an operator's command to its end, even if the client disconnects. Removes the record
@@ -78,7 +78,7 @@ impl Call<PartitionNumber> {
         &self,
         kind: ActionKind,
         act: impl FnOnce(Arc<dyn OperatorEngine>, Arc<dyn Ledger>, PartitionId) -> F,
-    ) -> Result<T, Problem>
+    ) -> Result<T, ApiProblem>
     where
         F: Future<Output = Result<T, EngineError>> + Send + 'static,
     {
@@ -97,16 +97,16 @@ impl Call<PartitionNumber> {
                 Err(error) => !has_changed_nothing(kind, error),
             };
             if !is_recorded {
-                actions::strike(&*ledger, id).await;
+                operation_log::strike(&*ledger, id).await;
             }
             (done, is_recorded)
         });
         let done = done.await;
         let (done, is_recorded) =
-            done.map_err(|_| Problem::internal("an operator's task has panicked"))?;
-        let done = done.map_err(told)?;
+            done.map_err(|_| ApiProblem::internal("an operator's task has panicked"))?;
+        let done = done.map_err(operator_problem)?;
         if is_recorded {
-            actions::log(&action);
+            operation_log::log(&action);
         }
         Ok(done)
     }
@@ -117,7 +117,7 @@ impl Call<PartitionNumber> {
         (kind, route): (ActionKind, &str),
         act: impl FnOnce(Arc<dyn OperatorEngine>, Arc<dyn Ledger>, PartitionId) -> F + Send + 'static,
         body: impl FnOnce(T) -> B + Send + 'static,
-    ) -> Result<Response, Problem>
+    ) -> Result<Response, ApiProblem>
     where
         F: Future<Output = Result<T, EngineError>> + Send + 'static,
     {
@@ -138,7 +138,7 @@ impl Call<PartitionNumber> {
         (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`, or \
         `key-pending`: an earlier request with this key broke off", body = ProblemBody),
         NoAnswer))]
-pub(crate) async fn repair(call: Call<PartitionNumber>) -> Result<Response, Problem> {
+pub(crate) async fn repair(call: ObjectRequest<PartitionNumber>) -> Result<Response, ApiProblem> {
     let repair = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
         engine.repair(partition, &*ledger, true).await
     };
@@ -158,7 +158,7 @@ pub(crate) async fn repair(call: Call<PartitionNumber>) -> Result<Response, Prob
         (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`, or \
         `key-pending`: an earlier request with this key broke off", body = ProblemBody),
         NoAnswer))]
-pub(crate) async fn resume(call: Call<PartitionNumber>) -> Result<Response, Problem> {
+pub(crate) async fn resume(call: ObjectRequest<PartitionNumber>) -> Result<Response, ApiProblem> {
     let resume = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
         engine.resume(partition, &*ledger).await
     };
@@ -178,7 +178,7 @@ pub(crate) async fn resume(call: Call<PartitionNumber>) -> Result<Response, Prob
         (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`, or \
         `key-pending`: an earlier request with this key broke off", body = ProblemBody),
         NoAnswer))]
-pub(crate) async fn release(call: Call<PartitionNumber>) -> Result<Response, Problem> {
+pub(crate) async fn release(call: ObjectRequest<PartitionNumber>) -> Result<Response, ApiProblem> {
     let release = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
         engine.give_back(partition, &*ledger).await
     };

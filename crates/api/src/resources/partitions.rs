@@ -18,12 +18,12 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::Call,
+    extract::ObjectRequest,
     http::{
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::{Text, When},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::{Rfc3339, Text},
     },
-    observe::readiness::{PartitionReadiness, PartitionState},
+    observe::readiness::{PartitionReadiness, ReadinessLevel},
 };
 
 /// Number of repairs shown, newest first.
@@ -59,7 +59,7 @@ pub(crate) fn number(text: &str) -> Option<PartitionId> {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Partitions)]
 pub(crate) struct PartitionsBody {
-    partitions: Vec<PartitionBody>,
+    partitions: Vec<PartitionStatusBody>,
     /// Claims and commands that wait for the engine.
     queue_length: usize,
     /// Log entries that are not yet in the ledger.
@@ -74,7 +74,7 @@ pub(crate) struct PartitionsBody {
 /// A partition, as this node sees it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Partition)]
-struct PartitionBody {
+struct PartitionStatusBody {
     /// Number of the partition.
     partition: u16,
     /// Readiness of the partition.
@@ -106,11 +106,11 @@ struct ReconciliationBody {
     /// Time of the last comparison of rows. Absent if there was none, for example because no campaign is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    ran_at: Option<When>,
+    ran_at: Option<Rfc3339>,
     /// Time at which all live campaigns had been compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    passed_at: Option<When>,
+    passed_at: Option<Rfc3339>,
 }
 
 /// A partition with its nodes and its repairs.
@@ -118,7 +118,7 @@ struct ReconciliationBody {
 #[schema(as = PartitionDetail)]
 pub(crate) struct DetailBody {
     #[serde(flatten)]
-    partition: PartitionBody,
+    partition: PartitionStatusBody,
     /// Position of the last entry in the ledger.
     settled: Seq,
     /// Engine state of the partition, as texts. Empty if the engine has none.
@@ -138,7 +138,7 @@ struct NodeBody {
     node: String,
     /// Time of its last report, by the engine's clock.
     #[schema(value_type = String, format = DateTime)]
-    seen_at: When,
+    seen_at: Rfc3339,
     /// Leadership term of its last report.
     term: u64,
     /// Position of the last entry that it observed.
@@ -153,7 +153,7 @@ struct RepairRecordBody {
     epoch: String,
     /// Time at which it began.
     #[schema(value_type = String, format = DateTime)]
-    at: When,
+    at: Rfc3339,
     /// Number of lost entries, as far as any node had observed them.
     lost: u64,
     /// Number of lost entries without known content.
@@ -179,7 +179,7 @@ struct WithheldBody {
     /// Time at which they were restocked or returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    released_at: Option<When>,
+    released_at: Option<Rfc3339>,
 }
 
 /// Result of a repair.
@@ -220,7 +220,7 @@ pub(crate) struct ReleaseBody {
     pub(super) units: u64,
 }
 
-impl PartitionBody {
+impl PartitionStatusBody {
     fn new(app: &App, it: PartitionReadiness) -> Self {
         let (gauges, partition) = (&app.ports.gauges, it.partition);
         let mut counts = gauges.quarantine().into_iter();
@@ -248,8 +248,8 @@ impl ReconciliationBody {
             differences: differences
                 .map(|(kind, count)| (kind.name(), count))
                 .collect(),
-            ran_at: findings.ran_at.map(When),
-            passed_at: findings.passed_at.map(When),
+            ran_at: findings.ran_at.map(Rfc3339),
+            passed_at: findings.passed_at.map(Rfc3339),
         }
     }
 }
@@ -258,7 +258,7 @@ impl From<NodeSighting> for NodeBody {
     fn from(it: NodeSighting) -> Self {
         Self {
             node: it.node,
-            seen_at: When(it.seen_at),
+            seen_at: Rfc3339(it.seen_at),
             term: it.term,
             observed: it.observed,
         }
@@ -269,7 +269,7 @@ impl From<RepairRecord> for RepairRecordBody {
     fn from(it: RepairRecord) -> Self {
         Self {
             epoch: it.epoch,
-            at: When(it.at),
+            at: Rfc3339(it.at),
             lost: (it.lost_to + 1).saturating_sub(it.lost_from),
             unnamed: it.unnamed,
             reason: it.reason,
@@ -285,7 +285,7 @@ impl From<WithheldRecord> for WithheldBody {
             campaign: Text(it.campaign),
             units: it.units,
             amount_minor: it.amount_minor,
-            released_at: it.released_at.map(When),
+            released_at: it.released_at.map(Rfc3339),
         }
     }
 }
@@ -323,7 +323,7 @@ async fn readiness(app: &App) -> Vec<PartitionReadiness> {
             let all = gauges.partitions().into_iter();
             let stopped = all.map(|(partition, _)| PartitionReadiness {
                 partition,
-                state: PartitionState::NotReady,
+                state: ReadinessLevel::NotReady,
                 reason: Some(reason.clone()),
             });
             stopped.collect()
@@ -331,24 +331,24 @@ async fn readiness(app: &App) -> Vec<PartitionReadiness> {
     }
 }
 
-impl Call<PartitionNumber> {
+impl ObjectRequest<PartitionNumber> {
     /// Readiness of the partition; a problem if it does not exist.
-    pub(super) async fn found(&self) -> Result<PartitionReadiness, Problem> {
+    pub(super) async fn found(&self) -> Result<PartitionReadiness, ApiProblem> {
         self.caller.require(Scope::Admin)?;
         let mut all = readiness(&self.app).await.into_iter();
         all.find(|it| it.partition == self.id.0)
-            .ok_or_else(|| Problem::new(ProblemKind::NotFound, "there is no such partition"))
+            .ok_or_else(|| ApiProblem::new(ProblemKind::NotFound, "there is no such partition"))
     }
 }
 
 /// Problem for an engine's error, with its reason: an operator who repairs needs it.
-pub(super) fn told(error: EngineError) -> Problem {
+pub(super) fn operator_problem(error: EngineError) -> ApiProblem {
     match &error {
         EngineError::Unavailable { reason } => {
-            Problem::new(ProblemKind::Unavailable, reason.clone()).caused_by(error.to_string())
+            ApiProblem::new(ProblemKind::Unavailable, reason.clone()).caused_by(error.to_string())
         }
         EngineError::Uncertain { reason } => {
-            Problem::new(ProblemKind::Uncertain, reason.clone()).caused_by(error.to_string())
+            ApiProblem::new(ProblemKind::Uncertain, reason.clone()).caused_by(error.to_string())
         }
         _ => error.into(),
     }
@@ -363,10 +363,10 @@ pub(super) fn told(error: EngineError) -> Problem {
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<Json<PartitionsBody>, Problem> {
+) -> Result<Json<PartitionsBody>, ApiProblem> {
     caller.require(Scope::Admin)?;
     let found = readiness(&app).await.into_iter();
-    let partitions = found.map(|it| PartitionBody::new(&app, it)).collect();
+    let partitions = found.map(|it| PartitionStatusBody::new(&app, it)).collect();
     let gauges = &app.ports.gauges;
     let (committed, settled) = gauges.positions();
     Ok(Json(PartitionsBody {
@@ -384,18 +384,20 @@ pub(crate) async fn list(
     params(("partition" = u16, Path, description = "The partition's number")),
     responses((status = 200, body = DetailBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]
-pub(crate) async fn get(call: Call<PartitionNumber>) -> Result<Json<DetailBody>, Problem> {
+pub(crate) async fn get(
+    call: ObjectRequest<PartitionNumber>,
+) -> Result<Json<DetailBody>, ApiProblem> {
     let found = call.found().await?;
     let (app, partition) = (&call.app, call.id.0);
     let ledger = &app.ports.ledger;
     let view = match &app.ports.operator {
-        Some(operator) => operator.view(partition).await.map_err(told)?,
+        Some(operator) => operator.view(partition).await.map_err(operator_problem)?,
         None => PartitionView::default(),
     };
     let repairs = ledger.repairs(partition, REPAIRS_SHOWN).await?.into_iter();
     let withheld = ledger.withheld(partition).await?.into_iter();
     Ok(Json(DetailBody {
-        partition: PartitionBody::new(app, found),
+        partition: PartitionStatusBody::new(app, found),
         settled: ledger.settled(partition).await?,
         engine: view.state,
         nodes: view.nodes.into_iter().map(NodeBody::from).collect(),

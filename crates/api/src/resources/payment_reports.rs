@@ -8,7 +8,7 @@ use qiang_core::{
     campaign::STOCK_PRICE_MINOR_MAX,
     id::{OrderId, PaymentRef, UserId},
     money::Money,
-    payment::{PaymentPolicy, PaymentState, Received},
+    payment::{PaymentPolicy, PaymentState, ReceivedMoney},
     ports::{Action, ActionKind, KeyUse},
 };
 use serde::de::DeserializeOwned;
@@ -18,13 +18,13 @@ use crate::{
     app::App,
     extract,
     http::{
-        problem::{Problem, ProblemKind},
-        wire::{MoneyBody, When},
+        problem::{ApiProblem, ProblemKind},
+        wire::{MoneyBody, Rfc3339},
     },
     observe::metrics::ReportedAmount,
     resources::{
-        actions,
         money_room::Parties,
+        operation_log,
         order_body::{OrderBody, PaymentBody},
     },
 };
@@ -42,22 +42,22 @@ const REPORTS_PAGE: u32 = 100;
 const REPORT_PAGES_MAX: usize = 10;
 
 /// A reported payment for an order that the path or the body names.
-pub(crate) struct Paid {
+pub(crate) struct PaidReport {
     pub(crate) reference: PaymentRef,
     pub(crate) amount: MoneyBody,
-    pub(crate) paid_at: Option<When>,
+    pub(crate) paid_at: Option<Rfc3339>,
     pub(crate) user: Option<UserId>,
 }
 
 /// A report in log lines.
 #[derive(Clone)]
-struct Named {
+struct ReportedOrder {
     order: OrderId,
     payment: PaymentRef,
     money: Money,
 }
 
-impl Named {
+impl ReportedOrder {
     /// Logs a payment that was reported again with other money before it was settled.
     fn log_unsettled(&self, earlier: Money) -> ReportedAmount {
         tracing::warn!(
@@ -73,7 +73,7 @@ impl Named {
     }
 
     /// Logs that a report was refused.
-    fn log_refusal(&self, problem: &Problem) {
+    fn log_refusal(&self, problem: &ApiProblem) {
         tracing::warn!(
             order = %self.order,
             payment = %self.payment,
@@ -85,7 +85,7 @@ impl Named {
     }
 
     /// Detail of the operation that records a refused report.
-    fn refusal(&self, problem: &Problem) -> Value {
+    fn refusal(&self, problem: &ApiProblem) -> Value {
         json!({
             "reference": self.payment.as_str(),
             "amount": self.money.minor,
@@ -112,8 +112,8 @@ pub(crate) fn parse<T: DeserializeOwned>(
     app: &App,
     body: &[u8],
     order: Option<OrderId>,
-) -> Result<T, Problem> {
-    extract::parse(body).inspect_err(|problem: &Problem| {
+) -> Result<T, ApiProblem> {
+    extract::parse(body).inspect_err(|problem: &ApiProblem| {
         let report: Value = serde_json::from_slice(body).unwrap_or_default();
         let shown = |field: &str| -> String {
             let text = report[field].to_string();
@@ -137,10 +137,10 @@ impl App {
     pub(crate) async fn take_payment(
         self: &Arc<Self>,
         actor: UserId,
-        (order, paid): (OrderId, Paid),
+        (order, paid): (OrderId, PaidReport),
         used: Option<KeyUse>,
-    ) -> Result<Response, Problem> {
-        let named = Named {
+    ) -> Result<Response, ApiProblem> {
+        let named = ReportedOrder {
             order,
             payment: paid.reference.clone(),
             money: paid.amount.money(),
@@ -167,7 +167,12 @@ impl App {
 
     /// Counts, logs and records a refused report. A failure of the service is logged elsewhere, and the report is
     /// repeated.
-    async fn refuse_report(&self, actor: &UserId, named: &Named, problem: Problem) -> Problem {
+    async fn refuse_report(
+        &self,
+        actor: &UserId,
+        named: &ReportedOrder,
+        problem: ApiProblem,
+    ) -> ApiProblem {
         if !problem.kind_status().is_client_error() {
             return problem;
         }
@@ -185,9 +190,9 @@ impl App {
     async fn record_refusal(
         &self,
         actor: &UserId,
-        named: &Named,
-        problem: &Problem,
-    ) -> Result<(), Problem> {
+        named: &ReportedOrder,
+        problem: &ApiProblem,
+    ) -> Result<(), ApiProblem> {
         let detail = named.refusal(problem);
         let (mut is_known, mut count) = (false, 0);
         let is_counted = |it: &Action| {
@@ -209,7 +214,7 @@ impl App {
         &self,
         order: OrderId,
         mut is_it: impl FnMut(&Action) -> bool + Send,
-    ) -> Result<Option<Action>, Problem> {
+    ) -> Result<Option<Action>, ApiProblem> {
         let (subject, mut after) = (order.to_string(), None);
         for _ in 0..REPORT_PAGES_MAX {
             let ledger = &self.ports.ledger;
@@ -234,12 +239,12 @@ impl App {
     async fn check_payment(
         &self,
         order: OrderId,
-        paid: &Paid,
-    ) -> Result<(Parties, Received), Problem> {
-        let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
+        paid: &PaidReport,
+    ) -> Result<(Parties, ReceivedMoney), ApiProblem> {
+        let missing = || ApiProblem::new(ProblemKind::NotFound, "there is no such order");
         let view = self.ports.engine.order(order).await?.ok_or_else(missing)?;
         let meta = self.meta(order.campaign).await?;
-        let meta = meta.ok_or_else(|| Problem::ledger_incomplete(order.campaign))?;
+        let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(order.campaign))?;
         let parties = Parties {
             currency: meta.currency,
             seller: meta.owner.clone(),
@@ -251,33 +256,33 @@ impl App {
             .is_some_and(|user| *user != parties.buyer)
         {
             let detail = "the order is not of the user who paid";
-            return Err(Problem::new(ProblemKind::UserMismatch, detail));
+            return Err(ApiProblem::new(ProblemKind::UserMismatch, detail));
         }
         let price = Money::new(view.grant.amount_minor, meta.currency);
-        let received = Received::new(paid.amount.money(), price, meta.payment_policy);
+        let received = ReceivedMoney::new(paid.amount.money(), price, meta.payment_policy);
         if let Some(Money { minor, currency }) = received.other() {
             if !(1..=STOCK_PRICE_MINOR_MAX).contains(&minor) {
                 let why = format!("a payment is 1 to {STOCK_PRICE_MINOR_MAX} minor units");
-                return Err(Problem::invalid_at("#/amount/amount", why));
+                return Err(ApiProblem::invalid_at("#/amount/amount", why));
             }
             if !currency.is_money() {
                 let why = "this code is not a currency";
-                return Err(Problem::invalid_at("#/amount/currency", why));
+                return Err(ApiProblem::invalid_at("#/amount/currency", why));
             }
         }
-        if let Some(When(paid_at)) = paid.paid_at {
+        if let Some(Rfc3339(paid_at)) = paid.paid_at {
             let (now, granted_at) = (self.ports.clock.now(), view.grant.granted_at);
             let why = if paid_at.millis_since(now) > CLOCKS_DIFFER_MS_MAX {
-                format!("it lies ahead of the time here, which is {}", When(now))
+                format!("it lies ahead of the time here, which is {}", Rfc3339(now))
             } else if granted_at.millis_since(paid_at) > CLOCKS_DIFFER_MS_MAX {
                 format!(
                     "it is before the order, which was granted at {}",
-                    When(granted_at)
+                    Rfc3339(granted_at)
                 )
             } else {
                 return Ok((parties, received));
             };
-            return Err(Problem::invalid_at("#/paid_at", why));
+            return Err(ApiProblem::invalid_at("#/paid_at", why));
         }
         Ok((parties, received))
     }
@@ -287,9 +292,9 @@ impl App {
         &self,
         actor: &UserId,
         order: OrderId,
-        (paid, received): (Paid, Received),
+        (paid, received): (PaidReport, ReceivedMoney),
         parties: &Parties,
-    ) -> Result<PaymentBody, Problem> {
+    ) -> Result<PaymentBody, ApiProblem> {
         let payment = paid.reference;
         let money = paid.amount.money();
         let room = self.room_for_payment(parties, (order, &payment), (money, received));
@@ -308,23 +313,23 @@ impl App {
         let command = Command::Pay {
             order,
             payment: payment.clone(),
-            paid_at: paid.paid_at.map(|When(paid_at)| paid_at),
+            paid_at: paid.paid_at.map(|Rfc3339(paid_at)| paid_at),
             received,
         };
         let reply = self.submit_recorded(&action, command).await;
         drop(room);
         match reply? {
             Reply::Payment(outcome, view) => {
-                actions::log(&action);
+                operation_log::log(&action);
                 let price = Money::new(view.grant.amount_minor, parties.currency);
-                let named = Named {
+                let named = ReportedOrder {
                     order,
                     payment,
                     money,
                 };
                 let is_alone = is_first && self.is_reported_alone(&named, &action).await;
                 let amount = match is_alone {
-                    true => ReportedAmount::of(PaymentState::new(outcome, received)),
+                    true => ReportedAmount::from_recorded(PaymentState::new(outcome, received)),
                     false => {
                         self.compare_repeated(&named, (outcome, price), &action)
                             .await
@@ -336,7 +341,7 @@ impl App {
                     order: OrderBody::new(&view, parties.currency),
                 })
             }
-            _ => Err(Problem::unexpected_reply()),
+            _ => Err(ApiProblem::unexpected_reply()),
         }
     }
 
@@ -344,7 +349,7 @@ impl App {
     /// of the first report, and the other money is not recorded.
     async fn compare_repeated(
         &self,
-        named: &Named,
+        named: &ReportedOrder,
         (outcome, price): (PaymentOutcome, Money),
         action: &Action,
     ) -> ReportedAmount {
@@ -368,10 +373,10 @@ impl App {
         let recorded = recorded.ok().flatten().unwrap_or(named.money);
         if recorded == named.money {
             let received = match recorded == price {
-                true => Received::Price,
-                false => Received::Other(recorded),
+                true => ReceivedMoney::Price,
+                false => ReceivedMoney::Other(recorded),
             };
-            return ReportedAmount::of(PaymentState::new(outcome, received));
+            return ReportedAmount::from_recorded(PaymentState::new(outcome, received));
         }
         tracing::warn!(
             order = %named.order,
@@ -387,7 +392,7 @@ impl App {
 
     /// Whether no other report of a payment had other money. The report that names a payment first may come to the
     /// engine after another one. The operation log then has that one: it is recorded before the engine is asked.
-    async fn is_reported_alone(&self, named: &Named, action: &Action) -> bool {
+    async fn is_reported_alone(&self, named: &ReportedOrder, action: &Action) -> bool {
         let other = self.money_reported_before(named, action).await;
         let other = other.inspect_err(|problem| {
             tracing::warn!(
@@ -404,9 +409,9 @@ impl App {
     /// does. `None` if all had the same money.
     async fn money_reported_before(
         &self,
-        named: &Named,
+        named: &ReportedOrder,
         action: &Action,
-    ) -> Result<Option<Money>, Problem> {
+    ) -> Result<Option<Money>, ApiProblem> {
         let other_money = |it: &Action| {
             let is_report = it.kind == ActionKind::Pay && it.id != action.id;
             let money = money_of_report(&it.detail, &named.payment).filter(|_| is_report);
@@ -420,10 +425,10 @@ impl App {
     /// payment that paid the order was the price.
     async fn recorded_money(
         &self,
-        named: &Named,
+        named: &ReportedOrder,
         outcome: PaymentOutcome,
         price: Money,
-    ) -> Result<Option<Money>, Problem> {
+    ) -> Result<Option<Money>, ApiProblem> {
         let meta = self.meta(named.order.campaign).await?;
         let policy = meta.map(|meta| meta.payment_policy);
         if outcome != PaymentOutcome::RefundDue && policy == Some(PaymentPolicy::Owed) {

@@ -13,16 +13,16 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::{Caller, Scope, callbacks::Callbacks},
-    extract::{self, Key},
+    extract::{self, RequestKey},
     http::{
         auth_failure::AuthFailure,
-        problem::{NoAnswer, Problem, ProblemBody},
-        wire::{MoneyBody, Text, When},
+        problem::{ApiProblem, NoAnswer, ProblemBody},
+        wire::{MoneyBody, Rfc3339, Text},
     },
     idempotency::fingerprint::key_use,
     resources::{
         order_body::PaymentBody,
-        payment_reports::{self, Paid},
+        payment_reports::{self, PaidReport},
     },
 };
 
@@ -50,7 +50,7 @@ pub(crate) struct PaymentReport {
     /// reported a little later. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    paid_at: Option<When>,
+    paid_at: Option<Rfc3339>,
     /// User who paid. If the order is another user's, the report is refused and nothing is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -84,27 +84,27 @@ pub(crate) struct PaymentReport {
 pub(crate) async fn report(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let (mut parts, body) = request.into_parts();
     let is_signed = Callbacks::is_signed(&parts.headers);
     let actor = match is_signed {
-        true => UserId::new(SIGNED).map_err(|error| Problem::internal(error.to_string()))?,
+        true => UserId::new(SIGNED).map_err(|error| ApiProblem::internal(error.to_string()))?,
         false => {
             let caller = Caller::from_request_parts(&mut parts, &app).await?;
             caller.require(Scope::Pay)?;
             caller.user
         }
     };
-    let Key(key) = Key::from_request_parts(&mut parts, &app).await?;
+    let RequestKey(key) = RequestKey::from_request_parts(&mut parts, &app).await?;
     let (headers, now) = (parts.headers.clone(), app.ports.clock.now());
     let body = extract::json_body(Request::from_parts(parts, body), &app).await?;
     if is_signed {
         let checked = app.callbacks.check(&headers, &body, now);
-        checked.map_err(|fault| Problem::unauthenticated(AuthFailure::Signature, fault))?;
+        checked.map_err(|fault| ApiProblem::unauthenticated(AuthFailure::Signature, fault))?;
     }
     let report: PaymentReport = payment_reports::parse(&app, &body, None)?;
     let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
-    let paid = Paid {
+    let paid = PaidReport {
         reference: report.reference.0,
         amount: report.amount,
         paid_at: report.paid_at,

@@ -7,7 +7,7 @@ use axum::{
 
 use crate::{
     extract::Param,
-    http::problem::{Problem, ProblemBody, ProblemKind},
+    http::problem::{ApiProblem, ProblemBody, ProblemKind},
 };
 
 /// The pages change only with releases.
@@ -33,7 +33,7 @@ pub(crate) async fn list() -> Response {
     params(("slug" = String, Path, description = "The last part of the type")),
     responses((status = 200, description = "A page for people", body = String, content_type = "text/html"),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn one(Param(slug): Param<String>) -> Result<Response, Problem> {
+pub(crate) async fn one(Param(slug): Param<String>) -> Result<Response, ApiProblem> {
     let mut kinds = ProblemKind::ALL.iter();
     let kind = kinds.find(|kind| kind.slug() == slug);
     let kind = kind.ok_or(ProblemKind::NotFound)?;

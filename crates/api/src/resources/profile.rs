@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     extract::Params,
-    http::problem::{Problem, ProblemKind},
+    http::problem::{ApiProblem, ProblemKind},
 };
 
 #[cfg(feature = "profiles")]
@@ -17,11 +17,11 @@ mod stacks;
 
 #[cfg(not(feature = "profiles"))]
 mod stacks {
-    use super::{Problem, ProblemKind};
+    use super::{ApiProblem, ProblemKind};
 
-    pub(crate) async fn sample(_seconds: u64) -> Result<String, Problem> {
+    pub(crate) async fn sample(_seconds: u64) -> Result<String, ApiProblem> {
         let detail = "this program was built without profiles: build it with `--features profiles`";
-        Err(Problem::new(ProblemKind::NotFound, detail))
+        Err(ApiProblem::new(ProblemKind::NotFound, detail))
     }
 }
 
@@ -41,15 +41,15 @@ pub(crate) struct ProfileQuery {
 
 /// Samples the process for `seconds` (1 to 60; default 10). Each line has one stack: the thread and its functions
 /// from the outermost inwards, separated by `;`, a space, and the number of samples.
-pub(crate) async fn take(Params(query): Params<ProfileQuery>) -> Result<Response, Problem> {
+pub(crate) async fn take(Params(query): Params<ProfileQuery>) -> Result<Response, ApiProblem> {
     let seconds = query.seconds.unwrap_or(SECONDS);
     if !(1..=SECONDS_MAX).contains(&seconds) {
         let detail = format!("`seconds` must be 1 to {SECONDS_MAX}");
-        return Err(Problem::new(ProblemKind::BadRequest, detail));
+        return Err(ApiProblem::new(ProblemKind::BadRequest, detail));
     }
     let Ok(_turn) = TURN.try_acquire() else {
         let detail = "another profile is running";
-        return Err(Problem::new(ProblemKind::Overloaded, detail));
+        return Err(ApiProblem::new(ProblemKind::Overloaded, detail));
     };
     let text = stacks::sample(seconds).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())

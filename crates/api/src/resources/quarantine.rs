@@ -15,13 +15,13 @@ use utoipa::{IntoParams, ToSchema};
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::{Call, Params},
+    extract::{ObjectRequest, Params},
     http::{
         paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::{Text, When},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::{Rfc3339, Text},
     },
-    resources::{actions, partitions::number},
+    resources::{operation_log, partitions::number},
 };
 
 /// Above any log's length. It has 18 digits, which databases can store.
@@ -54,7 +54,7 @@ impl fmt::Display for EntryPlace {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct List {
+pub(crate) struct QuarantineListQuery {
     /// Entries of this partition only.
     #[param(maximum = 65535)]
     partition: Option<u16>,
@@ -69,7 +69,7 @@ pub(crate) struct List {
 /// Quarantined entries, by partition and position.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Quarantine)]
-pub(crate) struct QuarantineBody {
+pub(crate) struct QuarantineListBody {
     entries: Vec<EntryBody>,
     /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ pub(crate) struct EntryBody {
     event: String,
     /// Time of the refusal, or of the decision if it waits.
     #[schema(value_type = String, format = DateTime)]
-    at: When,
+    at: Rfc3339,
     /// Reason why it could not be settled.
     reason: String,
     /// Position of the entry that it waits for. Absent if it was refused itself.
@@ -125,7 +125,7 @@ impl EntryBody {
             seq: quarantined.entry.seq,
             campaign: Text(quarantined.entry.campaign),
             event: quarantined.entry.event.to_string(),
-            at: When(quarantined.at),
+            at: Rfc3339(quarantined.at),
             reason: quarantined.reason,
             waits_for: quarantined.waits_for,
             discarding: quarantined.is_discarded,
@@ -133,15 +133,15 @@ impl EntryBody {
     }
 }
 
-fn missing() -> Problem {
-    Problem::new(
+fn missing() -> ApiProblem {
+    ApiProblem::new(
         ProblemKind::NotQuarantined,
         "the entry is settled, or does not exist",
     )
 }
 
-impl Call<EntryPlace> {
-    async fn found(&self) -> Result<QuarantinedEntry, Problem> {
+impl ObjectRequest<EntryPlace> {
+    async fn found(&self) -> Result<QuarantinedEntry, ApiProblem> {
         self.caller.require(Scope::Admin)?;
         let EntryPlace(partition, seq) = self.id;
         let ledger = &self.app.ports.ledger;
@@ -154,15 +154,15 @@ impl Call<EntryPlace> {
 }
 
 /// Quarantined entries: refused by the ledger, or waiting for a refused one.
-#[utoipa::path(get, path = "/v1/quarantine", tag = "operation", params(List),
+#[utoipa::path(get, path = "/v1/quarantine", tag = "operation", params(QuarantineListQuery),
     operation_id = "listQuarantine", security(("bearer" = ["admin"])),
-    responses((status = 200, body = QuarantineBody), (status = 403, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = QuarantineListBody), (status = 403, body = ProblemBody), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
     uri: Uri,
-    Params(list): Params<List>,
-) -> Result<Response, Problem> {
+    Params(list): Params<QuarantineListQuery>,
+) -> Result<Response, ApiProblem> {
     caller.require(Scope::Admin)?;
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let before = list.partition.and_then(|number| number.checked_sub(1));
@@ -180,7 +180,7 @@ pub(crate) async fn list(
     Ok(with_link(
         &uri,
         next,
-        Json(QuarantineBody { entries, next }),
+        Json(QuarantineListBody { entries, next }),
     ))
 }
 
@@ -190,7 +190,7 @@ pub(crate) async fn list(
     params(("entry" = String, Path, description = "Partition and position of the entry, such as 0-17")),
     responses((status = 200, body = EntryBody), (status = 403, body = ProblemBody),
         (status = 404, description = "`not-quarantined`", body = ProblemBody), NoAnswer))]
-pub(crate) async fn get(call: Call<EntryPlace>) -> Result<Json<EntryBody>, Problem> {
+pub(crate) async fn get(call: ObjectRequest<EntryPlace>) -> Result<Json<EntryBody>, ApiProblem> {
     Ok(Json(EntryBody::new(call.found().await?)))
 }
 
@@ -204,7 +204,7 @@ pub(crate) async fn get(call: Call<EntryPlace>) -> Result<Json<EntryBody>, Probl
         (status = 404, description = "`not-quarantined`", body = ProblemBody),
         (status = 409, description = "`still-refused`, or `key-pending`: an earlier request with this key broke off",
             body = ProblemBody), NoAnswer))]
-pub(crate) async fn redrive(call: Call<EntryPlace>) -> Result<Response, Problem> {
+pub(crate) async fn redrive(call: ObjectRequest<EntryPlace>) -> Result<Response, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let app = Arc::clone(&call.app);
     let used = call.key_use("POST /v1/quarantine/{entry}/redrive", &());
@@ -216,7 +216,7 @@ pub(crate) async fn redrive(call: Call<EntryPlace>) -> Result<Response, Problem>
         .await
 }
 
-async fn redrive_once(call: &Call<EntryPlace>) -> Result<RedrivenBody, Problem> {
+async fn redrive_once(call: &ObjectRequest<EntryPlace>) -> Result<RedrivenBody, ApiProblem> {
     let EntryPlace(partition, seq) = call.id;
     let detail = json!({ "entry": call.id.to_string() });
     let action = (call.app).action(&call.caller.user, ActionKind::Redrive, THE_SERVICE, &detail);
@@ -224,20 +224,23 @@ async fn redrive_once(call: &Call<EntryPlace>) -> Result<RedrivenBody, Problem> 
     ledger.record(&action).await?;
     let redriven = ledger.redrive(partition, seq).await;
     if let Ok(false) | Err(LedgerError::Damaged { .. } | LedgerError::Overflow) = redriven {
-        actions::strike(&**ledger, action.id).await;
+        operation_log::strike(&**ledger, action.id).await;
     }
     match redriven {
         Ok(true) => {}
         Ok(false) => return Err(missing()),
         Err(LedgerError::Damaged { reason }) => {
-            return Err(Problem::new(ProblemKind::StillRefused, reason));
+            return Err(ApiProblem::new(ProblemKind::StillRefused, reason));
         }
         Err(error @ LedgerError::Overflow) => {
-            return Err(Problem::new(ProblemKind::StillRefused, error.to_string()));
+            return Err(ApiProblem::new(
+                ProblemKind::StillRefused,
+                error.to_string(),
+            ));
         }
         Err(error) => return Err(error.into()),
     }
-    actions::log(&action);
+    operation_log::log(&action);
     Ok(RedrivenBody {
         entry: Text(call.id),
         settled: true,

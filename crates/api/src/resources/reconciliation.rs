@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::Json;
 use qiang_core::{
-    ports::{ActionKind, Ledger, OperatorEngine, Reconciled},
+    ports::{ActionKind, Ledger, OperatorEngine, ReconcileResult},
     reconcile::DifferenceKind,
     time::Timestamp,
 };
@@ -12,10 +12,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    extract::Call,
+    extract::ObjectRequest,
     http::{
-        problem::{NoAnswer, Problem, ProblemBody},
-        wire::When,
+        problem::{ApiProblem, NoAnswer, ProblemBody},
+        wire::Rfc3339,
     },
     resources::partitions::PartitionNumber,
 };
@@ -31,7 +31,7 @@ const EXAMPLES: usize = 100;
 pub(crate) struct ReconciledBody {
     /// Time at which it began.
     #[schema(value_type = String, format = DateTime)]
-    ran_at: When,
+    ran_at: Rfc3339,
     /// Whether all live campaigns were compared. False if that takes longer than five seconds: nodes compare all of
     /// them over time.
     complete: bool,
@@ -46,7 +46,7 @@ pub(crate) struct ReconciledBody {
 }
 
 impl ReconciledBody {
-    fn new(ran_at: Timestamp, found: Reconciled) -> Self {
+    fn new(ran_at: Timestamp, found: ReconcileResult) -> Self {
         let count = |kind: DifferenceKind| {
             let of_rows = found.differences.iter().map(|it| it.kind);
             let all = of_rows.chain(found.campaign_differences.iter().map(|it| it.kind));
@@ -56,7 +56,7 @@ impl ReconciledBody {
         let rows = found.differences.iter().map(ToString::to_string);
         let examples = campaigns.chain(rows).take(EXAMPLES);
         Self {
-            ran_at: When(ran_at),
+            ran_at: Rfc3339(ran_at),
             complete: found.is_complete,
             campaigns: found.campaigns,
             rows: found.rows,
@@ -77,8 +77,8 @@ impl ReconciledBody {
         (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`", body = ProblemBody),
         NoAnswer))]
 pub(crate) async fn reconcile(
-    call: Call<PartitionNumber>,
-) -> Result<Json<ReconciledBody>, Problem> {
+    call: ObjectRequest<PartitionNumber>,
+) -> Result<Json<ReconciledBody>, ApiProblem> {
     let ran_at = call.app.ports.clock.now();
     let reconcile = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
         engine.reconcile(partition, &*ledger, TIME_MAX).await

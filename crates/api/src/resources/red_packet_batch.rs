@@ -13,12 +13,12 @@ use crate::{
     auth::{Caller, Scope},
     extract,
     http::{
-        problem::{Problem, ProblemBody, ProblemKind},
+        problem::{ApiProblem, ProblemBody, ProblemKind},
         wire::Text,
     },
     idempotency::fingerprint::key_use,
     resources::{
-        create::{Created, Prepared},
+        create::{CreatedCampaign, PreparedCampaign},
         red_packets::{ROUTE, RedPacketBody, RedPacketRequest},
     },
 };
@@ -96,7 +96,7 @@ pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     extract::Json(BatchRequest { red_packets }): extract::Json<BatchRequest>,
-) -> Result<Json<BatchBody>, Problem> {
+) -> Result<Json<BatchBody>, ApiProblem> {
     caller.require(Scope::Send)?;
     let splits = splits(&app, &red_packets)?;
     let mut prepared = Vec::with_capacity(red_packets.len());
@@ -105,7 +105,7 @@ pub(crate) async fn create(
     }
     refuse_if_invalid(&mut prepared)?;
     let mut created = app.create_all(prepared).await;
-    let failed = |it: &Result<_, Problem>| matches!(it, Err(problem) if problem.kind_status().is_server_error());
+    let failed = |it: &Result<_, ApiProblem>| matches!(it, Err(problem) if problem.kind_status().is_server_error());
     // If all fail on the server, the request fails as a whole, and its client repeats it.
     if created.iter().all(failed) {
         return Err(created
@@ -124,11 +124,11 @@ pub(crate) async fn create(
 }
 
 /// Split of each packet; a problem if there are too many packets or shares.
-fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, Problem> {
+fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, ApiProblem> {
     let at = "#/red_packets";
     if !(1..=PACKETS_MAX).contains(&asked.len()) {
         let detail = format!("a batch has 1 to {PACKETS_MAX} red packets");
-        return Err(Problem::invalid_at(at, detail));
+        return Err(ApiProblem::invalid_at(at, detail));
     }
     let mut splits: Vec<_> = asked.iter().map(|it| it.red_packet.split(app)).collect();
     refuse_if_invalid(&mut splits)?;
@@ -137,15 +137,15 @@ fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, Problem> {
     let shares_max = app.config.limits.shares_max;
     if shares > u64::from(shares_max) {
         let detail = format!("the packets of a batch have at most {shares_max} shares together");
-        return Err(Problem::invalid_at(at, detail));
+        return Err(ApiProblem::invalid_at(at, detail));
     }
     Ok(splits)
 }
 
 /// Refuses the whole request if a packet has invalid fields, and names all of them.
-fn refuse_if_invalid<T>(checked: &mut [Result<T, Problem>]) -> Result<(), Problem> {
+fn refuse_if_invalid<T>(checked: &mut [Result<T, ApiProblem>]) -> Result<(), ApiProblem> {
     let is_invalid =
-        |it: &Result<T, Problem>| matches!(it, Err(problem) if problem.is(ProblemKind::Invalid));
+        |it: &Result<T, ApiProblem>| matches!(it, Err(problem) if problem.is(ProblemKind::Invalid));
     let invalid = checked
         .iter_mut()
         .enumerate()
@@ -154,7 +154,7 @@ fn refuse_if_invalid<T>(checked: &mut [Result<T, Problem>]) -> Result<(), Proble
         let at = format!("#/red_packets/{place}/red_packet");
         Some((at, it.as_mut().err()?))
     });
-    Problem::of_parts(faults).map_or(Ok(()), Err)
+    ApiProblem::from_parts(faults).map_or(Ok(()), Err)
 }
 
 /// Checks a packet, which then counts towards the sender's creation limits.
@@ -163,7 +163,7 @@ async fn prepare(
     caller: &Caller,
     asked: &KeyedRequest,
     split: Split,
-) -> Result<(KeyUse, Prepared), Problem> {
+) -> Result<(KeyUse, PreparedCampaign), ApiProblem> {
     let KeyedRequest {
         idempotency_key,
         red_packet,
@@ -179,7 +179,7 @@ async fn result(
     app: &App,
     caller: &Caller,
     asked: KeyedRequest,
-    created: Result<Created, Problem>,
+    created: Result<CreatedCampaign, ApiProblem>,
 ) -> (ResultBody, Option<String>) {
     let answered = match created {
         Ok(created) => {

@@ -21,17 +21,17 @@ use utoipa::ToSchema;
 
 use crate::{
     app::App,
-    audience::{Audience, AudienceRequest, Draws},
+    audience::{Audience, AudienceRequest, DrawVisibility},
     auth::{Caller, Scope},
     claims::requirements::{self, RequirementList},
-    extract::{self, Key, Param, Params},
+    extract::{self, Param, Params, RequestKey},
     http::{
         paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, StateBody, Text},
     },
     resources::{
-        create::{Created, Draft, creation_key},
+        create::{CreatedCampaign, Draft, creation_key},
         new_money, server_seeds,
     },
 };
@@ -68,11 +68,11 @@ pub(crate) struct RedPacketRequest {
     split: SplitBody,
     /// Default: now.
     #[schema(value_type = Option<String>, format = DateTime)]
-    starts_at: Option<When>,
+    starts_at: Option<Rfc3339>,
     /// Time at which unclaimed money returns to the sender. Default: `packets.refund_after_ms` of the configuration
     /// after the start, which is 24 hours unless configured otherwise.
     #[schema(value_type = Option<String>, format = DateTime)]
-    ends_at: Option<When>,
+    ends_at: Option<Rfc3339>,
     /// Failures that a grant survives before it is acknowledged; default: fsync (embedded), memory or replica
     /// (Redis).
     #[schema(value_type = Option<String>)]
@@ -86,8 +86,8 @@ pub(crate) struct RedPacketRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     audience: Option<AudienceRequest>,
     /// Users who may see the draws; default: all users.
-    #[serde(default, skip_serializing_if = "Draws::is_everybody")]
-    draws: Draws,
+    #[serde(default, skip_serializing_if = "DrawVisibility::is_everybody")]
+    draws: DrawVisibility,
     /// Whether claims wait in a queue and are decided in order of arrival; default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
@@ -95,11 +95,11 @@ pub(crate) struct RedPacketRequest {
 
 impl RedPacketRequest {
     /// Split of the request, checked against the limits of this node.
-    pub(crate) fn split(&self, app: &App) -> Result<Split, Problem> {
+    pub(crate) fn split(&self, app: &App) -> Result<Split, ApiProblem> {
         let shares_max = app.config.limits.shares_max;
         if self.shares > shares_max {
             let detail = format!("a red packet has at most {shares_max} shares here");
-            return Err(Problem::invalid_at("#/shares", detail));
+            return Err(ApiProblem::invalid_at("#/shares", detail));
         }
         let rule = self.split.rule();
         let split = rule.and_then(|rule| Ok(Split::new(self.total.amount, self.shares, rule)?));
@@ -116,7 +116,7 @@ impl RedPacketRequest {
         app: &App,
         caller: &Caller,
         split: Split,
-    ) -> Result<Draft, Problem> {
+    ) -> Result<Draft, ApiProblem> {
         app.check_ack(self.ack)?;
         app.limits.check_creation(&caller.user, self.shares)?;
         let currency = self.total.currency.0;
@@ -124,7 +124,7 @@ impl RedPacketRequest {
         let client_seed = self.client_seed.map(|it| it.0);
         let id = self.id.map(|id| id.0);
         let packet = server_seeds::parts_of(app, id, hash, client_seed).map(|parts| match parts {
-            Some(parts) => RedPacket::of_parts(split, currency, parts),
+            Some(parts) => RedPacket::from_parts(split, currency, parts),
             None => RedPacket::new(split, currency, Seed::from_bytes(rand::random())),
         });
         Ok(Draft {
@@ -145,7 +145,7 @@ impl RedPacketRequest {
     }
 
     /// Checks that apply to a new packet only. A repetition is answered before them.
-    fn check_new(&self) -> Result<(), Problem> {
+    fn check_new(&self) -> Result<(), ApiProblem> {
         new_money::check(self.total.currency.0, "#/total/currency")?;
         AudienceRequest::check_new(self.audience.as_ref())?;
         let named = self.audience.as_ref().and_then(AudienceRequest::named);
@@ -154,7 +154,7 @@ impl RedPacketRequest {
                 let detail = format!(
                     "a packet for {named} named users has at most {named} shares: a user gets one"
                 );
-                Err(Problem::invalid_at("#/shares", detail))
+                Err(ApiProblem::invalid_at("#/shares", detail))
             }
             _ => Ok(()),
         }
@@ -165,8 +165,8 @@ impl RedPacketRequest {
         &self,
         app: &App,
         caller: &Caller,
-        created: Created,
-    ) -> Result<RedPacketBody, Problem> {
+        created: CreatedCampaign,
+    ) -> Result<RedPacketBody, ApiProblem> {
         if !created.is_fresh() {
             let audience = self.audience.as_ref();
             app.check_repeated(created.id, audience).await?;
@@ -193,7 +193,7 @@ pub(crate) struct SplitBody {
 }
 
 impl SplitBody {
-    fn rule(self) -> Result<SplitRule, Problem> {
+    fn rule(self) -> Result<SplitRule, ApiProblem> {
         Ok(SplitRule::from_parts(self.rule.0, self.min, self.max)?)
     }
 
@@ -239,21 +239,21 @@ pub(crate) struct RedPacketBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     audience: Option<&'static str>,
     /// Users who may see the draws.
-    draws: Draws,
+    draws: DrawVisibility,
     /// The largest share, the earliest if there are several. Shown with the seed, to users who may see the draws.
     #[serde(skip_serializing_if = "Option::is_none")]
     luckiest: Option<ShareBody>,
     /// Whether claims wait in a queue.
     waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
-    created_at: When,
+    created_at: Rfc3339,
     /// Time of the last settled change of phase, stock, terms or details. Grants do not change it.
     #[schema(value_type = String, format = DateTime)]
-    updated_at: When,
+    updated_at: Rfc3339,
     /// Time since which lists leave it out, unless a filter includes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    archived_at: Option<When>,
+    archived_at: Option<Rfc3339>,
     state: StateBody,
     /// Amount that users have claimed.
     claimed: MoneyBody,
@@ -272,7 +272,7 @@ impl RedPacketBody {
         tally: &Tally,
         app: &App,
         caller: &Caller,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ApiProblem> {
         let campaign = record.campaign;
         let Rules::RedPacket(packet) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
@@ -280,7 +280,7 @@ impl RedPacketBody {
         let is_over = packet.is_over(record.phase, record.granted);
         let meta = app.meta(campaign.id).await?;
         let audience = meta.as_ref().and_then(|meta| meta.audience.as_deref());
-        let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
+        let draws = audience.map_or_else(DrawVisibility::default, |kept| kept.draws);
         let (id, owner) = (campaign.id, &campaign.owner);
         let luckiest = match &meta {
             Some(meta) if is_over && app.may_see_draws(id, owner, draws, caller).await? => {
@@ -314,9 +314,9 @@ impl RedPacketBody {
             draws,
             luckiest: luckiest.map(|share| ShareBody::new(share, packet.currency)),
             waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
-            created_at: When(campaign.created_at),
-            updated_at: When(record.updated_at),
-            archived_at: record.archived_at.map(When),
+            created_at: Rfc3339(campaign.created_at),
+            updated_at: Rfc3339(record.updated_at),
+            archived_at: record.archived_at.map(Rfc3339),
             state,
             claimed: money(tally.claimed_minor),
             remaining: money(tally.remaining_minor),
@@ -338,17 +338,17 @@ pub(crate) struct ListedRedPacket {
     shares: u32,
     split: SplitBody,
     #[schema(value_type = String, format = DateTime)]
-    created_at: When,
+    created_at: Rfc3339,
     #[schema(value_type = String, format = DateTime)]
-    updated_at: When,
+    updated_at: Rfc3339,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    archived_at: Option<When>,
+    archived_at: Option<Rfc3339>,
     state: StateBody,
 }
 
 impl ListedRedPacket {
-    pub(crate) fn new(record: CampaignRecord, app: &App) -> Result<Self, Problem> {
+    pub(crate) fn new(record: CampaignRecord, app: &App) -> Result<Self, ApiProblem> {
         let now = app.ports.engine_clock.now();
         let tally = record.settled_tally(now);
         let campaign = record.campaign;
@@ -361,9 +361,9 @@ impl ListedRedPacket {
             total: MoneyBody::new(packet.split.total(), packet.currency),
             shares: packet.split.count(),
             split: SplitBody::of(packet.split.rule()),
-            created_at: When(campaign.created_at),
-            updated_at: When(record.updated_at),
-            archived_at: record.archived_at.map(When),
+            created_at: Rfc3339(campaign.created_at),
+            updated_at: Rfc3339(record.updated_at),
+            archived_at: record.archived_at.map(Rfc3339),
             state: StateBody::new(&tally, campaign.window, now),
             title: campaign.title,
         })
@@ -390,7 +390,7 @@ pub(crate) struct ShareBody {
     user: String,
     amount: MoneyBody,
     #[schema(value_type = String, format = DateTime)]
-    granted_at: When,
+    granted_at: Rfc3339,
 }
 
 impl ShareBody {
@@ -399,7 +399,7 @@ impl ShareBody {
             number: grant.number,
             user: grant.user.to_string(),
             amount: MoneyBody::new(grant.amount_minor, currency),
-            granted_at: When(grant.granted_at),
+            granted_at: Rfc3339(grant.granted_at),
         }
     }
 }
@@ -418,9 +418,9 @@ impl ShareBody {
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Key(key): Key,
+    RequestKey(key): RequestKey,
     extract::Json(request): extract::Json<RedPacketRequest>,
-) -> Result<(StatusCode, Location, Json<RedPacketBody>), Problem> {
+) -> Result<(StatusCode, Location, Json<RedPacketBody>), ApiProblem> {
     caller.require(Scope::Send)?;
     let split = request.split(&app)?;
     let draft = request.draft(&app, &caller, split).await?;
@@ -449,7 +449,7 @@ pub(crate) async fn get(
     caller: Caller,
     Param(id): Param<CampaignId>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let (mut record, mut tally) = app.record(id, CampaignKind::RedPacket).await?;
     let closed = tally.phase == Phase::Closed && record.phase != Phase::Closed;
     let claimed = tally.granted == record.campaign.supply() && record.granted != tally.granted;
@@ -474,7 +474,7 @@ pub(crate) async fn list(
     Param(id): Param<CampaignId>,
     uri: Uri,
     Params(page): Params<NumberPage>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let limit = limit(page.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
@@ -484,7 +484,7 @@ pub(crate) async fn list(
     }
     let settled = app.settled().await?;
     let audience = meta.audience.as_deref();
-    let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
+    let draws = audience.map_or_else(DrawVisibility::default, |kept| kept.draws);
     if !app.may_see_draws(id, &meta.owner, draws, &caller).await? {
         return Err(ProblemKind::DrawsHidden.into());
     }

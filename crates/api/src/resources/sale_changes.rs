@@ -7,8 +7,8 @@ use qiang_core::{
     admission::{AdmissionBound, BadAdmissionRatio},
     book::{Command, Reply},
     campaign::{
-        CampaignError, CampaignKind, Description, DetailsChange, ImageUrl, Phase, Tally,
-        TermsChange,
+        CampaignError, CampaignKind, Description, DetailsChange, ImageUrl, Phase,
+        SaleSettingsChange, Tally,
     },
     id::{CampaignId, ProductId},
     money::Currency,
@@ -21,14 +21,14 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
-    extract::{self, Call},
+    extract::{self, ObjectRequest},
     http::{
-        problem::{Problem, ProblemBody},
-        wire::{MoneyBody, Text, When, nullable},
+        problem::{ApiProblem, ProblemBody},
+        wire::{MoneyBody, Rfc3339, Text, nullable},
     },
     resources::{
-        actions,
-        changes::{Begun, Change},
+        changes::{BegunChange, Change},
+        operation_log,
         sales::SaleBody,
     },
 };
@@ -45,11 +45,11 @@ pub(crate) struct SaleChange {
     /// New start: not in the past, and only before the sale opens.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    starts_at: Option<When>,
+    starts_at: Option<Rfc3339>,
     /// New end: not in the past, and only before the sale ends.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    ends_at: Option<When>,
+    ends_at: Option<Rfc3339>,
     /// Units that one user may have: 1 up to the stock. A user with more units keeps them.
     #[schema(minimum = 1)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +94,7 @@ pub(crate) struct SaleChange {
 }
 
 impl SaleChange {
-    fn details(&self) -> Result<DetailsChange, Problem> {
+    fn details(&self) -> Result<DetailsChange, ApiProblem> {
         fn inner<T: Clone>(change: Option<&Option<Text<T>>>) -> Option<Option<T>> {
             change.map(|to| to.as_ref().map(|to| to.0.clone()))
         }
@@ -108,9 +108,9 @@ impl SaleChange {
         Ok(change)
     }
 
-    fn terms(&self) -> Result<TermsChange, BadAdmissionRatio> {
+    fn terms(&self) -> Result<SaleSettingsChange, BadAdmissionRatio> {
         let admission = self.admission_percent.map(AdmissionBound::from_percent);
-        Ok(TermsChange {
+        Ok(SaleSettingsChange {
             starts_at: self.starts_at.map(|when| when.0),
             ends_at: self.ends_at.map(|when| when.0),
             per_user_limit: self.per_user_limit,
@@ -120,12 +120,14 @@ impl SaleChange {
     }
 
     /// Command for the engine, which is one log entry; `None` if only title, product, description or image change.
-    fn command(&self, campaign: CampaignId) -> Result<Option<Command>, Problem> {
+    fn command(&self, campaign: CampaignId) -> Result<Option<Command>, ApiProblem> {
         let change = self.terms()?;
-        match (self.stock, change == TermsChange::default()) {
+        match (self.stock, change == SaleSettingsChange::default()) {
             (Some(stock), true) => Ok(Some(Command::SetStock { campaign, stock })),
             (None, false) => Ok(Some(Command::SetTerms { campaign, change })),
-            (Some(_), false) => Err(Problem::invalid("change the stock in a request of its own")),
+            (Some(_), false) => Err(ApiProblem::invalid(
+                "change the stock in a request of its own",
+            )),
             (None, true) => Ok(None),
         }
     }
@@ -143,7 +145,7 @@ impl SaleChange {
     }
 
     /// Refuses a price that does not fit the sale's payment policy, which never changes.
-    fn check_policy(&self, policy: PaymentPolicy) -> Result<(), Problem> {
+    fn check_policy(&self, policy: PaymentPolicy) -> Result<(), ApiProblem> {
         match self
             .unit_price
             .is_none_or(|price| policy.fits(price.amount))
@@ -151,15 +153,15 @@ impl SaleChange {
             true => Ok(()),
             false => {
                 let why = CampaignError::PaymentPolicy.to_string();
-                Err(Problem::invalid_at("#/unit_price/amount", why))
+                Err(ApiProblem::invalid_at("#/unit_price/amount", why))
             }
         }
     }
 
-    fn check_currency(&self, sold_in: Currency) -> Result<(), Problem> {
+    fn check_currency(&self, sold_in: Currency) -> Result<(), ApiProblem> {
         let price = self.unit_price.map(MoneyBody::money);
         match price.is_some_and(|price| price.currency != sold_in) {
-            true => Err(Problem::invalid_at(
+            true => Err(ApiProblem::invalid_at(
                 "#/unit_price/currency",
                 format!("the price of this sale is in {sold_in}"),
             )),
@@ -186,14 +188,14 @@ impl SaleChange {
             ledger does not have it yet",
             body = ProblemBody)))]
 pub(crate) async fn change(
-    call: Call<CampaignId>,
+    call: ObjectRequest<CampaignId>,
     extract::Json(request): extract::Json<SaleChange>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let details = request.details()?;
     let command = request.command(call.id)?;
     if details == DetailsChange::default() && command.is_none() {
-        return Err(Problem::invalid("there is nothing to change"));
+        return Err(ApiProblem::invalid("there is nothing to change"));
     }
     let used = call.key_use("PATCH /v1/sales/{id}", &request);
     let app = Arc::clone(&call.app);
@@ -208,7 +210,7 @@ pub(crate) async fn change(
 
 /// A requested change of a sale.
 struct SalePatch {
-    call: Call<CampaignId>,
+    call: ObjectRequest<CampaignId>,
     request: SaleChange,
     details: DetailsChange,
     /// `None` if only title, product, description or image change.
@@ -230,7 +232,7 @@ impl SalePatch {
     }
 
     /// The sale after the change.
-    async fn body(&self, record: CampaignRecord, tally: &Tally) -> Result<SaleBody, Problem> {
+    async fn body(&self, record: CampaignRecord, tally: &Tally) -> Result<SaleBody, ApiProblem> {
         let mut body = SaleBody::new(record, tally, &self.call.app).await?;
         // The parts of a spread sale are counted in turn, while units move between them.
         body.stock = self.request.stock.unwrap_or(body.stock);
@@ -245,7 +247,7 @@ impl Change for SalePatch {
         self.call.id
     }
 
-    async fn already(&self) -> Result<Option<SaleBody>, Problem> {
+    async fn already(&self) -> Result<Option<SaleBody>, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let (record, tally) = app.present_record(campaign, CampaignKind::Sale).await?;
         self.request.check_currency(record.campaign.currency())?;
@@ -262,7 +264,7 @@ impl Change for SalePatch {
         is_replaced(&self.request.changed(), &action.detail)
     }
 
-    async fn is_repaired_since(&self, since: Timestamp) -> Result<bool, Problem> {
+    async fn is_repaired_since(&self, since: Timestamp) -> Result<bool, ApiProblem> {
         if self.request.stock.is_none() {
             return Ok(false);
         }
@@ -281,7 +283,7 @@ impl Change for SalePatch {
         Ok(false)
     }
 
-    async fn make(&self, begun: &Begun) -> Result<SaleBody, Problem> {
+    async fn make(&self, begun: &BegunChange) -> Result<SaleBody, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let (record, tally) = app.record(campaign, CampaignKind::Sale).await?;
         self.request.check_currency(record.campaign.currency())?;
@@ -294,11 +296,11 @@ impl Change for SalePatch {
         };
         app.record_begun(begun, &action).await?;
         let Reply::Acted(tally) = app.submit_recorded(&action, command).await? else {
-            return Err(Problem::unexpected_reply());
+            return Err(ApiProblem::unexpected_reply());
         };
         let begun = begun.recorded();
         let changed = self.describe(&begun, &action, &tally).await;
-        changed.map_err(Problem::after_the_command)
+        changed.map_err(ApiProblem::after_the_command)
     }
 }
 
@@ -307,10 +309,10 @@ impl SalePatch {
     /// step after the first is `uncertain`.
     async fn describe(
         &self,
-        begun: &Begun,
+        begun: &BegunChange,
         action: &Action,
         tally: &Tally,
-    ) -> Result<SaleBody, Problem> {
+    ) -> Result<SaleBody, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         app.campaigns.outdate(campaign);
         let ledger = &app.ports.ledger;
@@ -319,11 +321,11 @@ impl SalePatch {
             ledger.describe(campaign, &self.details, by).await?;
         }
         let record = ledger.campaign(campaign).await;
-        let record = record.map_err(|error| Problem::from(error).after_the_command())?;
-        let record = record.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
-        actions::log(action);
+        let record = record.map_err(|error| ApiProblem::from(error).after_the_command())?;
+        let record = record.ok_or_else(|| ApiProblem::ledger_incomplete(campaign))?;
+        operation_log::log(action);
         let body = self.body(record, tally).await;
-        body.map_err(Problem::after_the_command)
+        body.map_err(ApiProblem::after_the_command)
     }
 }
 

@@ -18,8 +18,8 @@ use crate::{
     extract::{Param, Params},
     http::{
         paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::{MoneyBody, Text, When},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::{MoneyBody, Rfc3339, Text},
     },
 };
 
@@ -50,7 +50,7 @@ struct ListedOrder {
     amount: MoneyBody,
     state: &'static str,
     #[schema(value_type = String, format = DateTime)]
-    granted_at: When,
+    granted_at: Rfc3339,
 }
 
 impl ListedOrder {
@@ -66,7 +66,7 @@ impl ListedOrder {
             returned_quantity: grant.returned,
             amount: MoneyBody::new(grant.amount_minor, currency),
             state: grant.state.name(),
-            granted_at: When(grant.granted_at),
+            granted_at: Rfc3339(grant.granted_at),
         }
     }
 }
@@ -83,7 +83,7 @@ pub(crate) async fn list(
     uri: Uri,
     Param(id): Param<CampaignId>,
     Params(page): Params<NumberPage>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let limit = limit(page.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);

@@ -24,13 +24,13 @@ use utoipa::ToSchema;
 
 use crate::{
     app::App,
-    audience::{AudienceRequest, Draws},
+    audience::{AudienceRequest, DrawVisibility},
     auth::{Caller, Scope},
     claims::requirements::{RequirementList, list},
-    extract::{self, Key, Param},
+    extract::{self, Param, RequestKey},
     http::{
-        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-        wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, StateBody, Text},
     },
     resources::{
         create::{Draft, SALE_LASTS_MS, creation_key},
@@ -94,10 +94,10 @@ pub(crate) struct SaleRequest {
     payment_tolerance: Option<MoneyBody>,
     /// Default: now.
     #[schema(value_type = Option<String>, format = DateTime)]
-    starts_at: Option<When>,
+    starts_at: Option<Rfc3339>,
     /// Default: 24 hours after the start.
     #[schema(value_type = Option<String>, format = DateTime)]
-    ends_at: Option<When>,
+    ends_at: Option<Rfc3339>,
     /// Failures that a grant survives before it is acknowledged; default: fsync (embedded), memory or replica
     /// (Redis).
     #[schema(value_type = Option<String>)]
@@ -155,14 +155,14 @@ pub(crate) struct SaleBody {
     /// Whether claims wait in a queue.
     waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
-    created_at: When,
+    created_at: Rfc3339,
     /// Time of the last settled change of phase, stock, terms or details. Grants do not change it.
     #[schema(value_type = String, format = DateTime)]
-    updated_at: When,
+    updated_at: Rfc3339,
     /// Time since which lists leave it out, unless a filter includes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    archived_at: Option<When>,
+    archived_at: Option<Rfc3339>,
     state: StateBody,
 }
 
@@ -171,7 +171,7 @@ impl SaleBody {
         record: CampaignRecord,
         tally: &Tally,
         app: &App,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ApiProblem> {
         let (campaign, details) = (record.campaign, record.details);
         let meta = app.meta(campaign.id).await?;
         let Rules::Sale(sale) = &campaign.rules else {
@@ -211,9 +211,9 @@ impl SaleBody {
                 .as_ref()
                 .and_then(|meta| meta.audience.as_deref()?.kind()),
             waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
-            created_at: When(campaign.created_at),
-            updated_at: When(record.updated_at),
-            archived_at: record.archived_at.map(When),
+            created_at: Rfc3339(campaign.created_at),
+            updated_at: Rfc3339(record.updated_at),
+            archived_at: record.archived_at.map(Rfc3339),
             product_id: details.product_id.map(|id| id.to_string()),
             description: details.description.map(|text| text.to_string()),
             image_url: details.image_url.map(|url| url.to_string()),
@@ -236,9 +236,9 @@ impl SaleBody {
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Key(key): Key,
+    RequestKey(key): RequestKey,
     extract::Json(request): extract::Json<SaleRequest>,
-) -> Result<(StatusCode, Location, Json<SaleBody>), Problem> {
+) -> Result<(StatusCode, Location, Json<SaleBody>), ApiProblem> {
     let seller = request.seller.as_ref().map(|seller| &seller.0);
     let is_own = seller.is_none_or(|seller| *seller == caller.user);
     caller.require(match is_own {
@@ -249,16 +249,20 @@ pub(crate) async fn create(
     let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
     let limit = request.per_user_limit.unwrap_or(1);
     let price = request.unit_price.money();
-    let ratio = request.admission_percent.map(AdmissionRatio::of_percent);
+    let ratio = request.admission_percent.map(AdmissionRatio::from_percent);
     let faults = Sale::faults(request.stock, limit, price, hold_ms)
         .chain(check_title(&request.title).err())
-        .map(Problem::from);
+        .map(ApiProblem::from);
     let (policy, no_policy) = match payment_policy(&request) {
         Ok(policy) => (policy, None),
         Err(problem) => (PaymentPolicy::default(), Some(problem)),
     };
-    let no_ratio = ratio.and_then(Result::err).map(Problem::from);
-    if let Some(problem) = faults.chain(no_ratio).chain(no_policy).reduce(Problem::and) {
+    let no_ratio = ratio.and_then(Result::err).map(ApiProblem::from);
+    if let Some(problem) = faults
+        .chain(no_ratio)
+        .chain(no_policy)
+        .reduce(ApiProblem::and)
+    {
         return Err(problem);
     }
     let sale = Sale::new(request.stock, limit, price, hold_ms)?;
@@ -285,7 +289,8 @@ pub(crate) async fn create(
             .and_then(|()| AudienceRequest::check_new(request.audience.as_ref()))
             .map(|()| Rules::Sale(sale)),
         payment_policy: policy,
-        audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
+        audience: AudienceRequest::keep(request.audience.as_ref(), DrawVisibility::Everybody)
+            .await?,
         waiting_room: request.waiting_room.unwrap_or_default(),
     };
     let key = creation_key(key, request.id);
@@ -304,19 +309,19 @@ pub(crate) async fn create(
 }
 
 /// Payment policy of the request.
-fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, Problem> {
+fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, ApiProblem> {
     let kind = request.payment_policy.as_ref().map(|kind| kind.0);
     let kind = kind.unwrap_or(PaymentPolicyKind::Owed);
     let price = request.unit_price.money();
     let tolerance = request.payment_tolerance.map(MoneyBody::money);
     if tolerance.is_some_and(|tolerance| tolerance.currency != price.currency) {
         let why = "a payment tolerance is in the currency of the unit price";
-        return Err(Problem::invalid_at("#/payment_tolerance/currency", why));
+        return Err(ApiProblem::invalid_at("#/payment_tolerance/currency", why));
     }
     let minor = tolerance.map(|tolerance| tolerance.minor);
     if minor.is_some() != (kind == PaymentPolicyKind::AcceptWithTolerance) {
         let why = "the payment policy `accept_with_tolerance` has a payment tolerance, and no other policy does";
-        return Err(Problem::invalid_at("#/payment_tolerance", why));
+        return Err(ApiProblem::invalid_at("#/payment_tolerance", why));
     }
     let policy = PaymentPolicy::from_parts(kind, minor);
     let policy = policy.filter(|policy| policy.fits(price.minor));
@@ -337,7 +342,7 @@ pub(crate) async fn get(
     _: Caller,
     Param(id): Param<CampaignId>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
     let body = SaleBody::new(record, &tally, &app).await?;
     Ok(wire::tagged(&headers, OWN_CACHING, &body))

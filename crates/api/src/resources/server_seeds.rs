@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use qiang_core::{
     id::CampaignId,
-    split::{self, ClientSeed, Parts, ServerSeed, ServerSeedHash},
+    split::{self, ClientSeed, SeedParts, ServerSeed, ServerSeedHash},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     http::{
-        problem::{Problem, ProblemBody},
+        problem::{ApiProblem, ProblemBody},
         wire::Text,
     },
 };
@@ -42,10 +42,10 @@ pub(crate) struct ServerSeedBody {
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<Json<ServerSeedBody>, Problem> {
+) -> Result<Json<ServerSeedBody>, ApiProblem> {
     caller.require(Scope::Send)?;
     let made = CampaignId::new(app.fresh_id());
-    let id = made.map_err(|error| Problem::internal(error.to_string()))?;
+    let id = made.map_err(|error| ApiProblem::internal(error.to_string()))?;
     let server_seed_hash = split::server_seed_hash(id, &server_seed_of(&app, id)?).to_string();
     Ok(Json(ServerSeedBody {
         id: Text(id),
@@ -53,10 +53,10 @@ pub(crate) async fn create(
     }))
 }
 
-fn server_seed_of(app: &App, id: CampaignId) -> Result<ServerSeed, Problem> {
+fn server_seed_of(app: &App, id: CampaignId) -> Result<ServerSeed, ApiProblem> {
     let verifier = app.verifier.load();
     let none =
-        || Problem::unavailable("server seeds need a secret, but auth.ticket_secret is not set");
+        || ApiProblem::unavailable("server seeds need a secret, but auth.ticket_secret is not set");
     Ok(verifier
         .sealer
         .as_ref()
@@ -70,31 +70,31 @@ pub(crate) fn parts_of(
     id: Option<CampaignId>,
     hash: Option<ServerSeedHash>,
     client_seed: Option<ClientSeed>,
-) -> Result<Option<Parts>, Problem> {
+) -> Result<Option<SeedParts>, ApiProblem> {
     let (hash, client_seed) = match (hash, client_seed) {
         (None, None) => return Ok(None),
         (Some(hash), Some(client_seed)) => (hash, client_seed),
         (None, Some(_)) => {
             let detail = "client_seed needs server_seed_hash: POST /v1/red-packets/server-seeds";
-            return Err(Problem::invalid_at("#/server_seed_hash", detail));
+            return Err(ApiProblem::invalid_at("#/server_seed_hash", detail));
         }
         (Some(_), None) => {
             let detail =
                 "server_seed_hash needs client_seed: 32 random bytes, as 64 hexadecimal digits";
-            return Err(Problem::invalid_at("#/client_seed", detail));
+            return Err(ApiProblem::invalid_at("#/client_seed", detail));
         }
     };
     let Some(id) = id else {
         let detail = "server_seed_hash needs the id that came with it";
-        return Err(Problem::invalid_at("#/id", detail));
+        return Err(ApiProblem::invalid_at("#/id", detail));
     };
     let server_seed = server_seed_of(app, id)?;
     if split::server_seed_hash(id, &server_seed) != hash {
         let detail =
             "this is not the hash of a server seed for this id, or no longer: request another";
-        return Err(Problem::invalid_at("#/server_seed_hash", detail));
+        return Err(ApiProblem::invalid_at("#/server_seed_hash", detail));
     }
-    Ok(Some(Parts {
+    Ok(Some(SeedParts {
         server_seed,
         client_seed,
     }))

@@ -18,9 +18,9 @@ use crate::{
         session::{TOKEN_BYTES_MAX, bearer, check_site, cookie},
     },
     http::{
-        problem::{Problem, ProblemBody},
+        problem::{ApiProblem, ProblemBody},
         response_headers::came_over_tls,
-        wire::When,
+        wire::Rfc3339,
     },
 };
 
@@ -37,16 +37,16 @@ pub(crate) struct SessionBody {
     scopes: Vec<&'static str>,
     /// Time when the session ends.
     #[schema(value_type = String, format = DateTime)]
-    expires_at: When,
+    expires_at: Rfc3339,
 }
 
 impl SessionBody {
-    fn of(caller: &Caller) -> Self {
+    fn from_caller(caller: &Caller) -> Self {
         let scopes = Scope::ALL.iter().filter(|scope| caller.may(**scope));
         Self {
             user: caller.user.to_string(),
             scopes: scopes.map(|scope| scope.name()).collect(),
-            expires_at: When(caller.expires_at),
+            expires_at: Rfc3339(caller.expires_at),
         }
     }
 }
@@ -62,20 +62,20 @@ pub(crate) async fn begin(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     caller: Caller,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let token = headers.get(header::AUTHORIZATION).and_then(bearer);
     let token = token.ok_or_else(|| {
         let detail = "a session begins with a token: send `Authorization: Bearer <token>`";
-        Problem::bad_request(detail).of("Authorization")
+        ApiProblem::bad_request(detail).in_parameter("Authorization")
     })?;
     if token.len() > TOKEN_BYTES_MAX {
         let detail =
             format!("the token is longer than the {TOKEN_BYTES_MAX} bytes that a cookie can have");
-        return Err(Problem::invalid(detail));
+        return Err(ApiProblem::invalid(detail));
     }
     let lasts_s = caller.expires_at.as_millis() - app.ports.clock.now().as_millis();
     let cookie = cookie(token, lasts_s.max(0) / 1_000, is_secure(&app, &headers));
-    let body = Json(SessionBody::of(&caller));
+    let body = Json(SessionBody::from_caller(&caller));
     let headers = AppendHeaders([(header::LOCATION, PATH.to_owned()), cookie]);
     Ok((StatusCode::CREATED, headers, body).into_response())
 }
@@ -84,7 +84,7 @@ pub(crate) async fn begin(
 #[utoipa::path(get, path = "/v1/session", tag = "session", operation_id = "getSession", security(("bearer" = [])),
     responses((status = 200, body = SessionBody)))]
 pub(crate) async fn get(caller: Caller) -> Json<SessionBody> {
-    Json(SessionBody::of(&caller))
+    Json(SessionBody::from_caller(&caller))
 }
 
 /// Ends the browser's session. The token stays valid until it expires or is revoked.
@@ -94,7 +94,7 @@ pub(crate) async fn get(caller: Caller) -> Json<SessionBody> {
 pub(crate) async fn end(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     if headers.contains_key(header::COOKIE) {
         check_site(&headers, None)?;
     }

@@ -21,7 +21,7 @@ use crate::{
     extract::Params,
     http::{
         client_address::LimitedOrigin,
-        problem::{Problem, ProblemBody},
+        problem::{ApiProblem, ProblemBody},
     },
     observe::last_minutes::StatsListBody,
 };
@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct After {
+pub(crate) struct StatsCursor {
     /// Number of the newest record that the caller has; `Last-Event-ID` takes precedence. A number that this process
     /// has not reached counts as 0.
     #[serde(default)]
@@ -44,7 +44,7 @@ pub(crate) struct After {
 /// stops: connect again, as browsers do automatically. `/metrics` has the same counters, since the start.
 #[utoipa::path(get, path = "/v1/stats", tag = "operation",
     operation_id = "readStats", security(("bearer" = ["read:any"])),
-    params(After,
+    params(StatsCursor,
         ("Last-Event-ID" = Option<u32>, Header, description = "The number of the newest record that the caller has")),
     responses(
         (status = 200, description = "The statistics, or a stream of them", content(
@@ -54,11 +54,11 @@ pub(crate) struct After {
         (status = 503, description = "`overloaded`: too many clients watch already", body = ProblemBody)))]
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
-    Params(from): Params<After>,
+    Params(from): Params<StatsCursor>,
     headers: HeaderMap,
     origin: LimitedOrigin,
     caller: Caller,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     caller.require(Scope::ReadAny)?;
     let after = u64::from(last_event_id(&headers)?.unwrap_or(from.after));
     let caching = (header::CACHE_CONTROL, "no-store");

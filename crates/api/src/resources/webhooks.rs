@@ -9,8 +9,8 @@ use qiang_core::{
     time::Timestamp,
     web_url,
     webhook::{
-        EventType, FILTER_CAMPAIGNS_MAX, Filter, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent,
-        WebhookRecord,
+        DeliveryProgress, EventType, FILTER_CAMPAIGNS_MAX, Filter, WEBHOOKS_MAX, Webhook,
+        WebhookEvent, WebhookRecord,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -21,14 +21,14 @@ use uuid::Uuid;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::{self, Call, Key, OptionalJson},
+    extract::{self, ObjectRequest, OptionalJson, RequestKey},
     http::{
-        problem::{Problem, ProblemBody, ProblemKind},
+        problem::{ApiProblem, ProblemBody, ProblemKind},
         request_id::RequestId,
-        wire::{self, Id, Location, Text, When},
+        wire::{self, Id, Location, Rfc3339, Text},
     },
     idempotency::fingerprint::key_use,
-    resources::actions,
+    resources::operation_log,
 };
 
 /// Overlap in seconds after a rotation, during which the previous secret stays in use: the default, and the maximum.
@@ -72,7 +72,7 @@ pub(crate) struct WebhookBody {
     #[schema(value_type = Option<String>)]
     owner: Option<Text<UserId>>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: When,
+    created_at: Rfc3339,
     /// Status of deliveries.
     status: &'static str,
     /// Settled events after the last delivery, including ones that its filter excludes.
@@ -80,7 +80,7 @@ pub(crate) struct WebhookBody {
     /// Time since which no delivery succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    failing_since: Option<When>,
+    failing_since: Option<Rfc3339>,
     /// Failed attempts since then.
     attempts: u32,
     /// The last failure.
@@ -89,11 +89,11 @@ pub(crate) struct WebhookBody {
     /// Time of the next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    retry_at: Option<When>,
+    retry_at: Option<Rfc3339>,
     /// Time since which no attempts are made. `redrive` starts them again.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    disabled_at: Option<When>,
+    disabled_at: Option<Rfc3339>,
     /// Secret that signs events, in the form of Standard Webhooks. Only the answers to creation and rotation have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
@@ -125,7 +125,7 @@ pub(crate) struct RedriveRequest {
     /// Start of the events to deliver, by time of decision, as far as events are kept. Default: those not delivered
     /// yet.
     #[schema(value_type = Option<String>, format = DateTime)]
-    since: Option<When>,
+    since: Option<Rfc3339>,
 }
 
 /// A change of the secret.
@@ -139,7 +139,7 @@ pub(crate) struct RotateRequest {
 }
 
 impl WebhookRequest {
-    fn filter(&self) -> Result<Filter, Problem> {
+    fn filter(&self) -> Result<Filter, ApiProblem> {
         let mut types = Vec::with_capacity(self.types.len());
         for name in &self.types {
             match EventType::settled().find(|one| one.name() == name) {
@@ -148,13 +148,13 @@ impl WebhookRequest {
                 None => {
                     let names: Vec<_> = EventType::settled().map(EventType::name).collect();
                     let detail = format!("a type is one of {}", names.join(", "));
-                    return Err(Problem::invalid_at("#/types", detail));
+                    return Err(ApiProblem::invalid_at("#/types", detail));
                 }
             }
         }
         if self.campaigns.len() > FILTER_CAMPAIGNS_MAX {
             let detail = format!("a filter names at most {FILTER_CAMPAIGNS_MAX} campaigns");
-            return Err(Problem::invalid_at("#/campaigns", detail));
+            return Err(ApiProblem::invalid_at("#/campaigns", detail));
         }
         Ok(Filter {
             types,
@@ -183,7 +183,7 @@ impl WebhookBody {
             last_place,
         } = record;
         let status = progress.status();
-        let Progress {
+        let DeliveryProgress {
             place,
             failing_since,
             attempts,
@@ -198,42 +198,42 @@ impl WebhookBody {
             types: webhook.filter.types.iter().map(|one| one.name()).collect(),
             campaigns: campaigns.map(Text).collect(),
             owner: webhook.filter.owner.map(Text),
-            created_at: When(webhook.created_at),
+            created_at: Rfc3339(webhook.created_at),
             status,
             behind: last_place.saturating_sub(place).max(0).unsigned_abs(),
-            failing_since: failing_since.map(When),
+            failing_since: failing_since.map(Rfc3339),
             attempts,
             last_error,
-            retry_at: retry_at.filter(|_| disabled_at.is_none()).map(When),
-            disabled_at: disabled_at.map(When),
+            retry_at: retry_at.filter(|_| disabled_at.is_none()).map(Rfc3339),
+            disabled_at: disabled_at.map(Rfc3339),
             secret: with_secret.then_some(webhook.secret),
         }
     }
 }
 
-async fn found(app: &App, id: Uuid) -> Result<WebhookRecord, Problem> {
+async fn found(app: &App, id: Uuid) -> Result<WebhookRecord, ApiProblem> {
     let mut records = app.ports.ledger.webhooks().await?.into_iter();
     let found = records.find(|record| record.webhook.id == id);
     found.ok_or_else(missing)
 }
 
-fn missing() -> Problem {
-    Problem::new(ProblemKind::NotFound, "there is no such webhook")
+fn missing() -> ApiProblem {
+    ApiProblem::new(ProblemKind::NotFound, "there is no such webhook")
 }
 
 /// Logs an action; a problem if there was no webhook.
-fn changed(was_there: bool, action: &Action) -> Result<(), Problem> {
+fn changed(was_there: bool, action: &Action) -> Result<(), ApiProblem> {
     if !was_there {
         return Err(missing());
     }
-    actions::log(action);
+    operation_log::log(action);
     Ok(())
 }
 
-fn secret(app: &App) -> Result<String, Problem> {
+fn secret(app: &App) -> Result<String, ApiProblem> {
     let sender = app.ports.webhooks.as_ref();
-    let sender = sender.ok_or_else(|| Problem::unavailable("this process sends no webhooks"))?;
-    sender.sender.fresh_secret().map_err(Problem::internal)
+    let sender = sender.ok_or_else(|| ApiProblem::unavailable("this process sends no webhooks"))?;
+    sender.sender.fresh_secret().map_err(ApiProblem::internal)
 }
 
 /// Creates a webhook: an endpoint that receives events.
@@ -249,15 +249,15 @@ fn secret(app: &App) -> Result<String, Problem> {
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Key(key): Key,
+    RequestKey(key): RequestKey,
     extract::Json(request): extract::Json<WebhookRequest>,
-) -> Result<(StatusCode, Location, Json<WebhookBody>), Problem> {
+) -> Result<(StatusCode, Location, Json<WebhookBody>), ApiProblem> {
     caller.require(Scope::Admin)?;
     let (filter, detail) = (request.filter()?, request.detail());
     let secret = secret(&app)?;
     if let Some(webhooks) = &app.ports.webhooks {
         let checked = webhooks.sender.check_url(&request.url);
-        checked.map_err(|why| Problem::invalid_at("#/url", why))?;
+        checked.map_err(|why| ApiProblem::invalid_at("#/url", why))?;
     }
     let ledger = &app.ports.ledger;
     let used = key.map(|key| key_use(&caller.user, "POST /v1/webhooks", &key, "", &request));
@@ -278,11 +278,11 @@ pub(crate) async fn create(
     }
     if was_made {
         let detail = "the webhook of this idempotency key was deleted";
-        return Err(Problem::new(ProblemKind::NotFound, detail));
+        return Err(ApiProblem::new(ProblemKind::NotFound, detail));
     }
     let too_many = || {
         let detail = format!("the limit of {WEBHOOKS_MAX} webhooks is reached");
-        Problem::invalid(detail)
+        ApiProblem::invalid(detail)
     };
     // Checked before the key is bound, so that a refusal does not use it.
     if bound.is_none() && count >= WEBHOOKS_MAX {
@@ -304,7 +304,7 @@ pub(crate) async fn create(
     if !ledger.add_webhook(&webhook, Some(&action)).await? {
         return Err(too_many());
     }
-    actions::log(&action);
+    operation_log::log(&action);
     let body = WebhookBody::new(found(&app, id).await?, true);
     let status = wire::created(true);
     let location = wire::location(status, || format!("/v1/webhooks/{id}"));
@@ -318,7 +318,7 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<Json<WebhooksBody>, Problem> {
+) -> Result<Json<WebhooksBody>, ApiProblem> {
     caller.require(Scope::Admin)?;
     let records = app.ports.ledger.webhooks().await?.into_iter();
     let webhooks = records.map(|record| WebhookBody::new(record, false));
@@ -333,7 +333,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn get(call: Call<Id>) -> Result<Json<WebhookBody>, Problem> {
+pub(crate) async fn get(call: ObjectRequest<Id>) -> Result<Json<WebhookBody>, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let record = found(&call.app, call.id.0).await?;
     Ok(Json(WebhookBody::new(record, false)))
@@ -345,7 +345,7 @@ pub(crate) async fn get(call: Call<Id>) -> Result<Json<WebhookBody>, Problem> {
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 204, description = "Deleted"), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn delete(call: Call<Id>) -> Result<StatusCode, Problem> {
+pub(crate) async fn delete(call: ObjectRequest<Id>) -> Result<StatusCode, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let action = call.action(ActionKind::Delete, &json!({}));
     let deleted = (call.app.ports.ledger).delete_webhook(call.id.0, Some(&action));
@@ -359,12 +359,12 @@ pub(crate) async fn delete(call: Call<Id>) -> Result<StatusCode, Problem> {
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = TestBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn test(call: Call<Id>) -> Result<Json<TestBody>, Problem> {
+pub(crate) async fn test(call: ObjectRequest<Id>) -> Result<Json<TestBody>, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let webhook = found(&call.app, call.id.0).await?.webhook;
     let webhooks = call.app.ports.webhooks.as_ref();
     let webhooks =
-        webhooks.ok_or_else(|| Problem::unavailable("this process sends no webhooks"))?;
+        webhooks.ok_or_else(|| ApiProblem::unavailable("this process sends no webhooks"))?;
     let now = call.app.ports.clock.now();
     let event = WebhookEvent::test(call.app.fresh_id(), now);
     let sent = webhooks.sender.send(&webhook, &event, now).await;
@@ -384,9 +384,9 @@ pub(crate) async fn test(call: Call<Id>) -> Result<Json<TestBody>, Problem> {
         (status = 404, body = ProblemBody),
         (status = 409, description = "`key-pending`: an earlier request with this key broke off", body = ProblemBody)))]
 pub(crate) async fn redrive(
-    call: Call<Id>,
+    call: ObjectRequest<Id>,
     OptionalJson(request): OptionalJson<RedriveRequest>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let (app, id) = (Arc::clone(&call.app), call.id.0);
     let used = call.key_use("POST /v1/webhooks/{id}/redrive", &request);
@@ -412,14 +412,14 @@ pub(crate) async fn redrive(
     responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
 pub(crate) async fn rotate(
-    call: Call<Id>,
+    call: ObjectRequest<Id>,
     OptionalJson(request): OptionalJson<RotateRequest>,
-) -> Result<Json<WebhookBody>, Problem> {
+) -> Result<Json<WebhookBody>, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let overlap_s = request.overlap_seconds.unwrap_or(OVERLAP_DEFAULT_S);
     if overlap_s > OVERLAP_MAX_S {
         let detail = format!("the previous secret stays in use for at most {OVERLAP_MAX_S} s");
-        return Err(Problem::invalid_at("#/overlap_seconds", detail));
+        return Err(ApiProblem::invalid_at("#/overlap_seconds", detail));
     }
     found(&call.app, call.id.0).await?;
     let route = "POST /v1/webhooks/{id}/secret";

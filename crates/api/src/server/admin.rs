@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use tokio::net::TcpListener;
 
-use crate::{config::ServerConfig, resources::profile, router::Served};
+use crate::{config::ServerConfig, resources::profile, router::ListenerRoutes};
 
 /// Maximum number of operators' connections.
 const CONNECTIONS_MAX: u32 = 64;
@@ -34,10 +34,10 @@ impl<T> Admin<T> {
     }
 
     /// Routes that the public listener serves.
-    pub(crate) fn served(&self) -> Served {
+    pub(crate) fn served(&self) -> ListenerRoutes {
         match self {
-            Self::Shared => Served::All,
-            Self::Apart(_) | Self::Nowhere => Served::Public,
+            Self::Shared => ListenerRoutes::All,
+            Self::Apart(_) | Self::Nowhere => ListenerRoutes::Public,
         }
     }
 }

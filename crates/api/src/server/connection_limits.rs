@@ -10,7 +10,7 @@ use crate::{
     config::ServerConfig,
     http::{
         client_address::AddressKey,
-        problem::{Problem, ProblemKind},
+        problem::{ApiProblem, ProblemKind},
     },
     observe::metrics::Metrics,
     protect::limits::Limits,
@@ -36,11 +36,11 @@ struct Refusals {
 }
 
 /// Decision on a new connection.
-pub(super) enum Admitted {
+pub(super) enum AdmittedConnection {
     /// It is served while this permit exists.
     Served(ConnectionPermit),
     /// It is refused. If there is a permit, it gets an answer with the reason.
-    Refused(Refused, Option<OwnedSemaphorePermit>),
+    Refused(RefusedConnection, Option<OwnedSemaphorePermit>),
 }
 
 /// Permit of a connection that is served.
@@ -53,21 +53,21 @@ pub(super) struct ConnectionPermit {
 
 /// Reason why a connection is refused.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Refused {
+pub(super) enum RefusedConnection {
     /// The process has the maximum number of connections.
     Full,
     /// The address has the maximum number of connections, this one.
     Address(u32),
 }
 
-impl Refused {
-    pub(super) fn problem(self) -> Problem {
+impl RefusedConnection {
+    pub(super) fn problem(self) -> ApiProblem {
         match self {
-            Self::Full => Problem::new(
+            Self::Full => ApiProblem::new(
                 ProblemKind::Overloaded,
                 "the limit of connections is reached",
             ),
-            Self::Address(connections_max) => Problem::too_many_connections(connections_max),
+            Self::Address(connections_max) => ApiProblem::too_many_connections(connections_max),
         }
     }
 }
@@ -93,23 +93,25 @@ impl ConnectionLimits {
     }
 
     /// Decides on one more connection. Call it from the accept loop only, because it checks before it counts.
-    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Admitted {
+    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> AdmittedConnection {
         let limits = self.limits.as_ref();
         let connections_max = limits.and_then(|limits| limits.connections_of_address(peer));
-        let address = connections_max.map(|_| AddressKey::of(peer));
+        let address = connections_max.map(|_| AddressKey::from_address(peer));
         if let (Some(address), Some(connections_max)) = (address, connections_max) {
             let open = self.open.lock().get(&address).copied().unwrap_or(0);
             if open >= connections_max {
-                return self.of_address.refuse(Refused::Address(connections_max));
+                return self
+                    .of_address
+                    .refuse(RefusedConnection::Address(connections_max));
             }
         }
         let Ok(permit) = Arc::clone(&self.all).try_acquire_owned() else {
-            return self.full.refuse(Refused::Full);
+            return self.full.refuse(RefusedConnection::Full);
         };
         if let Some(address) = address {
             *self.open.lock().entry(address).or_default() += 1;
         }
-        Admitted::Served(ConnectionPermit {
+        AdmittedConnection::Served(ConnectionPermit {
             limits: Arc::clone(self),
             address,
             _permit: permit,
@@ -123,9 +125,9 @@ impl ConnectionLimits {
 }
 
 impl Refusals {
-    fn refuse(&self, why: Refused) -> Admitted {
+    fn refuse(&self, why: RefusedConnection) -> AdmittedConnection {
         self.counter.increment(1);
-        Admitted::Refused(why, Arc::clone(&self.permits).try_acquire_owned().ok())
+        AdmittedConnection::Refused(why, Arc::clone(&self.permits).try_acquire_owned().ok())
     }
 }
 

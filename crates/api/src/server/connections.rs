@@ -31,23 +31,25 @@ use tokio_util::io::InspectReader;
 use tower::Service as _;
 
 use super::{
-    Public,
-    connection_limits::{Admitted, ConnectionLimits, ConnectionPermit, Refused},
-    guard::{Guard, Progress, SWEEP_EVERY, Stage},
+    PublicListener,
+    connection_limits::{
+        AdmittedConnection, ConnectionLimits, ConnectionPermit, RefusedConnection,
+    },
+    guard::{Guard, SWEEP_EVERY, Stage, StageMark},
     heads,
-    open::{Counted, OpenStream, Streams},
+    open::{CountedStream, OpenStream, Streams},
     panics::caught,
-    parser::Explained,
+    parser::ProblemRewriter,
     tls::is_http2,
 };
 use crate::{
     config::ServerConfig,
     http::{
         auth_failure::AuthFailure,
-        problem::{Problem, ProblemKind},
+        problem::{ApiProblem, ProblemKind},
         request_id::{REPLAYED, REQUEST_ID, RequestId},
-        request_log::{Cause, Failure, FailureLog},
-        response_headers::{Asked, ResponseHeaders},
+        request_log::{Cause, FailedRequest, FailureLog},
+        response_headers::{HeaderContext, ResponseHeaders},
         traffic::Traffic,
     },
     observe::metrics::Metrics,
@@ -75,18 +77,18 @@ const STREAMS_MAX: u32 = 100;
 pub(super) async fn serve(
     config: ServerConfig,
     metrics: Arc<Metrics>,
-    public: Public,
+    public: PublicListener,
     router: Router,
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,
-) -> Leftover {
+) -> UnreadBytes {
     let connection_limits = ConnectionLimits::new(&config, &metrics, public.limits.clone());
     let connection_limits = Arc::new(connection_limits);
     let guard = Arc::new(Guard::new(&config));
     let timeout = Duration::from_millis(config.drain_timeout_ms);
     let sweeper = tokio::spawn(sweep(Arc::clone(&guard)));
     let (drain, draining) = watch::channel(false);
-    let service = Arc::new(Connections {
+    let service = Arc::new(ServedConnections {
         request_timeout: config.request_timeout() + ACCEPT_PAUSE,
         metrics,
         public,
@@ -106,8 +108,10 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => match connection_limits.admit(peer) {
-                Admitted::Served(permit) => Arc::clone(&service).spawn(stream, peer, permit),
-                Admitted::Refused(why, permit) => {
+                AdmittedConnection::Served(permit) => {
+                    Arc::clone(&service).spawn(stream, peer, permit)
+                }
+                AdmittedConnection::Refused(why, permit) => {
                     Arc::clone(&service).refuse(stream, peer, why, permit);
                 }
             },
@@ -120,7 +124,7 @@ pub(super) async fn serve(
     // Closed first, so that a client whose connection ends finds no listener.
     drop(listener);
     drain.send_replace(true);
-    let leftover = Leftover {
+    let leftover = UnreadBytes {
         connection_limits,
         guard: Arc::clone(&service.guard),
         sweeper,
@@ -134,13 +138,13 @@ pub(super) async fn serve(
 }
 
 /// Connections that did not end while draining.
-pub(super) struct Leftover {
+pub(super) struct UnreadBytes {
     connection_limits: Arc<ConnectionLimits>,
     guard: Arc<Guard>,
     sweeper: tokio::task::JoinHandle<()>,
 }
 
-impl Leftover {
+impl UnreadBytes {
     async fn ended(&self, wait_max: Duration) -> bool {
         let ended = tokio::time::timeout(wait_max, self.connection_limits.all_ended());
         ended.await.is_ok()
@@ -177,20 +181,20 @@ async fn accept(listener: &TcpListener) -> std::io::Result<(TcpStream, IpAddr)> 
 
 /// Origin of a request.
 #[derive(Clone, Copy)]
-struct Origin {
+struct RequestOrigin {
     peer: IpAddr,
     /// Reason if its connection is refused.
-    refused: Option<Refused>,
+    refused: Option<RefusedConnection>,
     /// Whether it reached this node over TLS.
     over_tls: bool,
     /// Number of its connection, unique in the process.
     connection: u64,
 }
 
-struct Connections {
+struct ServedConnections {
     request_timeout: Duration,
     metrics: Arc<Metrics>,
-    public: Public,
+    public: PublicListener,
     failures: FailureLog,
     unauthenticated: FailureLog,
     headers: ResponseHeaders,
@@ -201,12 +205,12 @@ struct Connections {
     opened: AtomicU64,
 }
 
-impl Connections {
+impl ServedConnections {
     fn spawn(self: Arc<Self>, stream: TcpStream, peer: IpAddr, permit: ConnectionPermit) {
         let progress = self.guard.progress();
         let (connections, of_task) = (Arc::clone(&self), Arc::clone(&progress));
         let task = tokio::spawn(async move {
-            let counted = Counted::new(&connections.metrics.connections);
+            let counted = CountedStream::new(&connections.metrics.connections);
             let origin = connections.origin(peer, None);
             connections.one(stream, origin, of_task).await;
             drop(counted);
@@ -221,7 +225,7 @@ impl Connections {
         self: Arc<Self>,
         stream: TcpStream,
         peer: IpAddr,
-        why: Refused,
+        why: RefusedConnection,
         permit: Option<OwnedSemaphorePermit>,
     ) {
         let Some(permit) = permit else {
@@ -240,8 +244,8 @@ impl Connections {
         });
     }
 
-    fn origin(&self, peer: IpAddr, refused: Option<Refused>) -> Origin {
-        Origin {
+    fn origin(&self, peer: IpAddr, refused: Option<RefusedConnection>) -> RequestOrigin {
+        RequestOrigin {
             peer,
             refused,
             over_tls: self.public.tls.is_some(),
@@ -249,7 +253,12 @@ impl Connections {
         }
     }
 
-    async fn one(self: &Arc<Self>, stream: TcpStream, origin: Origin, progress: Arc<Progress>) {
+    async fn one(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        origin: RequestOrigin,
+        progress: Arc<StageMark>,
+    ) {
         let Some(tls) = &self.public.tls else {
             return self.http1(stream, origin, progress).await;
         };
@@ -275,7 +284,7 @@ impl Connections {
         }
     }
 
-    async fn http2<S>(self: &Arc<Self>, stream: S, origin: Origin, progress: Arc<Progress>)
+    async fn http2<S>(self: &Arc<Self>, stream: S, origin: RequestOrigin, progress: Arc<StageMark>)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -312,14 +321,14 @@ impl Connections {
         }
     }
 
-    async fn http1<S>(&self, stream: S, origin: Origin, progress: Arc<Progress>)
+    async fn http1<S>(&self, stream: S, origin: RequestOrigin, progress: Arc<StageMark>)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let service = service_fn(|request| self.answer(request, origin, &progress));
         let has_asked = AtomicBool::new(false);
         let io = TokioIo::new(InspectReader::new(
-            Explained::new(stream),
+            ProblemRewriter::new(stream),
             |bytes: &[u8]| {
                 if !bytes.is_empty() {
                     has_asked.store(true, Ordering::Relaxed);
@@ -362,21 +371,21 @@ impl Connections {
     async fn answer(
         &self,
         request: hyper::Request<Incoming>,
-        origin: Origin,
-        progress: &Progress,
+        origin: RequestOrigin,
+        progress: &StageMark,
     ) -> Result<Response, Infallible> {
         let started = Instant::now();
         progress.enter(Stage::Busy, started);
         let metrics = &self.metrics;
         let method = request.method().clone();
         let route = metrics.route(&method, request.uri().path());
-        let mut id = RequestId::of(request.headers());
+        let mut id = RequestId::from_headers(request.headers());
         let tracer = self.public.tracer.as_ref();
         let span = tracer.and_then(|tracer| {
             let route = (route, origin.over_tls);
             tracer.begin(&mut id, &request, route, started)
         });
-        let asked = Asked::of(request.headers(), origin.over_tls);
+        let asked = HeaderContext::from_headers(request.headers(), origin.over_tls);
         let request = Request::from(request.map(axum::body::Body::new));
         let answered = self.route(request, origin, metrics.is_claim(route));
         let (answered, id) = id.scope(answered).await;
@@ -388,7 +397,7 @@ impl Connections {
             span.answered(response.status());
         }
         if response.status().is_server_error() {
-            self.failures.log(&Failure {
+            self.failures.log(&FailedRequest {
                 id: &id,
                 method,
                 route: metrics.template(route),
@@ -410,7 +419,7 @@ impl Connections {
     async fn route(
         &self,
         mut request: Request,
-        origin: Origin,
+        origin: RequestOrigin,
         is_claim: bool,
     ) -> Result<Response, Infallible> {
         let client = match self.check_origin(&request, origin) {
@@ -434,7 +443,7 @@ impl Connections {
                     true => ProblemKind::Overloaded,
                     false => ProblemKind::Uncertain,
                 };
-                Ok(Problem::new(kind, "the request took too long")
+                Ok(ApiProblem::new(kind, "the request took too long")
                     .caused_by("no answer within server.request_timeout_ms")
                     .into_response())
             }
@@ -442,12 +451,16 @@ impl Connections {
     }
 }
 
-impl Connections {
+impl ServedConnections {
     /// Checks the limits first, and then the parts of the head that parsers read differently. Returns the client's
     /// address, if it is limited.
-    fn check_origin(&self, request: &Request, origin: Origin) -> Result<Option<IpAddr>, Problem> {
+    fn check_origin(
+        &self,
+        request: &Request,
+        origin: RequestOrigin,
+    ) -> Result<Option<IpAddr>, ApiProblem> {
         let path = request.uri().path();
-        let traffic = Traffic::of(request.method(), path);
+        let traffic = Traffic::from_request(request.method(), path);
         if let (Some(why), Some(_)) = (origin.refused, traffic) {
             return Err(why.problem());
         }

@@ -30,12 +30,12 @@ pub(super) enum Stage {
 
 /// Stage of one connection and its start, in one word: milliseconds since the start of the guard × 4 + stage.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct StageMark {
     start: Instant,
     word: AtomicU64,
 }
 
-impl Progress {
+impl StageMark {
     pub(super) fn enter(&self, stage: Stage, now: Instant) {
         let millis = now.saturating_duration_since(self.start).as_millis() as u64;
         self.word
@@ -60,7 +60,7 @@ impl Progress {
 pub(super) struct Guard {
     start: Instant,
     limits: [Duration; 3],
-    connections: Mutex<Vec<(Arc<Progress>, AbortHandle)>>,
+    connections: Mutex<Vec<(Arc<StageMark>, AbortHandle)>>,
 }
 
 impl Guard {
@@ -75,8 +75,8 @@ impl Guard {
     }
 
     /// Progress of a new, idle connection.
-    pub(super) fn progress(&self) -> Arc<Progress> {
-        let progress = Progress {
+    pub(super) fn progress(&self) -> Arc<StageMark> {
+        let progress = StageMark {
             start: self.start,
             word: AtomicU64::new(0),
         };
@@ -85,7 +85,7 @@ impl Guard {
     }
 
     /// Watches a connection until its task ends.
-    pub(super) fn opened(&self, progress: Arc<Progress>, task: AbortHandle) {
+    pub(super) fn opened(&self, progress: Arc<StageMark>, task: AbortHandle) {
         self.connections.lock().push((progress, task));
     }
 

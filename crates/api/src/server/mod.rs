@@ -22,7 +22,7 @@ pub use self::admin::{Admin, Listeners};
 use crate::{
     app::{App, Ports},
     auth::CurrentVerifier,
-    config::{AuthConfig, Config, ServerConfig},
+    config::{ApiConfig, AuthConfig, ServerConfig},
     idempotency::detached::Detached,
     observe::{
         gauges::Gauges,
@@ -31,8 +31,10 @@ use crate::{
         traces::{Exporting, Tracer},
     },
     protect::limits::Limits,
-    resources::health::Operation,
-    router::{Served, admin_router, collected, operation_document, operation_router, router},
+    resources::health::HealthState,
+    router::{
+        ListenerRoutes, admin_router, collected, operation_document, operation_router, router,
+    },
 };
 
 /// Interval at which metrics are folded.
@@ -60,11 +62,11 @@ impl Server {
     /// # Errors
     /// If there is no key to check tokens with, or the certificate cannot be used.
     pub fn start(
-        config: Config,
+        config: ApiConfig,
         ports: Ports,
         surround: impl FnOnce(Router) -> Router,
         listeners: impl Into<Listeners>,
-    ) -> anyhow::Result<Running> {
+    ) -> anyhow::Result<RunningServer> {
         let Listeners { public, admin } = listeners.into();
         let app = Arc::new(App::new(config, ports, Metrics::new(&collected()))?);
         let (upkeep, server) = (Arc::clone(&app), app.config.server.clone());
@@ -74,7 +76,7 @@ impl Server {
         let detached = Some((Arc::clone(&app.detached), drain));
         let traces = Tracer::start(&app.config.traces, &metrics, &app.ports.clock)?;
         let (tracer, exporting) = traces.unzip();
-        let own = Public {
+        let own = PublicListener {
             limits: Some(Arc::clone(&app.limits)),
             tls: Tls::new(&server)?.map(Arc::new),
             tracer,
@@ -84,7 +86,7 @@ impl Server {
         let upkeep = move || upkeep.upkeep();
         let parts = (metrics, readiness, verifier);
         let running = start(server, parts, own, (router, public), admin, upkeep)?;
-        Ok(Running {
+        Ok(RunningServer {
             exporting,
             detached,
             ..running
@@ -100,12 +102,12 @@ impl Server {
         role: Role,
         gauges: Arc<dyn Gauges>,
         listeners: impl Into<Listeners>,
-    ) -> anyhow::Result<Running> {
+    ) -> anyhow::Result<RunningServer> {
         let Listeners { public, admin } = listeners.into();
         if role == Role::Worker {
             config.request_timeout_ms = admin::request_timeout_ms(&config);
         }
-        let operation = Operation {
+        let operation = HealthState {
             metrics: Arc::new(Metrics::new(&operation_document())),
             readiness: Arc::default(),
             gauges,
@@ -115,18 +117,18 @@ impl Server {
         };
         let (metrics, readiness) = (operation.metrics.clone(), operation.readiness.clone());
         let routes = |served| operation_router(operation.clone(), role == Role::Starting, served);
-        let admin = admin.map(|listener| (routes(Served::Operation), listener));
+        let admin = admin.map(|listener| (routes(ListenerRoutes::Operation), listener));
         let router = routes(match role {
             Role::Starting => admin.served(),
             // A worker's listener has no other clients.
-            Role::Worker => Served::Operation,
+            Role::Worker => ListenerRoutes::Operation,
         });
         let folded = Arc::clone(&metrics);
         let upkeep = move || folded.upkeep();
         let parts = (metrics, readiness, None);
-        let own = Public {
+        let own = PublicListener {
             tls: Tls::new(&config)?.map(Arc::new),
-            ..Public::default()
+            ..PublicListener::default()
         };
         start(config, parts, own, (router, public), admin, upkeep)
     }
@@ -134,7 +136,7 @@ impl Server {
 
 /// Parts of the public listener that the operators' listener lacks.
 #[derive(Clone, Default)]
-struct Public {
+struct PublicListener {
     limits: Option<Arc<Limits>>,
     tls: Option<Arc<Tls>>,
     tracer: Option<Arc<Tracer>>,
@@ -143,11 +145,11 @@ struct Public {
 fn start(
     config: ServerConfig,
     (metrics, readiness, verifier): (Arc<Metrics>, Arc<Readiness>, Option<Arc<CurrentVerifier>>),
-    own: Public,
+    own: PublicListener,
     (router, listener): (Router, TcpListener),
     admin: Admin<(Router, TcpListener)>,
     upkeep: impl Fn() + Send + Sync + 'static,
-) -> anyhow::Result<Running> {
+) -> anyhow::Result<RunningServer> {
     let (certificate, shown) = (own.tls.clone(), Arc::clone(&metrics));
     let upkeep = move || {
         if let Some(tls) = &certificate {
@@ -158,7 +160,8 @@ fn start(
     let admin = match admin {
         Admin::Apart((router, listener)) => {
             let (config, metrics) = (admin::config(&config), Arc::clone(&metrics));
-            let listening = Listening::start(config, metrics, Public::default(), router, listener)?;
+            let listening =
+                Listening::start(config, metrics, PublicListener::default(), router, listener)?;
             tracing::info!(addr = %listening.addr, "serving operators");
             if !listening.addr.ip().is_loopback() {
                 tracing::warn!(
@@ -172,7 +175,7 @@ fn start(
     let over_tls = own.tls.is_some();
     let public = Listening::start(config, metrics, own, router, listener)?;
     tracing::info!(addr = %public.addr, over_tls, "serving");
-    Ok(Running {
+    Ok(RunningServer {
         public,
         admin,
         upkeep: tokio::spawn(repeat(Arc::new(upkeep))),
@@ -190,14 +193,14 @@ fn start(
 struct Listening {
     addr: SocketAddr,
     stop: watch::Sender<bool>,
-    accepting: JoinHandle<connections::Leftover>,
+    accepting: JoinHandle<connections::UnreadBytes>,
 }
 
 impl Listening {
     fn start(
         config: ServerConfig,
         metrics: Arc<Metrics>,
-        public: Public,
+        public: PublicListener,
         router: Router,
         listener: TcpListener,
     ) -> io::Result<Self> {
@@ -212,14 +215,14 @@ impl Listening {
     }
 
     /// Stops accepting, and answers requests in flight.
-    async fn stop(self) -> anyhow::Result<connections::Leftover> {
+    async fn stop(self) -> anyhow::Result<connections::UnreadBytes> {
         self.stop.send_replace(true);
         self.accepting.await.context("the accept loop failed")
     }
 }
 
 /// A running API. If it is dropped, it runs until its runtime ends.
-pub struct Running {
+pub struct RunningServer {
     public: Listening,
     admin: Option<Listening>,
     upkeep: JoinHandle<()>,
@@ -234,7 +237,7 @@ pub struct Running {
     detached: Option<(Arc<Detached>, Duration)>,
 }
 
-impl Running {
+impl RunningServer {
     /// Address of the public listener.
     pub fn addr(&self) -> SocketAddr {
         self.public.addr

@@ -10,17 +10,17 @@ use std::{
 
 use metrics::Gauge;
 
-use super::guard::{Progress, Stage};
+use super::guard::{Stage, StageMark};
 
 /// Open requests of an HTTP/2 connection. While there is one, the connection is busy, so that its pings and windows
 /// do not count as a slow head.
 pub(super) struct Streams {
     open: AtomicU32,
-    progress: Arc<Progress>,
+    progress: Arc<StageMark>,
 }
 
 impl Streams {
-    pub(super) fn new(progress: Arc<Progress>) -> Arc<Self> {
+    pub(super) fn new(progress: Arc<StageMark>) -> Arc<Self> {
         let open = AtomicU32::new(0);
         Arc::new(Self { open, progress })
     }
@@ -48,16 +48,16 @@ impl Drop for OpenStream {
 }
 
 /// Counts an open connection until it is dropped, however it ended.
-pub(super) struct Counted<'a>(&'a Gauge);
+pub(super) struct CountedStream<'a>(&'a Gauge);
 
-impl<'a> Counted<'a> {
+impl<'a> CountedStream<'a> {
     pub(super) fn new(open: &'a Gauge) -> Self {
         open.increment(1.0);
         Self(open)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedStream<'_> {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }

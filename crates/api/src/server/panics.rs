@@ -5,7 +5,7 @@ use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
 
 /// The answer, or the problem `internal` after a panic. Handlers use `parking_lot` locks, which a panic releases.
 pub(super) async fn caught(
@@ -15,7 +15,7 @@ pub(super) async fn caught(
         Ok(answered) => answered,
         Err(panic) => {
             let cause = format!("a handler panicked: {}", text(&*panic));
-            Ok(Problem::internal(cause).into_response())
+            Ok(ApiProblem::internal(cause).into_response())
         }
     }
 }
@@ -36,7 +36,7 @@ mod tests {
         net::{TcpListener, TcpStream},
     };
 
-    use super::super::{Listening, Public};
+    use super::super::{Listening, PublicListener};
     use crate::{observe::metrics::Metrics, router::operation_document};
 
     async fn panics() -> &'static str {
@@ -59,7 +59,7 @@ mod tests {
         }))
         .unwrap();
         let listening =
-            Listening::start(config, metrics, Public::default(), router, listener).unwrap();
+            Listening::start(config, metrics, PublicListener::default(), router, listener).unwrap();
         let mut stream = TcpStream::connect(listening.addr).await.unwrap();
         stream
             .write_all(b"GET /panics HTTP/1.1\r\nHost: test\r\n\r\n")

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::http::{
-    problem::{Problem, ProblemKind},
+    problem::{ApiProblem, ProblemKind},
     request_id::{REQUEST_ID, RequestId},
     response_headers::FOR_BROWSERS,
 };
@@ -27,7 +27,7 @@ use crate::http::{
 const EMPTY: &str = "content-length: 0\r\n";
 
 /// Connection that replaces the parser's answers as they are written.
-pub(super) struct Explained<S> {
+pub(super) struct ProblemRewriter<S> {
     stream: S,
     /// Rest of the replacement that is not written yet.
     instead: Option<Vec<u8>>,
@@ -41,7 +41,7 @@ pub(super) struct Explained<S> {
 const LINGER_MAX: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
-impl<S> Explained<S> {
+impl<S> ProblemRewriter<S> {
     pub(super) fn new(stream: S) -> Self {
         Self {
             stream,
@@ -66,8 +66,8 @@ fn explained(answer: &[u8]) -> Option<Vec<u8>> {
     if !head.contains(EMPTY) {
         return None;
     }
-    let id = RequestId::of(&HeaderMap::new());
-    let body = id.scope_now(|| Problem::from(kind).into_json());
+    let id = RequestId::from_headers(&HeaderMap::new());
+    let body = id.scope_now(|| ApiProblem::from(kind).into_json());
     let about = format!(
         "content-type: application/problem+json\r\ncontent-length: {}\r\n{REQUEST_ID}: {}\r\n",
         body.len(),
@@ -84,7 +84,7 @@ fn explained(answer: &[u8]) -> Option<Vec<u8>> {
     Some(whole)
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Explained<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ProblemRewriter<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -150,7 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Explained<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Explained<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ProblemRewriter<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -172,7 +172,7 @@ mod tests {
     async fn an_answer_is_whole_when_it_is_written_in_pieces() {
         let (near, mut far) = tokio::io::duplex(7);
         let writing = tokio::spawn(async move {
-            let mut near = Explained::new(near);
+            let mut near = ProblemRewriter::new(near);
             near.write_all(REFUSAL).await.unwrap();
             near.write_all(b"HTTP/1.1 200 OK\r\n").await.unwrap();
         });

@@ -87,7 +87,7 @@ impl Certificate {
             ("server.tls_certificate_file", certificate),
             ("server.tls_key_file", key),
         ];
-        let files = files.map(|(key, file)| (key, file.to_owned(), WatchedFile::of(file)));
+        let files = files.map(|(key, file)| (key, file.to_owned(), WatchedFile::from_file(file)));
         let read = read(certificate, key, &provider)?;
         Ok(Self {
             provider,

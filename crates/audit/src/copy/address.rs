@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use qiang_core::database::DatabaseKind;
 use sqlx::{ConnectOptions as _, mysql::MySqlConnectOptions, postgres::PgConnectOptions};
 
-pub(super) enum Options {
+pub(super) enum AddressOptions {
     Postgres(PgConnectOptions),
     MySql(MySqlConnectOptions),
 }
@@ -16,8 +16,8 @@ const NOT_READABLE: &str = "the ledger's URL cannot be read: it is postgres://US
 
 /// Parses a URL to the shown address of the database and the connection options. Neither the address nor an error shows
 /// the password.
-pub(super) fn parse(url: &str) -> anyhow::Result<(String, Options)> {
-    let kind = DatabaseKind::of(url).context(NOT_A_LEDGER)?;
+pub(super) fn parse(url: &str) -> anyhow::Result<(String, AddressOptions)> {
+    let kind = DatabaseKind::from_url(url).context(NOT_A_LEDGER)?;
     let (scheme, rest) = url.split_once("://").context(NOT_A_LEDGER)?;
     // A password with one of these characters would be parsed, and shown, as a host.
     let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -35,7 +35,7 @@ pub(super) fn parse(url: &str) -> anyhow::Result<(String, Options)> {
             let place = place(user, options.get_host(), options.get_port());
             let named = options.get_database().filter(|name| !name.is_empty());
             let place = format!("{place}/{}", named.unwrap_or(user));
-            Ok((place, Options::Postgres(options)))
+            Ok((place, AddressOptions::Postgres(options)))
         }
         DatabaseKind::MySql => {
             let options: MySqlConnectOptions = url.parse().ok().context(NOT_READABLE)?;
@@ -45,7 +45,7 @@ pub(super) fn parse(url: &str) -> anyhow::Result<(String, Options)> {
             let named = options.get_database().filter(|name| !name.is_empty());
             let missing = || format!("{place}: the ledger's URL names no database");
             let place = format!("{place}/{}", named.with_context(missing)?);
-            Ok((place, Options::MySql(options)))
+            Ok((place, AddressOptions::MySql(options)))
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use rusqlite::{Connection, params_from_iter};
 use tokio::sync::mpsc;
 
-use super::Page;
+use super::TablePage;
 
 const TABLES: &str = include_str!("tables.sql");
 const AFTER: &str = include_str!("after.sql");
@@ -14,13 +14,13 @@ const COLUMNS: &str = "SELECT t.name, c.name, c.type FROM sqlite_schema t JOIN p
                        WHERE t.type = 'table' ORDER BY t.rowid, c.cid";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum ColumnType {
     Numbers,
     Text,
     Bytes,
 }
 
-impl fmt::Display for Holds {
+impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Numbers => "whole numbers",
@@ -31,21 +31,21 @@ impl fmt::Display for Holds {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Column {
+pub(super) struct ColumnCopy {
     pub(super) name: String,
-    pub(super) holds: Holds,
+    pub(super) holds: ColumnType,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Table {
+pub(super) struct TableCopy {
     pub(super) name: String,
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<ColumnCopy>,
 }
 
 /// Temporary file. It is deleted with its connection.
 pub(super) struct TemporaryFile {
     conn: Connection,
-    pub(super) tables: Vec<Table>,
+    pub(super) tables: Vec<TableCopy>,
 }
 
 pub(super) fn create() -> rusqlite::Result<TemporaryFile> {
@@ -53,20 +53,20 @@ pub(super) fn create() -> rusqlite::Result<TemporaryFile> {
     let conn = Connection::open("")?;
     conn.execute_batch(SET_UP)?;
     conn.execute_batch(TABLES)?;
-    let mut tables: Vec<Table> = Vec::new();
+    let mut tables: Vec<TableCopy> = Vec::new();
     let mut columns = conn.prepare(COLUMNS)?;
     let mut rows = columns.query([])?;
     while let Some(row) = rows.next()? {
         let (table, name, kind): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let holds = match kind.as_str() {
-            "INTEGER" => Holds::Numbers,
-            "BLOB" => Holds::Bytes,
-            _ => Holds::Text,
+            "INTEGER" => ColumnType::Numbers,
+            "BLOB" => ColumnType::Bytes,
+            _ => ColumnType::Text,
         };
-        let column = Column { name, holds };
+        let column = ColumnCopy { name, holds };
         match tables.last_mut() {
             Some(last) if last.name == table => last.columns.push(column),
-            _ => tables.push(Table {
+            _ => tables.push(TableCopy {
                 name: table,
                 columns: vec![column],
             }),
@@ -79,7 +79,7 @@ pub(super) fn create() -> rusqlite::Result<TemporaryFile> {
 
 impl TemporaryFile {
     /// Writes all pages, and prepares the file for the checks.
-    pub(super) fn fill(self, mut pages: mpsc::Receiver<Page>) -> rusqlite::Result<Connection> {
+    pub(super) fn fill(self, mut pages: mpsc::Receiver<TablePage>) -> rusqlite::Result<Connection> {
         let Self { conn, tables } = self;
         conn.execute_batch("BEGIN")?;
         while let Some(page) = pages.blocking_recv() {

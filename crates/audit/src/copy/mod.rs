@@ -19,8 +19,8 @@ use rusqlite::types::Value;
 use sqlx::{AssertSqlSafe, Connection as _, Database, Executor, IntoArguments};
 use tokio::{sync::mpsc, time::timeout};
 
-use self::{address::Options, file::Column};
-use super::{engine, open::Ledger};
+use self::{address::AddressOptions, file::ColumnCopy};
+use super::{engine, open::LedgerConnection};
 
 /// Schema version that the audit knows: the highest version in `schema_version`.
 const SCHEMA_VERSION: i64 = 1;
@@ -36,13 +36,13 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Rows of one table, in sequence in `values`.
-struct Page {
+struct TablePage {
     table: usize,
     values: Vec<Value>,
 }
 
 /// Database-specific parts of the copy.
-trait Source: Database {
+trait SourceDatabase: Database {
     /// Begins a read-only transaction that sees the database as of one moment.
     const BEGIN: &'static [&'static str];
     /// Counts the tables with the schema's version.
@@ -53,15 +53,18 @@ trait Source: Database {
     const QUOTE: char;
 
     /// Value of a row; `Err` with the name of its type if that does not match the column.
-    fn value(row: &Self::Row, index: usize, column: &Column)
-    -> sqlx::Result<Result<Value, String>>;
+    fn value(
+        row: &Self::Row,
+        index: usize,
+        column: &ColumnCopy,
+    ) -> sqlx::Result<Result<Value, String>>;
 }
 
 /// Copies the ledger at a URL, and reads the engine as of the same moment.
 pub(super) async fn copy(
     url: &str,
-    engine: Option<&mut engine::Reader>,
-) -> anyhow::Result<(Ledger, Option<engine::State>)> {
+    engine: Option<&mut engine::EngineReader>,
+) -> anyhow::Result<(LedgerConnection, Option<engine::EngineState>)> {
     let (place, options) = address::parse(url)?;
     let file = file::create().context("cannot make a temporary file")?;
     let tables = file.tables.clone();
@@ -69,29 +72,29 @@ pub(super) async fn copy(
     let written = tokio::task::spawn_blocking(move || file.fill(read));
     let named = place.clone();
     let copied = match options {
-        Options::Postgres(options) => {
-            Reader::<sqlx::Postgres>::read_all(named, &options, &tables, pages, engine).await
+        AddressOptions::Postgres(options) => {
+            TableReader::<sqlx::Postgres>::read_all(named, &options, &tables, pages, engine).await
         }
-        Options::MySql(options) => {
-            Reader::<sqlx::MySql>::read_all(named, &options, &tables, pages, engine).await
+        AddressOptions::MySql(options) => {
+            TableReader::<sqlx::MySql>::read_all(named, &options, &tables, pages, engine).await
         }
     };
     // The writer ends after the reader. If the writer fails, the reader ends without an error.
     let written = written.await.context("the copy was interrupted")?;
     let state = copied?;
     let conn = written.context("cannot write the copy to a temporary file (TMPDIR says where)")?;
-    Ok((Ledger::copied(conn, place), state))
+    Ok((LedgerConnection::copied(conn, place), state))
 }
 
-struct Reader<D: Database> {
+struct TableReader<D: Database> {
     place: String,
     conn: D::Connection,
-    pages: mpsc::Sender<Page>,
+    pages: mpsc::Sender<TablePage>,
 }
 
-impl<D> Reader<D>
+impl<D> TableReader<D>
 where
-    D: Source,
+    D: SourceDatabase,
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
     D::Arguments: IntoArguments<D>,
     i64: for<'r> sqlx::Decode<'r, D> + sqlx::Type<D>,
@@ -102,10 +105,10 @@ where
     async fn read_all(
         place: String,
         options: &<D::Connection as sqlx::Connection>::Options,
-        tables: &[file::Table],
-        pages: mpsc::Sender<Page>,
-        engine: Option<&mut engine::Reader>,
-    ) -> anyhow::Result<Option<engine::State>> {
+        tables: &[file::TableCopy],
+        pages: mpsc::Sender<TablePage>,
+        engine: Option<&mut engine::EngineReader>,
+    ) -> anyhow::Result<Option<engine::EngineState>> {
         let connecting = D::Connection::connect_with(options);
         let conn = answer(&place, "connect", CONNECT_MAX, connecting).await?;
         let mut reader = Self { place, conn, pages };
@@ -138,7 +141,10 @@ where
     }
 
     /// Reads an engine, to compare it with the view of the transaction.
-    async fn beside(&mut self, engine: &mut engine::Reader) -> anyhow::Result<engine::State> {
+    async fn beside(
+        &mut self,
+        engine: &mut engine::EngineReader,
+    ) -> anyhow::Result<engine::EngineState> {
         loop {
             let known = self.known().await?;
             if let Some(state) = engine.beside(known).await? {
@@ -149,7 +155,7 @@ where
         }
     }
 
-    async fn known(&mut self) -> anyhow::Result<engine::Known> {
+    async fn known(&mut self) -> anyhow::Result<engine::LedgerFacts> {
         let sql = format!(
             "SELECT {}, max(seq) FROM settled GROUP BY 1",
             quoted::<D>("partition")
@@ -158,7 +164,7 @@ where
         let settled = read(&self.place, settled).await?.into_iter().collect();
         let campaigns = sqlx::query_scalar::<_, String>("SELECT id FROM campaigns");
         let campaigns = read(&self.place, campaigns.fetch_all(&mut self.conn)).await?;
-        Ok(engine::Known { settled, campaigns })
+        Ok(engine::LedgerFacts { settled, campaigns })
     }
 
     /// Checks that the database has a known ledger, and can be read as of one moment.
@@ -193,7 +199,7 @@ where
     }
 
     /// Reads one table. Returns false if the receiver of the pages is dropped.
-    async fn table(&mut self, number: usize, table: &file::Table) -> anyhow::Result<bool> {
+    async fn table(&mut self, number: usize, table: &file::TableCopy) -> anyhow::Result<bool> {
         let columns: Vec<String> = table.columns.iter().map(|c| quoted::<D>(&c.name)).collect();
         let sql = format!(
             "SELECT {} FROM {}",
@@ -201,7 +207,7 @@ where
             quoted::<D>(&table.name)
         );
         let values_max = PAGE_ROWS_MAX * columns.len();
-        let empty = || Page {
+        let empty = || TablePage {
             table: number,
             values: Vec::with_capacity(values_max),
         };
@@ -214,7 +220,7 @@ where
             for (index, column) in table.columns.iter().enumerate() {
                 let value = D::value(&row, index, column).map_err(failed)?;
                 page.values.push(value.map_err(|found| {
-                    let (table, Column { name, holds }) = (&table.name, column);
+                    let (table, ColumnCopy { name, holds }) = (&table.name, column);
                     anyhow!("{place}: {table}.{name} is {found}, and a ledger has {holds} there")
                 })?);
             }
@@ -229,7 +235,7 @@ where
     }
 }
 
-fn quoted<D: Source>(name: &str) -> String {
+fn quoted<D: SourceDatabase>(name: &str) -> String {
     format!("{0}{name}{0}", D::QUOTE)
 }
 

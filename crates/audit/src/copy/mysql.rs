@@ -4,11 +4,11 @@ use rusqlite::types::Value;
 use sqlx::{MySql, Row as _, Type, TypeInfo as _, ValueRef as _, mysql::MySqlRow};
 
 use super::{
-    Source,
-    file::{Column, Holds},
+    SourceDatabase,
+    file::{ColumnCopy, ColumnType},
 };
 
-impl Source for MySql {
+impl SourceDatabase for MySql {
     const BEGIN: &'static [&'static str] = &[
         // Defaults of the server may limit the rows, or cancel long statements.
         "SET SESSION sql_select_limit = 18446744073709551615, SESSION sql_big_selects = 1 \
@@ -22,7 +22,11 @@ impl Source for MySql {
     const NOT_STILL: Option<&'static str> = Some(include_str!("mysql_not_still.sql"));
     const QUOTE: char = '`';
 
-    fn value(row: &MySqlRow, index: usize, column: &Column) -> sqlx::Result<Result<Value, String>> {
+    fn value(
+        row: &MySqlRow,
+        index: usize,
+        column: &ColumnCopy,
+    ) -> sqlx::Result<Result<Value, String>> {
         let raw = row.try_get_raw(index)?;
         if raw.is_null() {
             return Ok(Ok(Value::Null));
@@ -33,9 +37,9 @@ impl Source for MySql {
         let is_bytes = <[u8] as Type<MySql>>::compatible(&info) && !is_text;
         let is_number = <i64 as Type<MySql>>::compatible(&info);
         Ok(Ok(match column.holds {
-            Holds::Numbers if is_number => Value::Integer(row.try_get(index)?),
-            Holds::Text if is_text => Value::Text(row.try_get(index)?),
-            Holds::Bytes if is_bytes => Value::Blob(row.try_get(index)?),
+            ColumnType::Numbers if is_number => Value::Integer(row.try_get(index)?),
+            ColumnType::Text if is_text => Value::Text(row.try_get(index)?),
+            ColumnType::Bytes if is_bytes => Value::Blob(row.try_get(index)?),
             _ => return Ok(Err(info.name().to_owned())),
         }))
     }

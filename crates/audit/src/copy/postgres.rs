@@ -4,11 +4,11 @@ use rusqlite::types::Value;
 use sqlx::{Postgres, Row as _, TypeInfo as _, ValueRef as _, postgres::PgRow};
 
 use super::{
-    Source,
-    file::{Column, Holds},
+    SourceDatabase,
+    file::{ColumnCopy, ColumnType},
 };
 
-impl Source for Postgres {
+impl SourceDatabase for Postgres {
     const BEGIN: &'static [&'static str] = &[
         "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
         // A default of the server, the database or the role may cancel long statements.
@@ -18,19 +18,23 @@ impl Source for Postgres {
     const NOT_STILL: Option<&'static str> = None;
     const QUOTE: char = '"';
 
-    fn value(row: &PgRow, index: usize, column: &Column) -> sqlx::Result<Result<Value, String>> {
+    fn value(
+        row: &PgRow,
+        index: usize,
+        column: &ColumnCopy,
+    ) -> sqlx::Result<Result<Value, String>> {
         let raw = row.try_get_raw(index)?;
         if raw.is_null() {
             return Ok(Ok(Value::Null));
         }
         let kind = raw.type_info().name().to_owned();
         Ok(Ok(match (column.holds, kind.as_str()) {
-            (Holds::Numbers, "INT2") => Value::Integer(row.try_get::<i16, _>(index)?.into()),
-            (Holds::Numbers, "INT4") => Value::Integer(row.try_get::<i32, _>(index)?.into()),
-            (Holds::Numbers, "INT8") => Value::Integer(row.try_get(index)?),
-            (Holds::Numbers, "BOOL") => Value::Integer(row.try_get::<bool, _>(index)?.into()),
-            (Holds::Text, "TEXT" | "VARCHAR" | "CHAR") => Value::Text(row.try_get(index)?),
-            (Holds::Bytes, "BYTEA") => Value::Blob(row.try_get(index)?),
+            (ColumnType::Numbers, "INT2") => Value::Integer(row.try_get::<i16, _>(index)?.into()),
+            (ColumnType::Numbers, "INT4") => Value::Integer(row.try_get::<i32, _>(index)?.into()),
+            (ColumnType::Numbers, "INT8") => Value::Integer(row.try_get(index)?),
+            (ColumnType::Numbers, "BOOL") => Value::Integer(row.try_get::<bool, _>(index)?.into()),
+            (ColumnType::Text, "TEXT" | "VARCHAR" | "CHAR") => Value::Text(row.try_get(index)?),
+            (ColumnType::Bytes, "BYTEA") => Value::Blob(row.try_get(index)?),
             _ => return Ok(Err(kind)),
         }))
     }

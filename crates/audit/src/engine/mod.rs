@@ -24,8 +24,8 @@ use qiang_core::{
 use redis::aio::MultiplexedConnection;
 use rusqlite::Connection;
 
-use self::{record::InFlight, servers::Servers, spread::Whole};
-use crate::place::{EnginePlace, Topology};
+use self::{record::InFlight, servers::Servers, spread::SpreadTotals};
+use crate::place::{EnginePlace, ServerKind};
 
 const TABLES: &str = include_str!("tables.sql");
 /// Quarantined entries count as in flight.
@@ -61,19 +61,19 @@ const ATTEMPTS_MAX: usize = 10;
 
 /// Ledger data that is read before Redis.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct LedgerFacts {
     pub(super) settled: BTreeMap<i64, i64>,
     pub(super) campaigns: Vec<String>,
 }
 
-impl Known {
+impl LedgerFacts {
     fn settled_of(&self, partition: u16) -> i64 {
         self.settled.get(&partition.into()).copied().unwrap_or(0)
     }
 }
 
 /// Log ends of one partition.
-struct Head {
+struct LogBounds {
     partition: u16,
     settled: i64,
     head: Option<i64>,
@@ -81,7 +81,7 @@ struct Head {
 }
 
 /// Campaign, or one part of it.
-struct Part {
+struct AuditedPart {
     partition: u16,
     campaign: Arc<str>,
     granted: i64,
@@ -101,17 +101,17 @@ struct Part {
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    heads: Vec<Head>,
-    parts: Vec<Part>,
-    wholes: Vec<Whole>,
+pub(super) struct EngineState {
+    heads: Vec<LogBounds>,
+    parts: Vec<AuditedPart>,
+    wholes: Vec<SpreadTotals>,
     flight: Vec<(u16, InFlight)>,
 }
 
-impl State {
+impl EngineState {
     /// Whether the state can be compared. Every entry must be settled or in the log. Alternatively, no entry of the
     /// partition was settled since the last attempt, so missing entries are really missing.
-    fn is_complete(&self, before: Option<&Known>) -> bool {
+    fn is_complete(&self, before: Option<&LedgerFacts>) -> bool {
         let mut missing = self.heads.iter().filter(|head| head.missing != 0);
         missing.all(|head| {
             before.is_some_and(|before| before.settled_of(head.partition) == head.settled)
@@ -162,7 +162,7 @@ impl State {
 }
 
 /// Connection that only reads.
-pub(super) struct Reader {
+pub(super) struct EngineReader {
     servers: Servers,
     /// Connection to the server of the partition that is read.
     conn: MultiplexedConnection,
@@ -171,19 +171,19 @@ pub(super) struct Reader {
     /// Hash tags of the partitions.
     tags: Vec<String>,
     /// Ledger data of the last attempt.
-    before: Option<Known>,
+    before: Option<LedgerFacts>,
     /// Attempts so far.
     attempts: usize,
 }
 
-impl Reader {
+impl EngineReader {
     /// Connects, and reads the number of partitions.
     pub(super) async fn connect(place: &EnginePlace) -> anyhow::Result<Self> {
         let mut servers = Servers::connect(place).await?;
         let prefix = place.prefix.clone();
         let key = format!("{prefix}:{{{}}}:partition", plain_tag(PartitionId(0)));
         let mut reader = Self {
-            conn: servers.of(&key).await?,
+            conn: servers.for_key(&key).await?,
             servers,
             prefix,
             partitions: place.partitions.unwrap_or(PARTITIONS_DEFAULT),
@@ -205,7 +205,7 @@ impl Reader {
             (None, _) => {}
         }
         reader.tags = match place.topology {
-            Topology::Cluster => cluster_tags(reader.partitions),
+            ServerKind::Cluster => cluster_tags(reader.partitions),
             _ => (0..reader.partitions)
                 .map(|n| plain_tag(PartitionId(n)))
                 .collect(),
@@ -223,7 +223,10 @@ impl Reader {
 
     /// Reads the engine for a comparison with the ledger data. Returns `None` if settlement continued in between; then
     /// both must be read again.
-    pub(super) async fn beside(&mut self, known: Known) -> anyhow::Result<Option<State>> {
+    pub(super) async fn beside(
+        &mut self,
+        known: LedgerFacts,
+    ) -> anyhow::Result<Option<EngineState>> {
         let state = self.read(&known).await?;
         if state.is_complete(self.before.as_ref()) {
             return Ok(Some(state));
@@ -237,12 +240,12 @@ impl Reader {
         Ok(None)
     }
 
-    async fn read(&mut self, known: &Known) -> anyhow::Result<State> {
-        let (mut state, mut spread) = (State::default(), BTreeSet::new());
+    async fn read(&mut self, known: &LedgerFacts) -> anyhow::Result<EngineState> {
+        let (mut state, mut spread) = (EngineState::default(), BTreeSet::new());
         for partition in 0..self.partitions {
             let settled = known.settled_of(partition);
             let key = self.key_of(partition, "partition");
-            self.conn = self.servers.of(&key).await?;
+            self.conn = self.servers.for_key(&key).await?;
             let head = self
                 .parts(partition, &known.campaigns, (&mut state.parts, &mut spread))
                 .await?;
@@ -253,7 +256,7 @@ impl Reader {
                 }
                 None => 0,
             };
-            state.heads.push(Head {
+            state.heads.push(LogBounds {
                 partition,
                 settled,
                 head,
@@ -269,7 +272,7 @@ impl Reader {
         &mut self,
         partition: u16,
         campaigns: &[String],
-        (parts, spread): (&mut Vec<Part>, &mut BTreeSet<Arc<str>>),
+        (parts, spread): (&mut Vec<AuditedPart>, &mut BTreeSet<Arc<str>>),
     ) -> anyhow::Result<Option<i64>> {
         let mut rest = campaigns;
         loop {
@@ -315,7 +318,7 @@ impl Reader {
                     spread.insert(campaign.as_str().into());
                 }
                 if let (Some(granted), Some(returned), Some(upto)) = (granted, returned, head) {
-                    parts.push(Part {
+                    parts.push(AuditedPart {
                         partition,
                         campaign: campaign.as_str().into(),
                         granted,

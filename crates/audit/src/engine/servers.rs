@@ -7,7 +7,7 @@ use redis::{
 };
 
 use super::ANSWER_MAX;
-use crate::place::{EnginePlace, Topology};
+use crate::place::{EnginePlace, ServerKind};
 
 /// Maximum redirections for one key. One is enough unless the Cluster is changing.
 const REDIRECTIONS_MAX: usize = 5;
@@ -38,7 +38,7 @@ impl Servers {
 
     async fn through(engine: &EnginePlace, seed: &ConnectionInfo) -> anyhow::Result<Self> {
         let server = engine.login(seed);
-        let (place, info) = if let Topology::Sentinel { master } = &engine.topology {
+        let (place, info) = if let ServerKind::Sentinel { master } = &engine.topology {
             let mut sentinel = open(seed.clone()).await?;
             let asked = redis::cmd("SENTINEL")
                 .arg("get-master-addr-by-name")
@@ -52,14 +52,14 @@ impl Servers {
             (place_of(seed), server.clone())
         };
         Ok(Self {
-            clustered: engine.topology == Topology::Cluster,
+            clustered: engine.topology == ServerKind::Cluster,
             server,
             nodes: vec![(place, open(info).await?)],
         })
     }
 
     /// Connection to the server that has a key.
-    pub(super) async fn of(&mut self, key: &str) -> anyhow::Result<MultiplexedConnection> {
+    pub(super) async fn for_key(&mut self, key: &str) -> anyhow::Result<MultiplexedConnection> {
         let (mut place, mut connection) = self.nodes[0].clone();
         if !self.clustered {
             return Ok(connection);

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::Context as _;
 
-use super::{CAMPAIGNS_MAX, Reader};
+use super::{CAMPAIGNS_MAX, EngineReader};
 
 /// Maximum repeated reads of campaigns that move units.
 const READS_MAX: usize = 5;
 
 /// Spread campaign with all its parts.
-pub(super) struct Whole {
+pub(super) struct SpreadTotals {
     pub(super) campaign: Arc<str>,
     /// Units in all parts, including withheld units and units in transfers that have not arrived.
     pub(super) units: i64,
@@ -40,9 +40,9 @@ type Parts = BTreeMap<Arc<str>, BTreeMap<u16, PartUnits>>;
 
 /// Units of these campaigns, if all their parts are there, grant, and pass no units on at the moment.
 pub(super) async fn read(
-    reader: &mut Reader,
+    reader: &mut EngineReader,
     campaigns: Vec<Arc<str>>,
-) -> anyhow::Result<Vec<Whole>> {
+) -> anyhow::Result<Vec<SpreadTotals>> {
     let (mut wholes, mut campaigns) = (Vec::new(), campaigns);
     let mut before = parts_of(reader, &campaigns).await?;
     for _ in 0..READS_MAX {
@@ -63,7 +63,7 @@ pub(super) async fn read(
 }
 
 /// Adds the parts up. `None` if a part is missing, or its partition does not grant, because it may be under repair.
-fn whole(campaign: &Arc<str>, parts: &BTreeMap<u16, PartUnits>) -> Option<Whole> {
+fn whole(campaign: &Arc<str>, parts: &BTreeMap<u16, PartUnits>) -> Option<SpreadTotals> {
     let count = parts.values().next()?.parts;
     let is_all = i64::try_from(parts.len()) == Ok(count);
     if !is_all || parts.values().any(|part| !part.is_open) {
@@ -83,21 +83,21 @@ fn whole(campaign: &Arc<str>, parts: &BTreeMap<u16, PartUnits>) -> Option<Whole>
         }
     }
     let first = parts.values().find(|part| part.index == 0);
-    Some(Whole {
+    Some(SpreadTotals {
         campaign: Arc::clone(campaign),
         units,
         stock: first.and_then(|part| part.stock),
     })
 }
 
-async fn parts_of(reader: &mut Reader, campaigns: &[Arc<str>]) -> anyhow::Result<Parts> {
+async fn parts_of(reader: &mut EngineReader, campaigns: &[Arc<str>]) -> anyhow::Result<Parts> {
     let mut all = Parts::new();
     if campaigns.is_empty() {
         return Ok(all);
     }
     for partition in 0..reader.partitions {
         let state = reader.key_of(partition, "partition");
-        reader.conn = reader.servers.of(&state).await?;
+        reader.conn = reader.servers.for_key(&state).await?;
         for some in campaigns.chunks(CAMPAIGNS_MAX) {
             let mut pipe = redis::pipe();
             pipe.atomic().cmd("INFO").arg("replication");

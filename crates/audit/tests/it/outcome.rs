@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use qiang_audit::Report;
+use qiang_audit::AuditFindings;
 use serde_json::Value;
 
 /// Broken checks, and the whole report as JSON.
-pub(crate) fn broken(report: &Report) -> (BTreeSet<String>, Value) {
+pub(crate) fn broken(report: &AuditFindings) -> (BTreeSet<String>, Value) {
     let json = serde_json::to_value(report).unwrap();
     let checks = json["checks"].as_array().unwrap();
     let broken: BTreeSet<String> = checks
@@ -19,7 +19,7 @@ pub(crate) fn broken(report: &Report) -> (BTreeSet<String>, Value) {
 }
 
 /// Error of an audit: one line without any password.
-pub(crate) fn refusal(audited: anyhow::Result<Report>) -> String {
+pub(crate) fn refusal(audited: anyhow::Result<AuditFindings>) -> String {
     let text = match audited {
         Ok(report) => panic!("{report}"),
         Err(error) => format!("{error:#}"),

@@ -8,7 +8,7 @@ use qiang_core::{
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
     order::ReturnPart,
-    payment::{PaymentPolicy, Received},
+    payment::{PaymentPolicy, ReceivedMoney},
     ports::{
         Clock as _, KeyUse, Ledger, NumberRange, Payout, RepairAttempt, RepairRecord,
         WithheldRecord,
@@ -88,10 +88,10 @@ impl World {
     }
 
     fn pay(&mut self, book: usize, order: OrderId, payment: &str) {
-        self.report(book, order, payment, Received::Price);
+        self.report(book, order, payment, ReceivedMoney::Price);
     }
 
-    fn report(&mut self, book: usize, order: OrderId, payment: &str, received: Received) {
+    fn report(&mut self, book: usize, order: OrderId, payment: &str, received: ReceivedMoney) {
         let payment = PaymentRef::new(payment).unwrap();
         self.play(
             book,
@@ -229,7 +229,7 @@ fn withhold(world: &World) {
         campaign: sale(5).setup(4).campaign.id,
         units: 2,
         amount_minor: 0,
-        numbers: NumberRange::of([3, 4], 1),
+        numbers: NumberRange::from_numbers([3, 4], 1),
         released_at: None,
     };
     world.runtime.block_on(async {
@@ -257,9 +257,9 @@ fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
     let held = world.granted(book, target, "u8");
     let waiting = world.granted(book, target, "u9");
     let euros = Money::new(9, "EUR".parse().unwrap());
-    world.report(book, waiting, "p-9", Received::Other(euros));
+    world.report(book, waiting, "p-9", ReceivedMoney::Other(euros));
     let returned = world.granted(book, target, "u10");
-    let more = Received::Accepted(Money::new(8, currency()));
+    let more = ReceivedMoney::Accepted(Money::new(8, currency()));
     world.report(book, returned, "p-10", more);
     world.play(
         book,
@@ -271,7 +271,7 @@ fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
     let outcome = world.books[book].claim(world.clock.now(), &target.units("u11", 2));
     let grant = outcome.ok().and_then(|outcome| outcome.grant().copied());
     let order = grant.expect("granted").order_id();
-    let more = Received::Accepted(Money::new(15, currency()));
+    let more = ReceivedMoney::Accepted(Money::new(15, currency()));
     world.report(book, order, "p-11", more);
     let part = Some(ReturnPart {
         quantity: 1,

@@ -83,7 +83,10 @@ pub(super) async fn measure(folder: &Path, packets: u32) -> anyhow::Result<Archi
     clock.0.store(2 * LATER_MS, Ordering::Relaxed);
     let archives = folder.join("archives");
     std::fs::create_dir(&archives)?;
-    let (log, month) = (embedded.archives_in(archives), Month::of(clock.now()));
+    let (log, month) = (
+        embedded.archives_in(archives),
+        Month::containing(clock.now()),
+    );
     let (started, mut entries, mut bytes) = (Instant::now(), 0, 0);
     while let Some(archive) = log.archive_next(month).await? {
         entries += archive.stretch.entries();

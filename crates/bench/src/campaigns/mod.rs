@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::ensure;
-use qiang::{Backend, Config};
+use qiang::{Backend, NodeConfig};
 use serde::Serialize;
 
 use self::{
@@ -80,7 +80,7 @@ impl CampaignsArgs {
         left.min(self.claims.unwrap_or(1_000_000))
     }
 
-    fn config(&self, folder: &Path, prefix: &str) -> anyhow::Result<Config> {
+    fn config(&self, folder: &Path, prefix: &str) -> anyhow::Result<NodeConfig> {
         let mut flags = vec![
             ("engine.data", file(folder).display().to_string()),
             (
@@ -96,7 +96,7 @@ impl CampaignsArgs {
                 ("redis.partitions", self.partitions.to_string()),
             ]);
         }
-        Config::defaults_with(&flags)
+        NodeConfig::defaults_with(&flags)
     }
 }
 

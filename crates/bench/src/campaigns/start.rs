@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use qiang::{Backend, Config, Server};
+use qiang::{Backend, NodeConfig, NodeStarter};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
@@ -70,12 +70,12 @@ pub(super) fn in_child(args: &CampaignsArgs, folder: &Path, prefix: &str) -> any
 }
 
 /// Starts a node in this process, and measures it while it is idle.
-pub(super) async fn measure(config: Config, idle_seconds: u32) -> anyhow::Result<Start> {
+pub(super) async fn measure(config: NodeConfig, idle_seconds: u32) -> anyhow::Result<Start> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let (memory_before, cpu_before) = (resident_bytes()?, cpu_seconds()?);
     let started = Instant::now();
     let backend = Backend::open(&config).await?;
-    let running = Server::start(config, backend, listener).await?;
+    let running = NodeStarter::start(config, backend, listener).await?;
     let seconds = started.elapsed().as_secs_f64();
     let cpu_started = cpu_seconds()?;
     let live = Live::watch(memory_before, idle_seconds).await?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use qiang_client::load::{
-    client::Client,
+    client::LoadClient,
     load_generator::{self, LoadPlan, User},
 };
 use serde_json::json;
@@ -69,7 +69,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
     // A red packet ends when all shares are claimed. A sale remains sold out while its order is held.
     let sale = target.open_sale().await?;
     let orders = format!("/v1/sales/{sale}/orders");
-    let mut client = Client::connect(target.addr).await?;
+    let mut client = LoadClient::connect(target.addr).await?;
     client
         .post(&orders, &target.operator, Bytes::new())
         .await?

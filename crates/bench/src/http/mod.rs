@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use bytes::Bytes;
 use clap::builder::ArgPredicate;
 use qiang_client::load::{
-    load_generator::{self, LoadPlan, Results, User},
+    load_generator::{self, LoadPlan, LoadResults, User},
     verdict::{self, Verdict},
 };
 use serde::Serialize;
@@ -96,7 +96,7 @@ struct Load {
 }
 
 impl Load {
-    fn new(results: &Results, verdict: &Verdict, lost: u64) -> Self {
+    fn new(results: &LoadResults, verdict: &Verdict, lost: u64) -> Self {
         let at = |quantile| results.latency_us.value_at_quantile(quantile);
         let answered: u64 = results.statuses.values().sum();
         Self {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use hyper::header::HeaderValue;
 use qiang::local::{LocalService, UserTokens};
-use qiang_client::load::{client::Client, load_generator::User, verdict::AmountBody};
+use qiang_client::load::{client::LoadClient, load_generator::User, verdict::AmountBody};
 use qiang_core::web_url;
 use serde::Deserialize;
 use serde_json::json;
@@ -52,7 +52,7 @@ impl Target {
     }
 
     /// Deposits money to the operator's account.
-    async fn fund(&self, client: &mut Client, minor: i64) -> anyhow::Result<()> {
+    async fn fund(&self, client: &mut LoadClient, minor: i64) -> anyhow::Result<()> {
         let deposit = json!({ "amount": minor, "currency": "CNY" });
         let path = "/v1/accounts/bench/deposits";
         client.create(path, &self.operator, &deposit).await?;
@@ -61,7 +61,7 @@ impl Target {
 
     /// Body that creates a red packet of ten shares. Also deposits the money for this many red packets.
     pub(super) async fn small_packets(&self, packets: u32) -> anyhow::Result<Bytes> {
-        let (mut client, total) = (Client::connect(self.addr).await?, 1_000);
+        let (mut client, total) = (LoadClient::connect(self.addr).await?, 1_000);
         self.fund(&mut client, i64::from(packets) * total).await?;
         let packet = json!({
             "title": "bench", "total": { "amount": total, "currency": "CNY" }, "shares": 10,
@@ -72,7 +72,7 @@ impl Target {
 
     /// Opens a red packet of `shares` shares, one minor unit each, and returns its path.
     pub(super) async fn open_packet(&self, shares: u32) -> anyhow::Result<String> {
-        let mut client = Client::connect(self.addr).await?;
+        let mut client = LoadClient::connect(self.addr).await?;
         self.fund(&mut client, shares.into()).await?;
         let packet = json!({
             "title": "bench", "total": { "amount": shares, "currency": "CNY" }, "shares": shares,
@@ -85,7 +85,7 @@ impl Target {
 
     /// Opens a sale of one unit, and returns its id.
     pub(super) async fn open_sale(&self) -> anyhow::Result<String> {
-        let mut client = Client::connect(self.addr).await?;
+        let mut client = LoadClient::connect(self.addr).await?;
         let sale = json!({
             "title": "bench", "stock": 1, "unit_price": { "amount": 1, "currency": "CNY" }, "hold_seconds": 86_400,
         });
@@ -94,7 +94,7 @@ impl Target {
 
     /// Grants in the ledger: number to user and amount.
     pub(super) async fn ledger(&self, packet: &str) -> anyhow::Result<HashMap<u32, (String, i64)>> {
-        let mut client = Client::connect(self.addr).await?;
+        let mut client = LoadClient::connect(self.addr).await?;
         let mut grants = HashMap::new();
         let mut after = 0;
         loop {
@@ -119,7 +119,7 @@ impl Target {
     }
 
     /// Audits the ledger; `None` for an external service.
-    pub(super) async fn audit(&self) -> anyhow::Result<Option<qiang_audit::Report>> {
+    pub(super) async fn audit(&self) -> anyhow::Result<Option<qiang_audit::AuditFindings>> {
         self.settle().await?;
         let Some(local) = &self.local else {
             return Ok(None);

@@ -19,7 +19,7 @@ use hyper::{
     header::{CACHE_CONTROL, ETAG, HeaderValue},
 };
 use qiang::local::{LocalServers, LocalService};
-use qiang_client::load::client::Client;
+use qiang_client::load::client::LoadClient;
 use serde::Serialize;
 use serde_json::json;
 
@@ -148,14 +148,14 @@ async fn open_sale(node: &LocalService) -> anyhow::Result<String> {
     let operator = HeaderValue::try_from(node.tokens().bearer("bench", "campaigns:write")?)?;
     let price = json!({ "amount": 100, "currency": "CNY" });
     let sale = json!({ "title": "bench", "stock": 100, "unit_price": price });
-    let mut client = Client::connect(node.addr()).await?;
+    let mut client = LoadClient::connect(node.addr()).await?;
     let id = client.create("/v1/sales", &operator, &sale).await?;
     Ok(format!("/v1/campaigns/{id}/state"))
 }
 
 /// Checks one answer of each kind and its cache headers. Returns the size of the state in bytes.
 async fn check(nginx: &Nginx, state: &str) -> anyhow::Result<usize> {
-    let mut client = Client::connect(nginx.addr).await?;
+    let mut client = LoadClient::connect(nginx.addr).await?;
     let body = client.get(state, &nobody()).await?;
     ensure!(body.success()?["now"].is_string(), "the state has no time");
     for (path, kept) in [
@@ -180,7 +180,7 @@ async fn read(args: &ReadsArgs, addr: SocketAddr, path: &str) -> anyhow::Result<
         .map(|_| {
             let path = path.to_owned();
             tokio::spawn(async move {
-                let (mut client, mut answers) = (Client::connect(addr).await?, 0_u64);
+                let (mut client, mut answers) = (LoadClient::connect(addr).await?, 0_u64);
                 while started.elapsed() < lasts {
                     let answer = client.get(&path, &nobody()).await?;
                     ensure!(answer.status == StatusCode::OK, "{path}: {}", answer.status);
@@ -211,7 +211,7 @@ async fn crowd(
             let (next, state) = (Arc::clone(&next), state.to_owned());
             let (addr, requests) = (nginx.addr, args.requests);
             tokio::spawn(async move {
-                let (mut client, mut failed) = (Client::connect(addr).await?, 0_u64);
+                let (mut client, mut failed) = (LoadClient::connect(addr).await?, 0_u64);
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     if n >= requests {
@@ -247,7 +247,7 @@ async fn crowd(
 
 /// Number of requests that a node has answered, except those of `/metrics`.
 async fn reads_of(node: &LocalService) -> anyhow::Result<u64> {
-    let mut client = Client::connect(node.addr()).await?;
+    let mut client = LoadClient::connect(node.addr()).await?;
     let answer = client.get("/metrics", &nobody()).await?;
     let text = std::str::from_utf8(&answer.body)?;
     let mut count = 0;

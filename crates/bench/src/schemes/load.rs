@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use qiang_core::{
     campaign::CampaignKind,
     outcome,
-    ports::{Claimed, EngineError, Ticket},
+    ports::{Claimed, EngineError, PendingReply},
 };
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -273,7 +273,7 @@ async fn serve_tickets(
     waiting: usize,
 ) -> anyhow::Result<Answers> {
     let mut answers = Answers::new()?;
-    let mut tickets: VecDeque<(Turn, Ticket<Claimed>)> = VecDeque::with_capacity(waiting);
+    let mut tickets: VecDeque<(Turn, PendingReply<Claimed>)> = VecDeque::with_capacity(waiting);
     loop {
         while tickets.len() < waiting
             && let Some(turn) = queue.take()
@@ -281,7 +281,7 @@ async fn serve_tickets(
             let claim =
                 fixture::claim(opened.campaign, CampaignKind::RedPacket, queue.name(&turn))?;
             // As in the service: the gate first, then the engine.
-            match opened.engine.peek(&claim) {
+            match opened.engine.try_gate_outcome(&claim) {
                 Some(outcome) => answers.record(&queue, &turn, Ok(outcome_of(outcome))),
                 None => tickets.push_back((turn, opened.engine.claim(claim))),
             }

@@ -14,7 +14,7 @@ use qiang_core::{
     ports::{Engine, EventLog, Ledger},
 };
 use qiang_embedded::{Embedded, SystemClock};
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 
 use super::scheme::{About, Drive, Exact, Opened, Recount, Scheme, Site};
 use crate::fixture;
@@ -75,13 +75,13 @@ impl Qiang {
 
     /// Engine on Redis, with the red packet spread over all partitions. No ledger settles its log here.
     pub(super) async fn redis(url: &str, site: &Site, partitions: u16) -> anyhow::Result<Self> {
-        let options = Options {
+        let options = RedisOptions {
             urls: vec![url.to_owned()],
             prefix: site.prefix.trim_end_matches(':').to_owned(),
             partitions,
             shard_supply_min: 1,
             shards_max: partitions,
-            ..Options::default()
+            ..RedisOptions::default()
         };
         let engine = RedisEngine::connect(options, &[]).await?;
         Ok(Self {

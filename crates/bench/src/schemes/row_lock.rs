@@ -40,7 +40,7 @@ impl Database {
     /// Database of a URL. It must be on loopback unless `anywhere`.
     pub(super) fn new(url: &str, anywhere: bool) -> anyhow::Result<Self> {
         let wrong = |error: Error| UsageError::new(format!("--sql: {error}"));
-        let (database, host, port, socket) = match DatabaseKind::of(url) {
+        let (database, host, port, socket) = match DatabaseKind::from_url(url) {
             Some(DatabaseKind::Postgres) => {
                 let options = PgConnectOptions::from_str(url).map_err(wrong)?;
                 let (host, port) = (options.get_host().to_owned(), options.get_port());

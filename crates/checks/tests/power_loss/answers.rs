@@ -14,7 +14,7 @@ use qiang_core::{
         SettlementStore as _,
     },
 };
-use qiang_embedded::{Embedded, StoreError};
+use qiang_embedded::{DataFileError, Embedded};
 use uuid::Uuid;
 
 use qiang_testkit::campaign::OPENS;
@@ -74,7 +74,7 @@ pub(crate) fn check(folder: &Path, facts: &[Fact], cut: usize) -> Result<(), Str
     for file in files {
         let path = folder.join(file);
         let embedded = match open_at(&path, now) {
-            Err(StoreError::Incomplete { .. }) if is_replacing => continue,
+            Err(DataFileError::Incomplete { .. }) if is_replacing => continue,
             opened => opened.map_err(|error| format!("{file}: {error}"))?,
         };
         let whats = known.iter().filter(|fact| fact.file == file);

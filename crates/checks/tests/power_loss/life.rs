@@ -45,7 +45,10 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     runtime.enable_all().build().unwrap().block_on(future)
 }
 
-pub(crate) fn open_at(path: &Path, now: Timestamp) -> Result<Embedded, qiang_embedded::StoreError> {
+pub(crate) fn open_at(
+    path: &Path,
+    now: Timestamp,
+) -> Result<Embedded, qiang_embedded::DataFileError> {
     Embedded::open(path, ManualClock::new(now))
 }
 
@@ -54,7 +57,7 @@ pub(crate) fn archive(embedded: &Embedded, folder: &Path) -> Result<usize, Strin
     let log = embedded.archives_in(folder.to_owned());
     let mut archives = 0;
     loop {
-        match block_on(log.archive_next(Month::of(Timestamp::MAX))) {
+        match block_on(log.archive_next(Month::containing(Timestamp::MAX))) {
             Ok(Some(_)) => archives += 1,
             Ok(None) => return Ok(archives),
             Err(error) => return Err(error.to_string()),

@@ -5,7 +5,7 @@ use qiang_core::{
     book::{Claim, Command, Setup},
     campaign::AckLevel,
     id::PaymentRef,
-    payment::Received,
+    payment::ReceivedMoney,
     split::SplitRule,
     time::Timestamp,
 };
@@ -59,7 +59,7 @@ fn pay(life: &mut Life, setup: &Setup, number: u32) {
         order: Target::of(setup).order(number),
         payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     });
 }
 

@@ -48,13 +48,13 @@ impl Response {
 }
 
 /// Connection that the calling task drives. So no second task has to wake for each request.
-pub struct Client {
+pub struct LoadClient {
     host: HeaderValue,
     send: SendRequest<Full<Bytes>>,
     wire: Pin<Box<Wire>>,
 }
 
-impl Client {
+impl LoadClient {
     /// Connects to a service.
     ///
     /// # Errors

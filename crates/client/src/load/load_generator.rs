@@ -15,7 +15,7 @@ use hdrhistogram::Histogram;
 use hyper::{StatusCode, header::HeaderValue};
 
 use crate::load::{
-    client::{Client, Response},
+    client::{LoadClient, Response},
     ticket,
 };
 
@@ -56,7 +56,11 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
-    async fn click(&self, client: &mut Client, token: &HeaderValue) -> anyhow::Result<Response> {
+    async fn click(
+        &self,
+        client: &mut LoadClient,
+        token: &HeaderValue,
+    ) -> anyhow::Result<Response> {
         let body = self.body.clone();
         match &self.tickets {
             None => client.post(&self.path, token, body).await,
@@ -73,7 +77,7 @@ impl LoadPlan {
 }
 
 /// Success that a user saw.
-pub struct Seen {
+pub struct SeenGrant {
     /// Index of the user.
     pub user: u32,
     /// 201 or 200.
@@ -83,7 +87,7 @@ pub struct Seen {
 }
 
 /// Results of a load.
-pub struct Results {
+pub struct LoadResults {
     /// Duration in seconds.
     pub seconds: f64,
     /// Number of clicks.
@@ -91,14 +95,14 @@ pub struct Results {
     /// Number of answers by status.
     pub statuses: std::collections::BTreeMap<u16, u64>,
     /// The successes, if `keep_grants` is set.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<SeenGrant>,
     /// Number of requests without an answer.
     pub errors: u64,
     /// Latencies in microseconds.
     pub latency_us: Histogram<u64>,
 }
 
-impl Results {
+impl LoadResults {
     pub(crate) fn new() -> anyhow::Result<Self> {
         Ok(Self {
             seconds: 0.0,
@@ -141,7 +145,7 @@ pub fn run(plan: LoadPlan, progress: impl Fn(u64) + Send + Sync + 'static) -> Ru
 }
 
 /// Running load.
-pub type Running = Pin<Box<dyn Future<Output = anyhow::Result<Results>> + Send>>;
+pub type Running = Pin<Box<dyn Future<Output = anyhow::Result<LoadResults>> + Send>>;
 
 type Progress = Arc<dyn Fn(u64) + Send + Sync>;
 
@@ -150,12 +154,12 @@ fn start(plan: LoadPlan, progress: Progress) -> Running {
     Box::pin(make(plan, progress))
 }
 
-async fn make(plan: LoadPlan, progress: Progress) -> anyhow::Result<Results> {
+async fn make(plan: LoadPlan, progress: Progress) -> anyhow::Result<LoadResults> {
     let mut clients = Vec::with_capacity(plan.connections);
     for _ in 0..plan.connections {
-        clients.push(Client::connect(plan.addr).await?);
+        clients.push(LoadClient::connect(plan.addr).await?);
     }
-    let connection = Connection {
+    let connection = LoadConnection {
         plan: Arc::new(plan),
         next: Arc::default(),
         started: Instant::now(),
@@ -167,7 +171,7 @@ async fn make(plan: LoadPlan, progress: Progress) -> anyhow::Result<Results> {
             tokio::spawn(async move { connection.run(client, &*progress).await })
         })
         .collect();
-    let mut results = Results::new()?;
+    let mut results = LoadResults::new()?;
     for task in tasks {
         results.add(task.await??)?;
     }
@@ -180,21 +184,21 @@ const PROGRESS_EVERY: u64 = 16;
 
 /// One connection's share of the load.
 #[derive(Clone)]
-struct Connection {
+struct LoadConnection {
     plan: Arc<LoadPlan>,
     next: Arc<AtomicUsize>,
     started: Instant,
 }
 
-impl Connection {
+impl LoadConnection {
     async fn run(
         self,
-        client: Client,
+        client: LoadClient,
         progress: &(dyn Fn(u64) + Send + Sync),
-    ) -> anyhow::Result<Results> {
+    ) -> anyhow::Result<LoadResults> {
         let plan = &self.plan;
         let mut client = Some(client);
-        let mut results = Results::new()?;
+        let mut results = LoadResults::new()?;
         loop {
             let click = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(user) = plan.clicks.get(click).copied() else {
@@ -220,7 +224,7 @@ impl Connection {
                     if plan.keep_grants && answer.status.is_success() {
                         // Copies the body, because it is a slice of the connection's whole read buffer.
                         let body = Bytes::copy_from_slice(&answer.body);
-                        results.seen.push(Seen {
+                        results.seen.push(SeenGrant {
                             user,
                             status: answer.status,
                             body,
@@ -229,7 +233,7 @@ impl Connection {
                 }
                 Err(_) => {
                     results.errors += 1;
-                    client = Client::connect(plan.addr).await.ok();
+                    client = LoadClient::connect(plan.addr).await.ok();
                 }
             }
             if results.requests.is_multiple_of(PROGRESS_EVERY) {

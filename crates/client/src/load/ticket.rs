@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::{StatusCode, header::HeaderValue};
 use serde_json::json;
 
-use crate::load::client::{Client, Response};
+use crate::load::client::{LoadClient, Response};
 
 /// Kind of challenge that this client solves.
 const PROOF_OF_WORK: &str = "proof-of-work";
@@ -19,7 +19,7 @@ const PROOF_OF_WORK: &str = "proof-of-work";
 /// # Errors
 /// If the service does not answer, or sends a challenge other than a proof of work.
 pub async fn get(
-    client: &mut Client,
+    client: &mut LoadClient,
     path: &str,
     token: &HeaderValue,
 ) -> anyhow::Result<Result<HeaderValue, Response>> {

@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use crate::load::load_generator::Seen;
+use crate::load::load_generator::SeenGrant;
 
 /// Grant as in the service's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct GrantBody {
+pub struct SeenGrantBody {
     /// Its number in the campaign, from 1.
     pub number: u32,
     /// Number of units.
@@ -44,14 +44,14 @@ pub struct Verdict {
 ///
 /// # Errors
 /// If the body of a success is no grant.
-pub fn judge(seen: &[Seen], supply: u64) -> anyhow::Result<Verdict> {
+pub fn judge(seen: &[SeenGrant], supply: u64) -> anyhow::Result<Verdict> {
     let mut verdict = Verdict::default();
-    let mut of_user: HashMap<u32, GrantBody> = HashMap::new();
+    let mut of_user: HashMap<u32, SeenGrantBody> = HashMap::new();
     let mut of_number: HashMap<u32, u32> = HashMap::new();
     let mut created: HashSet<u32> = HashSet::new();
     let mut units = 0_u64;
     for success in seen {
-        let grant: GrantBody =
+        let grant: SeenGrantBody =
             serde_json::from_slice(&success.body).context("a grant has an unknown body")?;
         if success.status.as_u16() == 201 && !created.insert(success.user) {
             verdict.duplicates += 1;
@@ -87,9 +87,9 @@ mod tests {
 
     use super::*;
 
-    fn seen(user: u32, status: u16, number: u32, amount: i64) -> Seen {
+    fn seen(user: u32, status: u16, number: u32, amount: i64) -> SeenGrant {
         let body = format!(r#"{{"number":{number},"quantity":1,"amount":{{"amount":{amount}}}}}"#);
-        Seen {
+        SeenGrant {
             user,
             status: StatusCode::from_u16(status).unwrap(),
             body: Bytes::from(body),
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn judges_what_users_saw() {
-        let check = |seen: &[Seen], granted, duplicates, oversold| {
+        let check = |seen: &[SeenGrant], granted, duplicates, oversold| {
             let verdict = judge(seen, 2).unwrap();
             assert_eq!(
                 (verdict.granted, verdict.duplicates, verdict.oversold),

@@ -11,10 +11,10 @@ use std::{
     time::Instant,
 };
 
-use crate::{CampaignId, Claimed, Client, Error, Grant, IdempotencyKey, NewClaim, NewOrder};
+use crate::{CampaignId, ClaimResult, Client, Error, Grant, IdempotencyKey, NewClaim, NewOrder};
 use hyper::StatusCode;
 
-use crate::load::load_generator::{Results, Seen, due_at};
+use crate::load::load_generator::{LoadResults, SeenGrant, due_at};
 
 /// Target of the visitors' clicks.
 #[derive(Debug, Clone)]
@@ -48,9 +48,9 @@ pub struct VisitPlan {
 pub async fn run(
     plan: VisitPlan,
     progress: impl Fn() + Send + Sync + 'static,
-) -> anyhow::Result<Results> {
+) -> anyhow::Result<LoadResults> {
     let has_some = plan.tokens.iter().map(|_| AtomicBool::new(false));
-    let crowd = Arc::new(Crowd {
+    let crowd = Arc::new(VisitorCrowd {
         has_some: has_some.collect(),
         next: AtomicUsize::new(0),
         started: Instant::now(),
@@ -63,7 +63,7 @@ pub async fn run(
             tokio::spawn(async move { crowd.visit(&*progress).await })
         })
         .collect();
-    let mut results = Results::new()?;
+    let mut results = LoadResults::new()?;
     for task in tasks {
         results.add(task.await??)?;
     }
@@ -71,7 +71,7 @@ pub async fn run(
     Ok(results)
 }
 
-struct Crowd {
+struct VisitorCrowd {
     plan: VisitPlan,
     /// Whether each visitor has a grant.
     has_some: Vec<AtomicBool>,
@@ -79,11 +79,11 @@ struct Crowd {
     started: Instant,
 }
 
-impl Crowd {
+impl VisitorCrowd {
     /// Runs clicks one after another, until none is left.
-    async fn visit(&self, progress: &(dyn Fn() + Send + Sync)) -> anyhow::Result<Results> {
+    async fn visit(&self, progress: &(dyn Fn() + Send + Sync)) -> anyhow::Result<LoadResults> {
         let plan = &self.plan;
-        let mut results = Results::new()?;
+        let mut results = LoadResults::new()?;
         loop {
             let click = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(user) = plan.clicks.get(click).copied() else {
@@ -94,13 +94,13 @@ impl Crowd {
             let answer = plan.click(user).await;
             let latency_us = due.elapsed().as_micros() as u64;
             let status = match answer {
-                Ok(Claimed::Granted(grant)) => {
+                Ok(ClaimResult::Granted(grant)) => {
                     let seen = self.see(user, &grant)?;
                     let status = seen.status;
                     results.seen.push(seen);
                     Some(status.as_u16())
                 }
-                Ok(Claimed::Waiting(_)) => Some(StatusCode::ACCEPTED.as_u16()),
+                Ok(ClaimResult::Waiting(_)) => Some(StatusCode::ACCEPTED.as_u16()),
                 Err(Error::Problem(problem)) => Some(problem.status),
                 Err(error @ Error::Usage(_)) => return Err(error.into()),
                 Err(_) => None,
@@ -118,13 +118,13 @@ impl Crowd {
 
     /// Converts a grant for the check. The client does not distinguish a grant from its replay: a further grant of a
     /// visitor counts as a replay.
-    fn see(&self, user: u32, grant: &Grant) -> anyhow::Result<Seen> {
+    fn see(&self, user: u32, grant: &Grant) -> anyhow::Result<SeenGrant> {
         let had_some = self.has_some[user as usize].swap(true, Ordering::Relaxed);
         let status = match had_some {
             true => StatusCode::OK,
             false => StatusCode::CREATED,
         };
-        Ok(Seen {
+        Ok(SeenGrant {
             user,
             status,
             body: serde_json::to_vec(grant)?.into(),
@@ -133,7 +133,7 @@ impl Crowd {
 }
 
 impl VisitPlan {
-    async fn click(&self, user: u32) -> Result<Claimed, Error> {
+    async fn click(&self, user: u32) -> Result<ClaimResult, Error> {
         let (Goal::Share(campaign) | Goal::Unit(campaign)) = &self.goal;
         let key = format!("visit-{campaign}").parse::<IdempotencyKey>();
         let key = key.map_err(|error| Error::Usage(error.to_string()))?;

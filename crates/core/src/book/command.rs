@@ -1,11 +1,14 @@
 //! Commands to a book, and their replies.
 
 use crate::{
-    campaign::{Campaign, CampaignError, CampaignKind, Tally, Terms, TermsChange, TransitionError},
+    campaign::{
+        Campaign, CampaignError, CampaignKind, SaleSettings, SaleSettingsChange, Tally,
+        TransitionError,
+    },
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::{OrderState, OrderStepError, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
     outcome::Grant,
-    payment::{PaymentOutcome, Received},
+    payment::{PaymentOutcome, ReceivedMoney},
     time::Timestamp,
 };
 
@@ -57,9 +60,9 @@ pub enum SaleCorrection {
     /// Changes terms.
     Terms {
         /// The terms that the sale must have.
-        expected: Terms,
+        expected: SaleSettings,
         /// Change of the terms.
-        change: TermsChange,
+        change: SaleSettingsChange,
     },
 }
 
@@ -79,7 +82,7 @@ pub enum Command {
         paid_at: Option<Timestamp>,
         /// Money of the payment. The price or an accepted amount pays the order. For other money a refund is due, and
         /// the order does not change.
-        received: Received,
+        received: ReceivedMoney,
     },
     /// Cancel an order and restock its units. An order that costs nothing is already paid, so it is returned.
     Cancel {
@@ -119,7 +122,7 @@ pub enum Command {
         /// The sale.
         campaign: CampaignId,
         /// Change of the terms.
-        change: TermsChange,
+        change: SaleSettingsChange,
     },
     /// Correct stock or terms of a sale that has not changed since reconciliation compared it.
     Correct {

@@ -4,9 +4,10 @@
 //! the code of [`Book`](super::Book) answers from them.
 
 use super::{
-    Claim, FormerGrant, OrderView, PaymentOutcome, Restored, Setup, Standing, Unsound,
+    CampaignCounters, CampaignSnapshot, Claim, FormerGrant, InvalidRows, OrderView, PaymentOutcome,
+    Setup,
     grants::{Grants, grants_up_to},
-    state::State,
+    state::CampaignState,
 };
 use crate::{
     campaign::{Campaign, CampaignKind, Tally},
@@ -17,9 +18,9 @@ use crate::{
 
 /// Stored counters of a campaign, which are not summed up from its grants.
 #[derive(Debug, Clone, Copy)]
-pub struct Stored<'a> {
+pub struct StoredCampaign<'a> {
     /// Phase and counters of the campaign.
-    pub standing: Standing,
+    pub standing: CampaignCounters,
     /// Minor units in a red packet's escrow; 0 for a sale.
     pub escrow_minor: i64,
     /// Number of the last grant; 0 if there is none.
@@ -31,7 +32,7 @@ pub struct Stored<'a> {
 /// A campaign with some of its grants.
 #[derive(Debug)]
 pub struct Excerpt {
-    restored: Restored,
+    restored: CampaignSnapshot,
     grants: u32,
 }
 
@@ -42,9 +43,9 @@ impl Excerpt {
         let setup = Setup { campaign, shares };
         let mut grants = Grants::for_supply(0);
         grants.skip(&gaps(numbers));
-        let state = State::with_grants(&setup, grants);
+        let state = CampaignState::with_grants(&setup, grants);
         Self {
-            restored: Restored::part_of(state),
+            restored: CampaignSnapshot::part_of(state),
             grants: 0,
         }
     }
@@ -52,21 +53,21 @@ impl Excerpt {
     /// Adds the next grant.
     ///
     /// # Errors
-    /// As [`Restored::add`].
-    pub fn add(&mut self, grant: &FormerGrant<'_>) -> Result<(), Unsound> {
+    /// As [`CampaignSnapshot::add`].
+    pub fn add(&mut self, grant: &FormerGrant<'_>) -> Result<(), InvalidRows> {
         self.restored.add(grant)
     }
 
     /// Adds a payment that was received for one of the grants.
     ///
     /// # Errors
-    /// As [`Restored::add_payment`].
+    /// As [`CampaignSnapshot::add_payment`].
     pub fn add_payment(
         &mut self,
         number: u32,
         payment: &PaymentRef,
         outcome: PaymentOutcome,
-    ) -> Result<(), Unsound> {
+    ) -> Result<(), InvalidRows> {
         self.restored.add_payment(number, payment, outcome)
     }
 
@@ -74,7 +75,7 @@ impl Excerpt {
     ///
     /// # Errors
     /// If the counters contradict the campaign's supply or money.
-    pub fn finish(mut self, stored: &Stored<'_>) -> Result<Self, Unsound> {
+    pub fn finish(mut self, stored: &StoredCampaign<'_>) -> Result<Self, InvalidRows> {
         self.grants = grants_up_to(stored.last_number, stored.skipped);
         let standing = stored.standing;
         let state = self.restored.state_mut();
@@ -101,8 +102,8 @@ impl Excerpt {
     }
 
     /// As [`Book::peek`](super::Book::peek). All grants of the user must have been added.
-    pub fn peek(&self, now: Timestamp, claim: &Claim) -> Option<Outcome> {
-        self.restored.peek(now, claim)
+    pub fn try_gate_outcome(&self, now: Timestamp, claim: &Claim) -> Option<Outcome> {
+        self.restored.try_gate_outcome(now, claim)
     }
 }
 

@@ -15,7 +15,7 @@ use self::{
     skipped::Skipped,
 };
 use crate::{
-    gate::Holding,
+    gate::GateHolding,
     id::{IdempotencyKey, UserId},
     order::OrderState,
     time::Timestamp,
@@ -48,15 +48,15 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn holding(&self) -> Holding {
+    fn holding(&self) -> GateHolding {
         // A share keeps the state in which it was granted.
         if self.state.keeps_units() {
-            Holding {
+            GateHolding {
                 units: self.quantity - self.returned,
                 returned_orders: 0,
             }
         } else {
-            Holding {
+            GateHolding {
                 units: 0,
                 returned_orders: 1,
             }
@@ -152,8 +152,8 @@ impl Grants {
     /// Skips the numbers from the first to the last of each pair. Pairs ascend, and no grant has been added yet.
     pub(super) fn skip(&mut self, numbers: &[(u32, u32)]) {
         if !numbers.is_empty() {
-            let new = || Box::new(Index::of(&self.table));
-            self.index.get_or_insert_with(new).skipped = Skipped::of(numbers);
+            let new = || Box::new(Index::from_table(&self.table));
+            self.index.get_or_insert_with(new).skipped = Skipped::from_numbers(numbers);
         }
     }
 
@@ -241,14 +241,14 @@ impl Grants {
     }
 
     /// Units and returned orders of a user.
-    pub(super) fn holding(&self, found: Found) -> Holding {
+    pub(super) fn holding(&self, found: Found) -> GateHolding {
         let Some(newest) = self.at(found.newest) else {
-            return Holding::default();
+            return GateHolding::default();
         };
         let Some(index) = &self.index else {
             let rows = self.table.rows.iter();
             let own = rows.filter(|row| row.name_at == newest.name_at);
-            return own.fold(Holding::default(), |sum, row| sum.plus(row.holding()));
+            return own.fold(GateHolding::default(), |sum, row| sum.plus(row.holding()));
         };
         index.holding(newest)
     }
@@ -291,7 +291,9 @@ impl Grants {
         let place = table.len();
         match &mut self.index {
             Some(index) => index.add(table, (found.hash, found.newest), place),
-            None if table.rows.len() > SCANNED_MAX => self.index = Some(Box::new(Index::of(table))),
+            None if table.rows.len() > SCANNED_MAX => {
+                self.index = Some(Box::new(Index::from_table(table)))
+            }
             None => {}
         }
         self.number_at(place)
@@ -307,7 +309,7 @@ impl Grants {
 
 /// Number of grants up to the one with a number, if these numbers are skipped.
 pub(super) fn grants_up_to(number: u32, skipped: &[(u32, u32)]) -> u32 {
-    Skipped::of(skipped).place_of(number)
+    Skipped::from_numbers(skipped).place_of(number)
 }
 
 /// Fingerprint of a key, in 64 bits. Keys are only compared among one user's grants in one campaign, or among one

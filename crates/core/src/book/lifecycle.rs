@@ -1,8 +1,8 @@
 //! Phases of a campaign: opening, actions of operators, and changes that are due by time.
 
-use super::{Book, CampaignAction, Refusal, SaleCorrection, Setup, state::State};
+use super::{Book, CampaignAction, Refusal, SaleCorrection, Setup, state::CampaignState};
 use crate::{
-    campaign::{Phase, Tally, TermsChange, Transition},
+    campaign::{Phase, SaleSettingsChange, Tally, Transition},
     event::{Entry, Event},
     id::CampaignId,
     time::Timestamp,
@@ -12,7 +12,7 @@ impl Book {
     pub(super) fn open(&mut self, now: Timestamp, setup: &Setup, log: &mut Vec<Entry>) {
         let id = setup.campaign.id;
         if !self.has(id) {
-            let mut state = State::new(setup);
+            let mut state = CampaignState::new(setup);
             if let Some(numbers) = self.skipped.remove(&id) {
                 state.grants.skip(&numbers);
             }
@@ -84,7 +84,7 @@ impl Book {
         &mut self,
         now: Timestamp,
         id: CampaignId,
-        change: &TermsChange,
+        change: &SaleSettingsChange,
         log: &mut Vec<Entry>,
     ) -> Result<Tally, Refusal> {
         let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;

@@ -24,11 +24,11 @@ use hashbrown::HashMap;
 pub use self::command::{
     CampaignAction, Claim, Command, OrderView, Refusal, Reply, SaleCorrection, Setup,
 };
-pub use self::excerpt::{Excerpt, Stored};
-pub use self::recall::{FormerGrant, Restored, Standing, Unsound};
+pub use self::excerpt::{Excerpt, StoredCampaign};
+pub use self::recall::{CampaignCounters, CampaignSnapshot, FormerGrant, InvalidRows};
 use self::{
     grants::NewGrant,
-    state::{Decision, State},
+    state::{CampaignState, ClaimDecision},
 };
 pub use crate::payment::PaymentOutcome;
 use crate::{
@@ -81,7 +81,7 @@ struct Agenda {
 /// The state of one partition.
 #[derive(Debug, Default)]
 pub struct Book {
-    campaigns: HashMap<CampaignId, Box<State>>,
+    campaigns: HashMap<CampaignId, Box<CampaignState>>,
     agenda: Agenda,
     head: Seq,
     /// Later entries concern only campaigns in the book.
@@ -199,8 +199,8 @@ impl Book {
         };
         state.used.mark(now);
         let (found, amount_minor) = match state.decide(claim, now) {
-            Ok(Decision::Answer(outcome)) => return Ok(outcome),
-            Ok(Decision::Grant {
+            Ok(ClaimDecision::Answer(outcome)) => return Ok(outcome),
+            Ok(ClaimDecision::Grant {
                 found,
                 amount_minor,
             }) => (found, amount_minor),
@@ -248,7 +248,12 @@ impl Book {
 
     /// Answer to a claim that needs no decision: unknown, not started, paused, ended, sold out, granted before. `None`
     /// if only [`Book::claim`] can decide. Uses only entries up to `committed`, because later ones may still be undone.
-    pub fn peek(&self, now: Timestamp, claim: &Claim, committed: Seq) -> Option<Outcome> {
+    pub fn try_gate_outcome(
+        &self,
+        now: Timestamp,
+        claim: &Claim,
+        committed: Seq,
+    ) -> Option<Outcome> {
         let Some(state) = self.campaigns.get(&claim.campaign) else {
             return Some(Outcome::UnknownCampaign);
         };
@@ -312,7 +317,7 @@ impl Book {
 
     /// Adds a campaign before its entries are replayed; writes no entry.
     pub fn restore(&mut self, setup: Setup) {
-        self.add(State::new(&setup));
+        self.add(CampaignState::new(&setup));
     }
 
     /// Makes a sale that is not in the book skip these numbers once it opens: from the first to the last of each pair,
@@ -321,7 +326,7 @@ impl Book {
         self.skipped.insert(campaign, numbers);
     }
 
-    fn add(&mut self, state: State) {
+    fn add(&mut self, state: CampaignState) {
         let mut state = Box::new(state);
         self.agenda.reschedule(&mut state);
         self.campaigns.insert(state.id, state);
@@ -379,7 +384,7 @@ impl Agenda {
         self.grace.expires_at(hold_ms, until)
     }
 
-    fn reschedule(&mut self, state: &mut State) {
+    fn reschedule(&mut self, state: &mut CampaignState) {
         let due = state.next_due(self);
         if due != state.due {
             if let Some(before) = state.due {

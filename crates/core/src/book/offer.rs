@@ -10,7 +10,7 @@ use crate::{
 
 /// Supply of a campaign.
 #[derive(Debug)]
-pub(super) enum Offer {
+pub(super) enum CampaignOffer {
     /// A red packet whose shares were drawn when it was created.
     Packet {
         total_minor: i64,
@@ -31,8 +31,8 @@ pub(super) struct LazyPacket {
     seed: Seed,
 }
 
-impl Offer {
-    pub(super) fn of(setup: &Setup) -> Self {
+impl CampaignOffer {
+    pub(super) fn from_setup(setup: &Setup) -> Self {
         let packet = match &setup.campaign.rules {
             Rules::Sale(sale) => return Self::Sale(*sale),
             Rules::RedPacket(packet) => packet,
@@ -140,7 +140,7 @@ impl Amounts {
     }
 
     /// Amount of an existing share.
-    pub(super) fn of(&self, number: u32) -> i64 {
+    pub(super) fn for_number(&self, number: u32) -> i64 {
         let place = number as usize - 1;
         match self {
             Self::Short(amounts) => amounts[place].into(),
@@ -169,7 +169,7 @@ mod tests {
             let is_short = matches!(amounts, Amounts::Short(_));
             assert_eq!(is_short, shares.iter().all(|share| *share <= most));
             for (number, share) in (1..).zip(shares) {
-                let read = (amounts.get(number), amounts.of(number));
+                let read = (amounts.get(number), amounts.for_number(number));
                 assert_eq!(read, (Some(*share), *share));
             }
             let beside = [0, shares.len() as u32 + 1];

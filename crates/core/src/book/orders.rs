@@ -5,7 +5,7 @@ use crate::{
     event::{Entry, Event},
     id::{OrderId, PaymentRef},
     order::{OrderState, OrderStep, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
-    payment::{PaymentState, Received},
+    payment::{PaymentState, ReceivedMoney},
     time::Timestamp,
 };
 
@@ -14,7 +14,7 @@ impl Book {
         &mut self,
         now: Timestamp,
         id: OrderId,
-        (payment, paid_at, received): (&PaymentRef, Option<Timestamp>, Received),
+        (payment, paid_at, received): (&PaymentRef, Option<Timestamp>, ReceivedMoney),
         log: &mut Vec<Entry>,
     ) -> Result<Reply, Refusal> {
         let known = self.campaigns.get(&id.campaign);
@@ -23,7 +23,7 @@ impl Book {
         let outcome = match state.payment(id.number, payment) {
             Some(before) => before,
             // There is nothing to pay: no money is received, and no refund is due.
-            None if received == Received::Price && view.is_paid_for_nothing() => {
+            None if received == ReceivedMoney::Price && view.is_paid_for_nothing() => {
                 PaymentOutcome::Paid
             }
             None => {
@@ -50,7 +50,7 @@ impl Book {
                 }
                 let (number, payment) = (id.number, payment.clone());
                 let state = PaymentState { outcome, received };
-                let event = Event::of_payment(number, payment, state);
+                let event = Event::payment_recorded(number, payment, state);
                 self.record(now, id.campaign, event, log);
                 outcome
             }

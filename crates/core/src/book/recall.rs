@@ -3,7 +3,9 @@
 //! A book needs only active campaigns. An idle campaign may be evicted once the ledger has all its data. A later
 //! request reloads it from the ledger. Callers observe no difference.
 
-use super::{Book, Claim, OrderView, PaymentOutcome, Setup, grants::NewGrant, state::State};
+use super::{
+    Book, Claim, OrderView, PaymentOutcome, Setup, grants::NewGrant, state::CampaignState,
+};
 use crate::{
     campaign::{CampaignKind, Phase, Tally},
     event::Seq,
@@ -16,12 +18,12 @@ use crate::{
 /// Error of rows that contradict each other, so that no campaign can be restored from them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Unsound {
+pub struct InvalidRows {
     /// Contradiction that was found.
     pub reason: String,
 }
 
-impl Unsound {
+impl InvalidRows {
     fn new(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { reason }
@@ -30,7 +32,7 @@ impl Unsound {
 
 /// Phase and counters of a campaign, without its grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct CampaignCounters {
     /// Recorded phase, without changes that are due by time.
     pub phase: Phase,
     /// Units that users have.
@@ -64,25 +66,25 @@ pub struct FormerGrant<'a> {
 
 /// A campaign outside a book, in its state after an entry of the log.
 #[derive(Debug)]
-pub struct Restored {
-    state: Box<State>,
-    standing: Option<Standing>,
+pub struct CampaignSnapshot {
+    state: Box<CampaignState>,
+    standing: Option<CampaignCounters>,
     upto: Seq,
 }
 
-impl Restored {
+impl CampaignSnapshot {
     /// A campaign without an entry in the log up to `upto`: it has not opened.
     pub fn unopened(setup: Setup, upto: Seq) -> Self {
         Self {
-            state: Box::new(State::new(&setup)),
+            state: Box::new(CampaignState::new(&setup)),
             standing: None,
             upto,
         }
     }
 
     /// An opened campaign in its state after the entry `upto`, still without its grants.
-    pub fn opened(setup: Setup, standing: Standing, upto: Seq) -> Self {
-        let mut state = Box::new(State::new(&setup));
+    pub fn opened(setup: Setup, standing: CampaignCounters, upto: Seq) -> Self {
+        let mut state = Box::new(CampaignState::new(&setup));
         state.touched = upto;
         Self {
             state,
@@ -92,7 +94,7 @@ impl Restored {
     }
 
     /// A campaign that lacks some grants. It must not be added to a book.
-    pub(super) fn part_of(state: State) -> Self {
+    pub(super) fn part_of(state: CampaignState) -> Self {
         Self {
             state: Box::new(state),
             standing: None,
@@ -100,7 +102,7 @@ impl Restored {
         }
     }
 
-    pub(super) fn state_mut(&mut self) -> &mut State {
+    pub(super) fn state_mut(&mut self) -> &mut CampaignState {
         &mut self.state
     }
 
@@ -118,7 +120,7 @@ impl Restored {
     ///
     /// # Errors
     /// If it is not the next one, or does not fit the campaign.
-    pub fn add(&mut self, grant: &FormerGrant<'_>) -> Result<(), Unsound> {
+    pub fn add(&mut self, grant: &FormerGrant<'_>) -> Result<(), InvalidRows> {
         let (state, number) = (&mut self.state, grant.number);
         if !state.grants.has_room() || number != state.grants.next_number() {
             return Err(self.bad(&format!("grant {number} is not the next one")));
@@ -168,7 +170,7 @@ impl Restored {
         number: u32,
         payment: &PaymentRef,
         outcome: PaymentOutcome,
-    ) -> Result<(), Unsound> {
+    ) -> Result<(), InvalidRows> {
         if self.state.order(number).is_none() {
             return Err(self.bad(&format!("payment {payment} is for no order")));
         }
@@ -180,7 +182,7 @@ impl Restored {
     ///
     /// # Errors
     /// If there is no such order.
-    pub fn add_return(&mut self, number: u32, part: &ReturnPart) -> Result<(), Unsound> {
+    pub fn add_return(&mut self, number: u32, part: &ReturnPart) -> Result<(), InvalidRows> {
         if self.state.order(number).is_none() {
             return Err(self.bad(&format!(
                 "partial return of order {number}, which does not exist"
@@ -196,7 +198,7 @@ impl Restored {
     ///
     /// # Errors
     /// If the grants contradict the campaign's counters.
-    pub fn finish(mut self) -> Result<Self, Unsound> {
+    pub fn finish(mut self) -> Result<Self, InvalidRows> {
         let Some(standing) = self.standing.take() else {
             return Ok(self);
         };
@@ -209,7 +211,7 @@ impl Restored {
     }
 
     /// Sets phase and counters. The granted units and claimed money must be set before.
-    pub(super) fn take_standing(&mut self, standing: Standing) -> Result<(), Unsound> {
+    pub(super) fn take_standing(&mut self, standing: CampaignCounters) -> Result<(), InvalidRows> {
         let supply = self.state.offer.supply();
         let gone = standing.granted.checked_add(standing.returned);
         let Some(left) = gone.and_then(|gone| supply.checked_sub(gone)) else {
@@ -262,12 +264,12 @@ impl Restored {
     }
 
     /// As [`Book::peek`].
-    pub fn peek(&self, now: Timestamp, claim: &Claim) -> Option<Outcome> {
+    pub fn try_gate_outcome(&self, now: Timestamp, claim: &Claim) -> Option<Outcome> {
         self.state.answer(claim, now).ok()?.1
     }
 
-    fn bad(&self, what: &str) -> Unsound {
-        Unsound::new(format!("campaign {}: {what}", self.state.id))
+    fn bad(&self, what: &str) -> InvalidRows {
+        InvalidRows::new(format!("campaign {}: {what}", self.state.id))
     }
 }
 
@@ -294,7 +296,7 @@ impl Book {
     }
 
     /// Removes a campaign, unless an entry after `settled` concerns it. The agenda keeps the time of its next tick.
-    pub fn retire(&mut self, campaign: CampaignId, settled: Seq) -> Option<Restored> {
+    pub fn retire(&mut self, campaign: CampaignId, settled: Seq) -> Option<CampaignSnapshot> {
         let touched = self.campaigns.get(&campaign)?.touched;
         // A campaign that was never opened exists nowhere else.
         if touched == 0 || touched > settled {
@@ -303,7 +305,7 @@ impl Book {
         let mut state = self.campaigns.remove(&campaign)?;
         state.due = None;
         self.absent_upto = self.absent_upto.max(touched);
-        Some(Restored {
+        Some(CampaignSnapshot {
             upto: touched,
             state,
             standing: None,
@@ -312,7 +314,7 @@ impl Book {
 
     /// Adds an evicted campaign. Returns false if an entry that it does not contain may concern it: then the caller
     /// must read it again. A campaign that is already in the book does not change.
-    pub fn recall(&mut self, now: Timestamp, restored: Restored) -> bool {
+    pub fn recall(&mut self, now: Timestamp, restored: CampaignSnapshot) -> bool {
         let id = restored.state.id;
         if self.has(id) {
             return true;

@@ -10,31 +10,31 @@ use super::{
     Agenda, PaymentOutcome,
     command::{Claim, OrderView, Refusal, Setup},
     grants::{Found, Grants, NewGrant, Row},
-    offer::Offer,
+    offer::CampaignOffer,
 };
 use crate::{
-    campaign::{AckLevel, CampaignKind, Phase, Tally, Terms},
+    campaign::{AckLevel, CampaignKind, Phase, SaleSettings, Tally},
     event::{Event, Seq},
     gate::CampaignGate,
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderState,
-    outcome::{Grant, Order, Outcome},
+    outcome::{Grant, OrderTerms, Outcome},
     time::{Timestamp, Window},
 };
 
 /// Result of deciding a claim, before it is recorded.
-pub(super) enum Decision {
+pub(super) enum ClaimDecision {
     Answer(Outcome),
     Grant { found: Found, amount_minor: i64 },
 }
 
 /// State of a campaign. A book may have a million of them, so rarely used parts are boxed.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct CampaignState {
     pub(super) id: CampaignId,
     pub(super) window: Window,
     pub(super) ack: AckLevel,
-    pub(super) offer: Offer,
+    pub(super) offer: CampaignOffer,
     /// Recorded phase; [`State::phase_at`] adds changes that are due by time.
     pub(super) phase: Phase,
     pub(super) remaining: u64,
@@ -50,22 +50,22 @@ pub(super) struct State {
     pub(super) touched: Seq,
     /// Time of the campaign in the book's agenda.
     pub(super) due: Option<Timestamp>,
-    pub(super) used: Used,
+    pub(super) used: UserUsage,
 }
 
 const _: () = assert!(
-    size_of::<State>() <= 224,
+    size_of::<CampaignState>() <= 224,
     "a book may have a million states"
 );
 
 /// Time of the last request for a campaign, to the minute. It is written only if the minute changes, so that readers do
 /// not invalidate each other's cache line.
 #[derive(Debug, Default)]
-pub(super) struct Used(AtomicU32);
+pub(super) struct UserUsage(AtomicU32);
 
 const MINUTE_MS: i64 = 60_000;
 
-impl Used {
+impl UserUsage {
     pub(super) fn mark(&self, now: Timestamp) {
         let minute = u32::try_from(now.as_millis() / MINUTE_MS).unwrap_or(0);
         if self.0.load(Ordering::Relaxed) < minute {
@@ -78,14 +78,14 @@ impl Used {
     }
 }
 
-impl State {
+impl CampaignState {
     pub(super) fn new(setup: &Setup) -> Self {
         let supply = setup.campaign.supply();
         Self::with_grants(setup, Grants::for_supply(supply))
     }
 
     pub(super) fn with_grants(setup: &Setup, grants: Grants) -> Self {
-        let (campaign, offer) = (&setup.campaign, Offer::of(setup));
+        let (campaign, offer) = (&setup.campaign, CampaignOffer::from_setup(setup));
         let supply = offer.supply();
         Self {
             id: campaign.id,
@@ -103,7 +103,7 @@ impl State {
             first_held: 1,
             touched: 0,
             due: None,
-            used: Used::default(),
+            used: UserUsage::default(),
         }
     }
 
@@ -144,16 +144,16 @@ impl State {
     }
 
     /// Current terms of a sale.
-    pub(super) fn terms(&self) -> Option<Terms> {
-        Some(Terms::of_sale(self.window, self.offer.sale()?))
+    pub(super) fn terms(&self) -> Option<SaleSettings> {
+        Some(SaleSettings::from_sale(self.window, self.offer.sale()?))
     }
 
     /// Decides a claim, without changing anything.
-    pub(super) fn decide(&self, claim: &Claim, now: Timestamp) -> Result<Decision, Refusal> {
+    pub(super) fn decide(&self, claim: &Claim, now: Timestamp) -> Result<ClaimDecision, Refusal> {
         let (found, answer) = self.answer(claim, now)?;
         Ok(match answer {
-            Some(outcome) => Decision::Answer(outcome),
-            None => Decision::Grant {
+            Some(outcome) => ClaimDecision::Answer(outcome),
+            None => ClaimDecision::Grant {
                 found,
                 amount_minor: self.amount_of_next(claim.quantity),
             },
@@ -225,12 +225,12 @@ impl State {
         let number = self.grants.next_number();
         match &self.offer {
             // The price of the whole stock fits, so the price of a part fits too.
-            Offer::Sale(sale) => sale.unit_price().minor * i64::from(quantity),
+            CampaignOffer::Sale(sale) => sale.unit_price().minor * i64::from(quantity),
             // At most the split's count is left.
-            Offer::LazyPacket(packet) => {
+            CampaignOffer::LazyPacket(packet) => {
                 packet.amount(number, self.remaining_minor(), self.remaining as u32)
             }
-            Offer::Packet { amounts, .. } => amounts.of(number),
+            CampaignOffer::Packet { amounts, .. } => amounts.for_number(number),
         }
     }
 
@@ -254,14 +254,14 @@ impl State {
         if self.offer.kind() != CampaignKind::Sale || self.grants.row(number).amount_minor != 0 {
             return None;
         }
-        let payment = PaymentRef::of_free(order);
-        let event = Event::of_payment(number, payment, PaymentOutcome::Paid.into());
+        let payment = PaymentRef::for_free_order(order);
+        let event = Event::payment_recorded(number, payment, PaymentOutcome::Paid.into());
         self.evolve(&event, at);
         Some((event, self.grant(number, self.grants.row(number))))
     }
 
     fn grant(&self, number: u32, row: &Row) -> Grant {
-        let order = self.offer.sale().map(|sale| Order {
+        let order = self.offer.sale().map(|sale| OrderTerms {
             state: row.state,
             hold_until: row.granted_at.plus_millis(sale.hold_ms()),
             refunds_due: {

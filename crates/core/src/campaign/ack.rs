@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::words::words;
+use crate::string_enum::string_enum;
 
 /// Failures that an acknowledged grant survives, weakest level first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +17,7 @@ pub enum AckLevel {
     Ledger,
 }
 
-words!(AckLevel { Memory = "memory", Replica = "replica", Fsync = "fsync", Ledger = "ledger" });
+string_enum!(AckLevel { Memory = "memory", Replica = "replica", Fsync = "fsync", Ledger = "ledger" });
 
 /// A word that names no acknowledgement level.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +27,6 @@ pub struct UnknownAckLevel(String);
 impl FromStr for AckLevel {
     type Err = UnknownAckLevel;
     fn from_str(word: &str) -> Result<Self, UnknownAckLevel> {
-        Self::of_name(word).ok_or_else(|| UnknownAckLevel(word.to_owned()))
+        Self::from_name(word).ok_or_else(|| UnknownAckLevel(word.to_owned()))
     }
 }

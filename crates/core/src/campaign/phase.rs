@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
+    string_enum::string_enum,
     time::{Timestamp, Window},
-    words::words,
 };
 
 /// Phase of a campaign.
@@ -93,7 +93,7 @@ impl Phase {
 
     /// Phase of a campaign with `parts` shards; `opened` has the phases of the opened ones. It is a draft until
     /// all have opened, and ended when all have ended.
-    pub fn of_parts(parts: usize, opened: &[Self]) -> Self {
+    pub fn from_parts(parts: usize, opened: &[Self]) -> Self {
         let over = |phase: &Self| matches!(phase, Self::Ended | Self::Closed);
         if opened.len() < parts {
             Self::Draft
@@ -109,7 +109,7 @@ impl Phase {
     }
 }
 
-words!(Phase {
+string_enum!(Phase {
     Draft = "draft",
     Scheduled = "scheduled",
     Live = "live",
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_campaign_follows_its_parts() {
         let check = |opened: &[Phase], expected| {
-            assert_eq!(Phase::of_parts(3, opened), expected, "{opened:?}");
+            assert_eq!(Phase::from_parts(3, opened), expected, "{opened:?}");
         };
         check(&[], Draft);
         check(&[Scheduled, Closed], Draft);

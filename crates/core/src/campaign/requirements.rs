@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::words::words;
+use crate::string_enum::string_enum;
 
 /// A requirement of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Requirement {
     OrderCheck = 2,
 }
 
-words!(Requirement { Ticket = "ticket", OrderCheck = "order_check" });
+string_enum!(Requirement { Ticket = "ticket", OrderCheck = "order_check" });
 
 /// Error of a word that is no requirement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +23,7 @@ pub struct UnknownRequirement(String);
 impl FromStr for Requirement {
     type Err = UnknownRequirement;
     fn from_str(word: &str) -> Result<Self, UnknownRequirement> {
-        Self::of_name(word).ok_or_else(|| UnknownRequirement(word.to_owned()))
+        Self::from_name(word).ok_or_else(|| UnknownRequirement(word.to_owned()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Counters of a campaign.
 
-use super::{Phase, Terms};
+use super::{Phase, SaleSettings};
 
 /// Counters of a campaign at one moment. Always `supply = granted + remaining + returned + withheld` and `funded =
 /// claimed + money_remaining + refunded + money_withheld`.
@@ -31,7 +31,7 @@ pub struct Tally {
     /// Number of grants, including those later cancelled or expired.
     pub grants: u32,
     /// Current terms of a sale, if the engine reports them.
-    pub terms: Option<Terms>,
+    pub terms: Option<SaleSettings>,
 }
 
 impl Tally {

@@ -8,10 +8,10 @@ use std::fmt::{self, Write as _};
 use super::{Entry, Event, PartitionId};
 use crate::{
     admission::AdmissionBound,
-    campaign::Terms,
+    campaign::SaleSettings,
     id::{IdempotencyKey, PaymentRef, UserId},
     order::ReturnPart,
-    payment::{PaymentOutcome, PaymentState, Received},
+    payment::{PaymentOutcome, PaymentState, ReceivedMoney},
     time::{Timestamp, Window},
 };
 
@@ -160,10 +160,10 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
             let number = next()?.parse().ok()?;
             let payment = PaymentRef::new(next()?).ok()?;
             let state = PaymentState {
-                outcome: PaymentOutcome::of_name(name)?,
-                received: Received::from_words(words)?,
+                outcome: PaymentOutcome::from_name(name)?,
+                received: ReceivedMoney::from_words(words)?,
             };
-            Event::of_payment(number, payment, state)
+            Event::payment_recorded(number, payment, state)
         }
         "cancelled" => Event::Cancelled {
             number: next()?.parse().ok()?,
@@ -208,7 +208,7 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         },
         "terms_changed" => Event::TermsChanged {
             revision: next()?.parse().ok()?,
-            terms: Terms {
+            terms: SaleSettings {
                 window: {
                     let mut instant = || Some(Timestamp::from_millis(next()?.parse().ok()?));
                     Window::new(instant()?, instant()?).ok()?

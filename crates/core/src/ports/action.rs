@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::{id::UserId, time::Timestamp, words::words};
+use crate::{id::UserId, string_enum::string_enum, time::Timestamp};
 
 /// A requested change of money, of a campaign, of a webhook or of the service. It is written once and never changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub enum ActionKind {
     Run,
 }
 
-words!(ActionKind {
+string_enum!(ActionKind {
     Deposit = "deposit",
     Create = "create",
     Change = "change",

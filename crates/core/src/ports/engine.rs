@@ -1,4 +1,4 @@
-//! Trait of engines, which decide claims. They answer through tickets, which need no particular async runtime.
+//! Trait of engines, which decide claims. They answer through pending replies, which need no particular async runtime.
 
 use std::{
     future::Future,
@@ -82,7 +82,7 @@ pub struct GateAnswers {
 
 /// Result of a probe of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probed {
+pub enum ProbeResult {
     /// The partition grants at every level that the engine offers.
     Ready,
     /// The partition works, but misses something: replicas that some grants need, or memory for new grants. Until then,
@@ -94,54 +94,60 @@ pub enum Probed {
 }
 
 /// A pending answer: a future that needs no particular runtime. If it is dropped, the command is not undone. If a
-/// claim's ticket is dropped before the decision, the engine may leave the claim undecided.
+/// claim's pending reply is dropped before the decision, the engine may leave the claim undecided.
 #[derive(Debug)]
-pub struct Ticket<T>(TicketState<T>);
+pub struct PendingReply<T>(PendingReplyState<T>);
 
 #[derive(Debug)]
-enum TicketState<T> {
+enum PendingReplyState<T> {
     Ready(Option<Result<T, EngineError>>),
     Waiting(oneshot::AsyncReceiver<Result<T, EngineError>>),
 }
 
-/// Sender of a [`Ticket`]'s answer. If it is dropped without an answer, the ticket returns [`EngineError::Uncertain`].
+/// Sender of a [`PendingReply`]'s answer. If it is dropped without an answer, the pending reply is
+/// [`EngineError::Uncertain`].
 #[derive(Debug)]
-pub struct Answer<T>(oneshot::Sender<Result<T, EngineError>>);
+pub struct ReplySender<T>(oneshot::Sender<Result<T, EngineError>>);
 
-impl<T> Answer<T> {
-    /// Delivers the answer. Drops it if the ticket was dropped.
+impl<T> ReplySender<T> {
+    /// Delivers the answer. Drops it if the pending reply was dropped.
     pub fn send(self, answer: Result<T, EngineError>) {
         drop(self.0.send(answer));
     }
 
-    /// Whether the ticket was dropped, so that no caller waits for the answer.
+    /// Whether the pending reply was dropped, so that no caller waits for the answer.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.0.is_closed()
     }
 }
 
-impl<T> Ticket<T> {
-    /// A pending ticket, and the sender of its answer.
-    pub fn new() -> (Answer<T>, Self) {
+impl<T> PendingReply<T> {
+    /// A pending reply, and the sender of its answer.
+    pub fn new() -> (ReplySender<T>, Self) {
         let (sender, receiver) = oneshot::async_channel();
-        (Answer(sender), Self(TicketState::Waiting(receiver)))
+        (
+            ReplySender(sender),
+            Self(PendingReplyState::Waiting(receiver)),
+        )
     }
 
-    /// A ticket that already has its answer.
+    /// A reply that already has its answer.
     pub fn ready(answer: Result<T, EngineError>) -> Self {
-        Self(TicketState::Ready(Some(answer)))
+        Self(PendingReplyState::Ready(Some(answer)))
     }
 }
 
-impl<T: Unpin> Future for Ticket<T> {
+impl<T: Unpin> Future for PendingReply<T> {
     type Output = Result<T, EngineError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let lost = || EngineError::uncertain("the engine dropped the request");
         match &mut self.0 {
-            TicketState::Ready(answer) => Poll::Ready(answer.take().unwrap_or_else(|| Err(lost()))),
-            TicketState::Waiting(receiver) => Pin::new(receiver)
+            PendingReplyState::Ready(answer) => {
+                Poll::Ready(answer.take().unwrap_or_else(|| Err(lost())))
+            }
+            PendingReplyState::Waiting(receiver) => Pin::new(receiver)
                 .poll(context)
                 .map(|answer| answer.unwrap_or_else(|_| Err(lost()))),
         }
@@ -154,25 +160,25 @@ impl<T: Unpin> Future for Ticket<T> {
 /// busy engine may collect submitted commands and decide them in one batch.
 pub trait Engine: Send + Sync + 'static {
     /// Submits a claim. Claims have no other path, so that every outcome comes with the level it reached.
-    fn claim(&self, claim: Claim) -> Ticket<Claimed>;
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed>;
 
     /// Submits claims of one campaign that are decided in this order. If the process dies, the decided ones are a
     /// prefix. The shards of a spread campaign decide independently, each in this order.
-    fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<Ticket<Claimed>> {
+    fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<PendingReply<Claimed>> {
         claims.into_iter().map(|claim| self.claim(claim)).collect()
     }
 
     /// Submits a command.
-    fn submit(&self, command: Command) -> Ticket<Reply>;
+    fn submit(&self, command: Command) -> PendingReply<Reply>;
 
     /// Answer of the gate to a claim that needs no decision, from this node's memory; `None` if only the engine can
     /// decide.
-    fn peek(&self, claim: &Claim) -> Option<Outcome>;
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome>;
 
     /// [`Engine::peek`] for callers that would otherwise be refused. It briefly waits for a busy engine if
     /// [`Engine::peek`] has no answer.
-    fn look(&self, claim: &Claim) -> Ticket<Option<Outcome>> {
-        Ticket::ready(Ok(self.peek(claim)))
+    fn gate_outcome(&self, claim: &Claim) -> PendingReply<Option<Outcome>> {
+        PendingReply::ready(Ok(self.try_gate_outcome(claim)))
     }
 
     /// Whether this node's memory knows that a campaign was durably opened. If false, the reply to [`Command::Open`] is
@@ -187,25 +193,25 @@ pub trait Engine: Send + Sync + 'static {
     }
 
     /// Counters of a campaign; `None` if the engine does not know it.
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>>;
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>>;
 
     /// Counters of a campaign after every command that was answered before, never those of a replica; `None` if the
     /// engine does not know it. Default: [`Engine::tally`].
-    fn present_tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn present_tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.tally(campaign)
     }
 
     /// Whether no shard of a paused campaign grants. The tally already shows a campaign as paused if one shard is.
     /// Default: yes, because a campaign has one shard.
-    fn is_paused_throughout(&self, _campaign: CampaignId) -> Ticket<bool> {
-        Ticket::ready(Ok(true))
+    fn is_paused_throughout(&self, _campaign: CampaignId) -> PendingReply<bool> {
+        PendingReply::ready(Ok(true))
     }
 
     /// An order and its owner as soon as it is granted; `None` if the engine does not know it.
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>>;
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>>;
 
     /// Runs all steps of a grant on a partition, including the commit, without granting anything.
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed>;
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult>;
 
     /// Longest time in milliseconds after which a command may still take effect, if it was answered
     /// [`EngineError::Uncertain`] or its process ended. Default: 0, so that every later read sees its effect.

@@ -12,8 +12,8 @@ use crate::{
     id::{CampaignId, OrderId, PaymentRef, UserId},
     money::{Currency, Money},
     order::OrderState,
+    string_enum::string_enum,
     time::Timestamp,
-    words::words,
 };
 
 /// Filter and first position of a page of a user's orders, newest first.
@@ -120,7 +120,7 @@ pub enum PostingKind {
     Reversal,
 }
 
-words!(PostingKind {
+string_enum!(PostingKind {
     Deposit = "deposit",
     Fund = "fund",
     Grant = "grant",
@@ -143,7 +143,7 @@ pub enum UserAccount {
     RefundsDue,
 }
 
-words!(UserAccount { Available = "available", RefundsDue = "refunds_due" });
+string_enum!(UserAccount { Available = "available", RefundsDue = "refunds_due" });
 
 /// Filter and first position of a page of a user's postings, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 #[cfg(doc)]
 use super::{AccountStore, CampaignStore, PayoutStore};
-use super::{Action, LedgerError, PaidOut, Payout};
+use super::{Action, LedgerError, Payout, PayoutReceipt};
 use crate::{
     book::Setup,
     campaign::Details,
@@ -163,7 +163,7 @@ pub trait KeyStore: Send + Sync + 'static {
         id: Uuid,
         payout: &Payout,
         by: Option<&Action>,
-    ) -> Result<PaidOut, LedgerError>;
+    ) -> Result<PayoutReceipt, LedgerError>;
 
     /// Deletes up to `limit` keys that were bound before an instant, except payment references. Returns their number.
     async fn purge_keys(&self, before: Timestamp, limit: u32) -> Result<u64, LedgerError>;

@@ -38,7 +38,7 @@ pub struct PartitionView {
 
 /// Result of comparing a partition with the ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reconciled {
+pub struct ReconcileResult {
     /// Campaigns that were compared completely.
     pub campaigns: u64,
     /// Rows that were compared.
@@ -71,7 +71,7 @@ pub trait OperatorEngine: RepairEngine {
         partition: PartitionId,
         ledger: &dyn Ledger,
         time_max: Duration,
-    ) -> Result<Reconciled, EngineError>;
+    ) -> Result<ReconcileResult, EngineError>;
 
     /// Ends a partition's halt without a repair, and accepts the loss. Returns false if it is not halted.
     ///

@@ -7,8 +7,8 @@ use super::{Action, LedgerError};
 use crate::{
     id::{IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
+    string_enum::string_enum,
     time::Timestamp,
-    words::words,
 };
 
 /// A payment to the outside. Its reference identifies it permanently: a repeated payout is the same one.
@@ -63,7 +63,7 @@ pub enum PayoutKind {
     Reversal,
 }
 
-words!(PayoutKind { Refund = "refund_paid", Withdrawal = "withdrawal", Reversal = "reversal" });
+string_enum!(PayoutKind { Refund = "refund_paid", Withdrawal = "withdrawal", Reversal = "reversal" });
 
 impl Payout {
     /// Range of the references of all reversals of a deposit: the first reference, and the first one after the range.
@@ -100,7 +100,7 @@ impl Payout {
 
 /// A payout in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PaidOut {
+pub struct PayoutReceipt {
     /// Amount paid.
     pub amount: Money,
     /// Time of its posting.
@@ -111,7 +111,7 @@ pub struct PaidOut {
 
 /// Refund due to the buyer of an order in one currency, and the part of it that was paid, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owed {
+pub struct RefundBalance {
     /// The buyer.
     pub user: UserId,
     /// Total of all refunds that were ever due for the order in this currency: payments that did not pay it, and
@@ -121,17 +121,17 @@ pub struct Owed {
     pub refunded_minor: i64,
 }
 
-impl Owed {
+impl RefundBalance {
     /// Refund that is still due.
     #[must_use]
-    pub fn left(&self) -> Money {
+    pub fn outstanding(&self) -> Money {
         Money::new(self.due.minor - self.refunded_minor, self.due.currency)
     }
 }
 
 /// Filter and first position of a page of orders with refunds due, by sale and number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwedQuery {
+pub struct RefundBalanceQuery {
     /// Seller of the sales; `None` for all sellers.
     pub owner: Option<UserId>,
     /// Order after which the page begins.
@@ -140,7 +140,7 @@ pub struct OwedQuery {
     pub limit: u32,
 }
 
-impl OwedQuery {
+impl RefundBalanceQuery {
     /// The seller, or an empty text; campaign and number of the order after which the page begins.
     #[must_use]
     pub fn begins(&self) -> (&str, String, i64) {
@@ -153,11 +153,11 @@ impl OwedQuery {
 
 /// An order with a refund due in one currency, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwedOrder {
+pub struct RefundDueOrder {
     /// The order.
     pub order: OrderId,
     /// The refund due, and the part of it that was paid.
-    pub owed: Owed,
+    pub owed: RefundBalance,
 }
 
 /// Store of payments to the outside.
@@ -176,17 +176,20 @@ pub trait PayoutStore: Send + Sync + 'static {
         &self,
         payout: &Payout,
         by: Option<&Action>,
-    ) -> Result<PaidOut, LedgerError>;
+    ) -> Result<PayoutReceipt, LedgerError>;
 
     /// [`PayoutStore::pay_out_by`] without an action.
-    async fn pay_out(&self, payout: &Payout) -> Result<PaidOut, LedgerError> {
+    async fn pay_out(&self, payout: &Payout) -> Result<PayoutReceipt, LedgerError> {
         self.pay_out_by(payout, None).await
     }
 
     /// Refunds due to the buyer of an order: first in the sale's currency, then in other currencies of its payments.
     /// Empty if the ledger does not have the order.
-    async fn owed(&self, order: OrderId) -> Result<Vec<Owed>, LedgerError>;
+    async fn owed(&self, order: OrderId) -> Result<Vec<RefundBalance>, LedgerError>;
 
     /// A page of the orders with refunds due. An order appears once per currency, and the limit counts it once.
-    async fn owed_orders(&self, query: &OwedQuery) -> Result<Vec<OwedOrder>, LedgerError>;
+    async fn owed_orders(
+        &self,
+        query: &RefundBalanceQuery,
+    ) -> Result<Vec<RefundDueOrder>, LedgerError>;
 }

@@ -9,8 +9,8 @@ use crate::{
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::{OrderState, ReturnPart},
-    payment::{PaymentState, Received},
-    reconcile::{CampaignFacts, GoneBack},
+    payment::{PaymentState, ReceivedMoney},
+    reconcile::{CampaignFacts, OwnerReturn},
     time::Timestamp,
 };
 
@@ -47,7 +47,7 @@ pub struct SettledPart {
     /// open, [`Phase::Draft`].
     pub phase: Phase,
     /// Units and money returned to the owner; `None` if the shard is not settled as closed.
-    pub closed: Option<GoneBack>,
+    pub closed: Option<OwnerReturn>,
 }
 
 /// A share or an order, as settled.
@@ -80,7 +80,7 @@ pub struct SettledPayment {
     /// Result of the payment.
     pub outcome: PaymentOutcome,
     /// Money that was received.
-    pub received: Received,
+    pub received: ReceivedMoney,
 }
 
 impl SettledPayment {

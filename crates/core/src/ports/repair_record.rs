@@ -52,7 +52,7 @@ impl NumberRange {
 
     /// Ranges of ascending numbers.
     #[must_use]
-    pub fn of(numbers: impl IntoIterator<Item = u32>, step: u32) -> Vec<Self> {
+    pub fn from_numbers(numbers: impl IntoIterator<Item = u32>, step: u32) -> Vec<Self> {
         let mut ranges: Vec<Self> = Vec::new();
         for number in numbers {
             match ranges.last_mut() {
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn numbers_become_ranges_and_come_back() {
         let check = |numbers: &[u32], step: u32, ranges: usize| {
-            let made = NumberRange::of(numbers.iter().copied(), step);
+            let made = NumberRange::from_numbers(numbers.iter().copied(), step);
             assert_eq!(made.len(), ranges, "{made:?}");
             let back: Vec<u32> = made.into_iter().flat_map(NumberRange::iter).collect();
             assert_eq!(back, numbers);

@@ -9,7 +9,7 @@ use crate::event::PartitionId;
 
 /// Result of one eviction step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Retired {
+pub struct RetireResult {
     /// Evicted campaigns, or shards of them.
     pub campaigns: u64,
     /// Whether more campaigns may be evicted at once.
@@ -44,5 +44,5 @@ pub trait RetireEngine: EventLog {
         &self,
         partition: PartitionId,
         ledger: &dyn Ledger,
-    ) -> Result<Retired, EngineError>;
+    ) -> Result<RetireResult, EngineError>;
 }

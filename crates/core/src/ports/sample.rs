@@ -40,7 +40,7 @@ impl Default for SampleCursor {
 
 /// Result of comparing some rows of a campaign's shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sample {
+pub struct SampleResult {
     /// Number of compared numbers.
     pub rows: u64,
     /// Differences between engine and ledger; entries in flight are a kind of their own.
@@ -75,7 +75,7 @@ pub trait SampleEngine: RepairEngine {
         ledger: &dyn Ledger,
         cursor: &SampleCursor,
         rows_max: u32,
-    ) -> Result<Option<Sample>, EngineError>;
+    ) -> Result<Option<SampleResult>, EngineError>;
 
     /// Number of a partition's campaigns that repairs have taken out of service, until the ledger can read them and
     /// their quarantine is redriven.

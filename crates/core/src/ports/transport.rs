@@ -21,7 +21,7 @@ pub struct Delivery {
 
 /// Result of receiving a partition's deliveries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Received {
+pub enum DeliveryBatch {
     /// Further deliveries; empty if none arrived in time.
     Deliveries(Vec<Delivery>),
     /// The first deliveries after a restart of the transport. Earlier deliveries without acknowledgement arrive again;
@@ -85,7 +85,7 @@ pub trait Transport: Send + Sync + 'static {
         settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Received, LedgerError>;
+    ) -> Result<DeliveryBatch, LedgerError>;
 
     /// Acknowledges deliveries whose entries are durable in the ledger. Removes from `tags` each tag that needs no
     /// further acknowledgement, even if the call fails or is dropped.

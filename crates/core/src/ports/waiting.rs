@@ -21,13 +21,13 @@ use crate::{
     event::PartitionId,
     id::{CampaignId, UserId},
     outcome::Outcome,
+    queue_entry::{QueueDecision, QueueEntry, QueueLimits, QueueStatus},
     time::Timestamp,
-    waiting::{Decision, Place, QueueLimits, Standing},
 };
 
 /// The queues of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lines {
+pub struct ActiveQueues {
     /// Campaigns with waiting queue entries.
     pub campaigns: Vec<CampaignId>,
     /// Whether this process submits their entries.
@@ -38,11 +38,11 @@ pub struct Lines {
 
 /// The head of a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LineHead {
+pub struct QueueHead {
     /// Number of waiting entries.
     pub waiting: u64,
     /// The first of them, in order.
-    pub places: Vec<Place>,
+    pub places: Vec<QueueEntry>,
 }
 
 /// The queues of an engine's campaigns. An answered change survives the same failures as a grant at the engine's own
@@ -59,28 +59,32 @@ pub trait WaitingRoom: Send + Sync + 'static {
         claim: &Claim,
         now: Timestamp,
         limits: QueueLimits,
-    ) -> Result<Option<Standing>, EngineError>;
+    ) -> Result<Option<QueueStatus>, EngineError>;
 
     /// Queue status of a user; `None` if the user neither waits nor was decided recently.
     async fn standing(
         &self,
         campaign: CampaignId,
         user: &UserId,
-    ) -> Result<Option<Standing>, EngineError>;
+    ) -> Result<Option<QueueStatus>, EngineError>;
 
     /// The queues of a partition. From then on this process submits their entries, unless another process did so within
     /// the `lease`.
-    async fn lines(&self, partition: PartitionId, lease: Duration) -> Result<Lines, EngineError>;
+    async fn lines(
+        &self,
+        partition: PartitionId,
+        lease: Duration,
+    ) -> Result<ActiveQueues, EngineError>;
 
     /// The first `limit` entries of a queue.
-    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError>;
+    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<QueueHead, EngineError>;
 
     /// Removes entries from a campaign's queue and records their results, in one atomic step. An entry that is no
     /// longer in the queue does not change.
     async fn record(
         &self,
         campaign: CampaignId,
-        decided: &[(Place, Decision)],
+        decided: &[(QueueEntry, QueueDecision)],
         now: Timestamp,
         limits: QueueLimits,
     ) -> Result<(), EngineError>;
@@ -138,7 +142,7 @@ impl WaitingMonitor {
     }
 
     /// Counts a decided entry.
-    pub fn decided(&self, decision: &Decision) {
+    pub fn decided(&self, decision: &QueueDecision) {
         let names = Self::DECISIONS.iter().zip(&self.decided);
         for (name, count) in names {
             if *name == decision.name() {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{Action, LedgerError};
 use crate::{
     time::Timestamp,
-    webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{DeliveryProgress, Webhook, WebhookEvent, WebhookRecord},
 };
 
 /// Store of webhook endpoints and events. Settlement records an event in its own transaction, only if an endpoint
@@ -76,7 +76,7 @@ pub trait WebhookStore: Send + Sync + 'static {
         id: Uuid,
         holder: Uuid,
         until: Timestamp,
-        progress: &Progress,
+        progress: &DeliveryProgress,
     ) -> Result<bool, LedgerError>;
 
     /// Deletes up to `limit` events that were decided before a time, oldest first, unless an enabled endpoint has yet

@@ -8,7 +8,7 @@ use std::fmt;
 use super::compare::DifferenceKind;
 use crate::{
     admission::AdmissionBound,
-    campaign::{AckLevel, CampaignKind, Phase, Terms},
+    campaign::{AckLevel, CampaignKind, Phase, SaleSettings},
     event::{Entry, Event, PartitionId, Seq},
     id::CampaignId,
     time::Window,
@@ -45,7 +45,7 @@ pub struct CampaignFacts {
 impl CampaignFacts {
     /// The same facts with these terms.
     #[must_use]
-    pub(super) fn with_terms(self, terms: &Terms) -> Self {
+    pub(super) fn with_terms(self, terms: &SaleSettings) -> Self {
         Self {
             window: terms.window,
             per_user_limit: terms.per_user_limit,
@@ -218,7 +218,7 @@ pub struct ComparedCampaign {
     /// Units by which entries in flight raise the stock; below 0 if they lower it.
     pub units_in_flight: i64,
     /// The terms before the engine's last change of them, with their revision. `None` if the engine does not know them.
-    pub terms_before: Option<(Seq, Terms)>,
+    pub terms_before: Option<(Seq, SaleSettings)>,
     /// The position at which the row was read, and the end of the log.
     pub settled: (Seq, Seq),
 }
@@ -296,7 +296,7 @@ impl ComparedCampaign {
     /// The row with the terms that it must have until a change in flight is settled; `None` if there is no such change,
     /// or the engine does not know these terms.
     pub(super) fn row_before_the_change(&self) -> Option<CampaignFacts> {
-        let is_of_the_row = |before: &(Seq, Terms)| before.0 == self.row.terms_revision;
+        let is_of_the_row = |before: &(Seq, SaleSettings)| before.0 == self.row.terms_revision;
         let before = self.terms_before.filter(is_of_the_row)?;
         let is_in_flight = self.changes_terms_in_flight();
         is_in_flight.then(|| self.row.with_terms(&before.1))

@@ -6,11 +6,13 @@ use super::{
 };
 use crate::{
     book::{CampaignAction, Command, SaleCorrection},
-    campaign::{CampaignError, CampaignKind, Phase, Sale, Terms, TermsChange, Transition},
+    campaign::{
+        CampaignError, CampaignKind, Phase, Sale, SaleSettings, SaleSettingsChange, Transition,
+    },
     money::{Currency, Money},
     payment::PaymentPolicy,
+    string_enum::string_enum,
     time::Timestamp,
-    words::words,
 };
 
 /// Side whose facts of campaigns win a repair.
@@ -22,7 +24,7 @@ pub enum CampaignSource {
     Ledger,
 }
 
-words!(CampaignSource { Engine = "engine", Ledger = "ledger" });
+string_enum!(CampaignSource { Engine = "engine", Ledger = "ledger" });
 
 /// Reason why a campaign's facts are not repaired. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -246,7 +248,7 @@ impl ComparedCampaign {
         let set_stock = stock.map(|stock| correct(SaleCorrection::Stock { expected, stock }));
         let engine = &self.engine;
         let set_terms = terms.zip(engine.admission).map(|(change, admission)| {
-            let expected = Terms {
+            let expected = SaleSettings {
                 window: engine.window,
                 per_user_limit: engine.per_user_limit,
                 unit_price_minor: engine.unit_price_minor.unwrap_or(0),
@@ -279,11 +281,11 @@ impl ComparedCampaign {
         &self,
         now: Timestamp,
         currency: Currency,
-    ) -> Result<Option<TermsChange>, CampaignRefusal> {
+    ) -> Result<Option<SaleSettingsChange>, CampaignRefusal> {
         let (engine, ledger) = (&self.engine, &self.ledger);
         let window = self.differs(DifferenceKind::WindowDiffers);
         let other = |is, was| (window && is != was).then_some(is);
-        let change = TermsChange {
+        let change = SaleSettingsChange {
             starts_at: other(ledger.window.starts_at(), engine.window.starts_at()),
             ends_at: other(ledger.window.ends_at(), engine.window.ends_at()),
             per_user_limit: self
@@ -294,7 +296,7 @@ impl ComparedCampaign {
             admission: (ledger.admission)
                 .filter(|_| self.differs(DifferenceKind::AdmissionDiffers)),
         };
-        if change == TermsChange::default() {
+        if change == SaleSettingsChange::default() {
             return Ok(None);
         }
         let stock = ledger.supply.or(engine.supply).unwrap_or(0);
@@ -303,9 +305,9 @@ impl ComparedCampaign {
             .per_user_limit
             .min(u32::try_from(stock).unwrap_or(u32::MAX));
         let sale = Sale::new(stock, limit, price, engine.hold_ms)?;
-        let terms = Terms {
+        let terms = SaleSettings {
             per_user_limit: engine.per_user_limit,
-            ..Terms::of_sale(engine.window, &sale)
+            ..SaleSettings::from_sale(engine.window, &sale)
         };
         let phase = engine.phase.at(engine.window, now);
         change.apply(&terms, &sale, phase, now)?;

@@ -139,7 +139,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    pub(super) fn of(
+    pub(super) fn new(
         kind: DifferenceKind,
         campaign: CampaignId,
         number: u32,
@@ -202,7 +202,7 @@ pub fn compare(
             true => Some(DifferenceKind::InFlight),
             false => kind_of(ours, theirs).or_else(|| payments(engine, ledger, number)),
         };
-        found.extend(kind.and_then(|kind| Difference::of(kind, campaign, number, ours, theirs)));
+        found.extend(kind.and_then(|kind| Difference::new(kind, campaign, number, ours, theirs)));
     }
     mark_doubles(&mut found);
     found

@@ -118,7 +118,7 @@ pub fn deleted_orders(
     if !is_settled {
         return Vec::new();
     }
-    let mut room = Room::of(facts, engine, ledger);
+    let mut room = RemainingRoom::from_facts(facts, engine, ledger);
     if facts.kind == CampaignKind::RedPacket {
         return deleted_shares(engine, ledger, room);
     }
@@ -195,7 +195,11 @@ fn deleted_parts(number: u32, engine: &PartRows, ledger: &PartRows) -> Option<De
 }
 
 /// Granted shares of a packet that the ledger lacks and has room for.
-fn deleted_shares(engine: &EnginePart, ledger: &PartRows, mut room: Room) -> Vec<DeletedOrder> {
+fn deleted_shares(
+    engine: &EnginePart,
+    ledger: &PartRows,
+    mut room: RemainingRoom,
+) -> Vec<DeletedOrder> {
     let rows = engine.rows.grants.iter();
     let lacking = rows.filter(|(number, _)| !ledger.grants.contains_key(*number));
     let restorable = lacking.filter(|(_, row)| room.take(row));
@@ -260,7 +264,7 @@ pub fn unrestorable_orders(engine: &EnginePart, ledger: &PartRows, is_settled: b
 }
 
 /// Supply, money and limits that the ledger's rows leave for others.
-struct Room {
+struct RemainingRoom {
     units: u64,
     /// Minor units of a packet.
     money: Option<i64>,
@@ -268,8 +272,8 @@ struct Room {
     held: HashMap<UserId, u64>,
 }
 
-impl Room {
-    fn of(facts: &PartFacts, engine: &EnginePart, ledger: &PartRows) -> Self {
+impl RemainingRoom {
+    fn from_facts(facts: &PartFacts, engine: &EnginePart, ledger: &PartRows) -> Self {
         let mut held: HashMap<UserId, u64> = HashMap::new();
         for row in ledger.grants.values() {
             if row.state.keeps_units() {

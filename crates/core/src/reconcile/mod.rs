@@ -26,7 +26,7 @@ pub use self::{
     campaign_repair::{CampaignRefusal, CampaignSource},
     compare::{Difference, DifferenceKind, PartitionFindings, compare},
     deleted_orders::{DeletedOrder, DeletedOrders, deleted_orders, unrestorable_orders},
-    repair::{EnginePart, PartFacts, Repair, Survey, Withheld},
-    rows::{GoneBack, GrantRow, PartRows},
+    repair::{EnginePart, PartFacts, Repair, Survey, WithheldUnits},
+    rows::{GrantRow, OwnerReturn, PartRows},
     spread::SpreadSurvey,
 };

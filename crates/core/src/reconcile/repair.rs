@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use self::union::Union;
 use super::{
     compare::{Difference, DifferenceKind},
-    rows::{GoneBack, GrantRow, PartRows},
+    rows::{GrantRow, OwnerReturn, PartRows},
 };
 use crate::{
     book::PaymentOutcome,
@@ -81,7 +81,7 @@ pub struct Survey<'a> {
     /// Rows of the ledger.
     pub ledger: PartRows,
     /// Remainder that went back to the owner; `None` if the ledger has not closed the part.
-    pub closed: Option<GoneBack>,
+    pub closed: Option<OwnerReturn>,
     /// Whether the ledger has entries after the end of the engine's log.
     pub ledger_is_ahead: bool,
     /// Entries of the part that are in the log and not settled.
@@ -103,7 +103,7 @@ pub struct Survey<'a> {
 
 /// Units that are not granted, because a user may have received a grant of them in a lost answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Withheld {
+pub struct WithheldUnits {
     /// Number of units.
     pub units: u64,
     /// Their minor units; 0 for a sale.
@@ -128,7 +128,7 @@ pub struct Repair {
     /// Shares that are not granted.
     pub shares: Vec<(u32, i64)>,
     /// Units that this repair withholds, in addition to earlier repairs.
-    pub withheld: Withheld,
+    pub withheld: WithheldUnits,
     /// Units that the part has granted or can grant, without the withheld ones.
     pub supply: u64,
     /// Minor units of the same; 0 for a sale.
@@ -175,7 +175,7 @@ impl Survey<'_> {
         for entry in self.in_flight {
             settled.apply(entry.at, &entry.event);
         }
-        let mut union = Union::of(&self, &settled);
+        let mut union = Union::from_survey(&self, &settled);
         union.add_engine();
         union.add_kept();
         let append = union.entries_beyond(&settled);

@@ -73,7 +73,7 @@ pub struct PartRows {
 
 /// Remainder that goes to the owner at the close of a campaign, and later from orders that end without payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GoneBack {
+pub struct OwnerReturn {
     /// Units.
     pub units: u64,
     /// Minor units of a packet; 0 for a sale.

@@ -26,7 +26,7 @@ pub struct SpreadSurvey<'a> {
 }
 
 /// Units of one part of a sale: remembered, granted and withheld ones.
-struct Claim {
+struct SpreadClaim {
     remembered: u64,
     granted: u64,
     withheld: u64,
@@ -48,7 +48,7 @@ impl SpreadSurvey<'_> {
         let claim = |part: &Survey<'_>| {
             let mut all = part.clone();
             all.engine.supply = self.supply;
-            Claim {
+            SpreadClaim {
                 remembered: part.engine.supply,
                 withheld: part.to_withhold(),
                 granted: all.repair().granted,
@@ -58,7 +58,7 @@ impl SpreadSurvey<'_> {
         let closed = self.parts.iter().filter_map(Survey::closed_with);
         let apart = closed.map(|(units, _)| units).sum::<u64>() + self.elsewhere;
         let is_open = |part: &&Survey<'_>| part.closed.is_none();
-        let claims: Vec<Claim> = self.parts.iter().filter(is_open).map(claim).collect();
+        let claims: Vec<SpreadClaim> = self.parts.iter().filter(is_open).map(claim).collect();
         let mut units = divide(self.supply.saturating_sub(apart), &claims).into_iter();
         let parts = self.parts.into_iter();
         parts
@@ -199,9 +199,9 @@ fn move_to_withhold(parts: &[Survey<'_>], named: &[usize], own: &mut [Vec<(u32, 
 /// Divides units among parts: each gets the units that it remembers, and at least its granted and withheld ones.
 /// Surplus units are divided equally. Missing units are taken from the parts' grantable units first, then from withheld
 /// ones.
-fn divide(units: u64, parts: &[Claim]) -> Vec<u64> {
-    let least = |part: &Claim| part.granted.saturating_add(part.withheld);
-    let wanted = |part: &Claim| {
+fn divide(units: u64, parts: &[SpreadClaim]) -> Vec<u64> {
+    let least = |part: &SpreadClaim| part.granted.saturating_add(part.withheld);
+    let wanted = |part: &SpreadClaim| {
         part.remembered
             .max(part.granted)
             .max(least(part).min(units))
@@ -218,7 +218,7 @@ fn divide(units: u64, parts: &[Claim]) -> Vec<u64> {
     }
     let mut over = sum - units;
     // If users of all parts have more than there is, the repair reports conflicts.
-    let floors: [fn(&Claim) -> u64; 3] = [
+    let floors: [fn(&SpreadClaim) -> u64; 3] = [
         |part| part.granted.saturating_add(part.withheld),
         |part| part.granted,
         |_| 0,
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn units_are_divided_to_the_last_one() {
         let check = |units: u64, parts: &[(u64, u64)], expected: &[u64]| {
-            let claim = |(remembered, granted): &(u64, u64)| Claim {
+            let claim = |(remembered, granted): &(u64, u64)| SpreadClaim {
                 remembered: *remembered,
                 granted: *granted,
                 withheld: 0,
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn withheld_units_are_taken_last() {
         let check = |units: u64, withheld: [u64; 2], expected: [u64; 2]| {
-            let claims = withheld.map(|withheld| Claim {
+            let claims = withheld.map(|withheld| SpreadClaim {
                 remembered: 10,
                 granted: 4,
                 withheld,

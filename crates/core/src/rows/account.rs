@@ -1,7 +1,7 @@
 //! Accounts and postings.
 
 use super::{Value, columns};
-use crate::{money::Currency, time::Timestamp, words::words};
+use crate::{money::Currency, string_enum::string_enum, time::Timestamp};
 
 /// Owner of the account for all money outside Qiang.
 pub const OUTSIDE: &str = "outside";
@@ -10,7 +10,7 @@ pub const DIRECT: i64 = -1;
 
 /// Purpose of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Purpose {
+pub enum AccountPurpose {
     /// Spendable money of a user. Returns may overdraw it, because a refund is due even if the seller spent the
     /// payment.
     User,
@@ -22,14 +22,14 @@ pub enum Purpose {
     Outside,
 }
 
-words!(Purpose {
+string_enum!(AccountPurpose {
     User = "user",
     RefundsDue = "refunds_due",
     Escrow = "escrow",
     Outside = "outside",
 });
 
-impl Purpose {
+impl AccountPurpose {
     /// Whether many concurrent transactions move such an account.
     pub fn is_shared(self) -> bool {
         matches!(self, Self::Escrow | Self::Outside)
@@ -42,14 +42,14 @@ pub struct AccountKey<'a> {
     /// A user, a campaign's id for its escrow, or [`OUTSIDE`].
     pub owner: &'a str,
     /// Purpose of the account.
-    pub purpose: Purpose,
+    pub purpose: AccountPurpose,
     /// Currency of the account.
     pub currency: Currency,
 }
 
 impl<'a> AccountKey<'a> {
     /// Creates the key of an account.
-    pub fn new(owner: &'a str, purpose: Purpose, currency: Currency) -> Self {
+    pub fn new(owner: &'a str, purpose: AccountPurpose, currency: Currency) -> Self {
         Self {
             owner,
             purpose,

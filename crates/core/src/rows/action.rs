@@ -23,7 +23,7 @@ pub fn action_of(row: ActionColumns) -> Result<Action, Contradiction> {
         id: Uuid::parse_str(&id).map_err(|_| bad())?,
         at: Timestamp::from_millis(at),
         actor: UserId::new(&actor).map_err(|_| bad())?,
-        kind: ActionKind::of_name(&kind).ok_or_else(bad)?,
+        kind: ActionKind::from_name(&kind).ok_or_else(bad)?,
         subject,
         request_id,
         detail,

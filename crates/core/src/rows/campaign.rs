@@ -12,7 +12,8 @@ use crate::{
     payment::{PaymentPolicy, PaymentPolicyKind},
     ports::CampaignRecord,
     split::{
-        ClientSeed, Commitment, Origin, Parts, SPLIT_VERSION, Seed, ServerSeed, Split, SplitRule,
+        ClientSeed, Commitment, SPLIT_VERSION, Seed, SeedOrigin, SeedParts, ServerSeed, Split,
+        SplitRule,
     },
     time::{Timestamp, Window},
 };
@@ -71,7 +72,7 @@ impl CampaignRow {
     pub fn record(&self) -> Result<CampaignRecord, Contradiction> {
         let bad = |what: &str| self.bad(what);
         let currency: Currency = self.currency.parse().map_err(|_| bad("currency"))?;
-        let rules = match CampaignKind::of_name(&self.kind).ok_or_else(|| bad("kind"))? {
+        let rules = match CampaignKind::from_name(&self.kind).ok_or_else(|| bad("kind"))? {
             CampaignKind::RedPacket => {
                 let count = self.supply.try_into().map_err(|_| bad("supply"))?;
                 Rules::RedPacket(self.packet(count, currency)?)
@@ -87,7 +88,7 @@ impl CampaignRow {
                 let price = price.min(STOCK_PRICE_MINOR_MAX / self.supply.max(1));
                 let sale = Sale::new(stock, limit, Money::new(price, currency), hold_ms);
                 let percent = self.admission.and_then(|it| it.try_into().ok());
-                let admission = percent.and_then(|it| AdmissionRatio::of_percent(it).ok());
+                let admission = percent.and_then(|it| AdmissionRatio::from_percent(it).ok());
                 let admission = admission.ok_or_else(|| bad("admission"))?;
                 let sale = sale.map_err(|_| bad("sale"))?;
                 Rules::Sale(sale.with_admission(admission))
@@ -126,7 +127,7 @@ impl CampaignRow {
     fn policy(&self) -> Option<PaymentPolicy> {
         let kind = match &self.payment_policy {
             None => PaymentPolicyKind::Owed,
-            Some(name) => PaymentPolicyKind::of_name(name)?,
+            Some(name) => PaymentPolicyKind::from_name(name)?,
         };
         PaymentPolicy::from_parts(kind, self.payment_tolerance)
     }
@@ -166,10 +167,10 @@ impl CampaignRow {
     }
 
     /// Origin of the seed.
-    fn origin(&self) -> Option<Origin> {
+    fn origin(&self) -> Option<SeedOrigin> {
         match (&self.server_seed, &self.client_seed) {
-            (None, None) => Some(Origin::Service),
-            (server_seed, client_seed) => Some(Origin::Both(Parts {
+            (None, None) => Some(SeedOrigin::Service),
+            (server_seed, client_seed) => Some(SeedOrigin::Both(SeedParts {
                 server_seed: ServerSeed::from_bytes(bytes_of(server_seed.as_ref())?),
                 client_seed: ClientSeed::from_bytes(bytes_of(client_seed.as_ref())?),
             })),
@@ -196,7 +197,7 @@ pub struct NewCampaign<'a> {
 
 impl<'a> NewCampaign<'a> {
     /// Creates the row of a campaign.
-    pub fn of(campaign: &'a Campaign) -> Self {
+    pub fn from_campaign(campaign: &'a Campaign) -> Self {
         let packet = campaign.rules.red_packet();
         Self {
             campaign,

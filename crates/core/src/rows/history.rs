@@ -1,6 +1,6 @@
 //! Orders, postings, deposits and payments, as users' lists read them.
 
-use super::{Contradiction, Purpose};
+use super::{AccountPurpose, Contradiction};
 use crate::{
     book::PaymentOutcome,
     id::{CampaignId, OrderId, UserId},
@@ -87,7 +87,7 @@ pub fn user_order_of(user: &UserId, columns: UserOrderColumns) -> Result<UserOrd
     let bad =
         |what: &str| Contradiction::new(format!("order {campaign}-{number} has a bad {what}"));
     let quantity = quantity.try_into().map_err(|_| bad("quantity"))?;
-    let state = OrderState::of_name(&state).ok_or_else(|| bad("state"))?;
+    let state = OrderState::from_name(&state).ok_or_else(|| bad("state"))?;
     Ok(UserOrder {
         campaign: campaign.parse().map_err(|_| bad("campaign"))?,
         title,
@@ -110,10 +110,10 @@ pub fn user_order_of(user: &UserId, columns: UserOrderColumns) -> Result<UserOrd
 /// Account of a user, from the columns purpose and currency; `None` for another purpose.
 #[must_use]
 pub fn user_account_of(purpose: &str, currency: &str) -> Option<(UserAccount, Currency)> {
-    let account = match Purpose::of_name(purpose)? {
-        Purpose::User => UserAccount::Available,
-        Purpose::RefundsDue => UserAccount::RefundsDue,
-        Purpose::Escrow | Purpose::Outside => return None,
+    let account = match AccountPurpose::from_name(purpose)? {
+        AccountPurpose::User => UserAccount::Available,
+        AccountPurpose::RefundsDue => UserAccount::RefundsDue,
+        AccountPurpose::Escrow | AccountPurpose::Outside => return None,
     };
     Some((account, currency.parse().ok()?))
 }
@@ -139,12 +139,12 @@ pub fn posting_of(
             seq,
             comes,
         },
-        kind: PostingKind::of_name(&kind).ok_or_else(|| bad("kind"))?,
+        kind: PostingKind::from_name(&kind).ok_or_else(|| bad("kind"))?,
         account,
         amount: Money::new(if comes { amount } else { -amount }, currency),
         campaign: campaign.transpose().map_err(|_| bad("campaign"))?,
         number: number.map_err(|_| bad("number"))?,
-        reference: reference.map(|reference| match PostingKind::of_name(&kind) {
+        reference: reference.map(|reference| match PostingKind::from_name(&kind) {
             // The reference of a partial reversal has a key after the deposit id.
             Some(PostingKind::Reversal) => match reference.split_once('/') {
                 Some((deposit, _)) => deposit.to_owned(),
@@ -190,7 +190,7 @@ pub fn payment_of(columns: PaymentColumns) -> Result<PaymentRecord, Contradictio
         },
         buyer: UserId::new(&buyer).map_err(|_| bad("buyer"))?,
         seller: UserId::new(&seller).map_err(|_| bad("seller"))?,
-        outcome: PaymentOutcome::of_name(&outcome).ok_or_else(|| bad("outcome"))?,
+        outcome: PaymentOutcome::from_name(&outcome).ok_or_else(|| bad("outcome"))?,
         amount: Money::new(amount, currency.parse().map_err(|_| bad("currency"))?),
         at: Timestamp::from_millis(at),
     })

@@ -15,7 +15,7 @@ mod webhook;
 
 pub(crate) use self::value::columns;
 pub use self::{
-    account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
+    account::{AccountKey, AccountPurpose, DIRECT, OUTSIDE, PostingRow},
     action::{ActionColumns, action_of},
     campaign::{CampaignRow, NewCampaign, has_fixed_shares, page_of, setup_of},
     history::{
@@ -62,5 +62,5 @@ impl From<Contradiction> for LedgerError {
 
 /// Phase with this name. `live` is never stored, because it follows from the window.
 pub fn phase_of(name: &str) -> Option<Phase> {
-    Phase::of_name(name).filter(|phase| *phase != Phase::Live)
+    Phase::from_name(name).filter(|phase| *phase != Phase::Live)
 }

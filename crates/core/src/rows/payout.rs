@@ -3,14 +3,16 @@
 #[cfg(test)]
 mod tests;
 
-use super::{AccountKey, Contradiction, Purpose};
+use super::{AccountKey, AccountPurpose, Contradiction};
 use crate::{
     event::{Entry, Event},
     id::{OrderId, UserId},
     money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
     order::{OrderState, owed_for_returned},
     payment::PaymentOutcome,
-    ports::{LedgerError, Owed, OwedOrder, PaidOut, Payout, PayoutKind, ReversalPart},
+    ports::{
+        LedgerError, Payout, PayoutKind, PayoutReceipt, RefundBalance, RefundDueOrder, ReversalPart,
+    },
     time::Timestamp,
 };
 
@@ -47,7 +49,7 @@ pub fn owed_of(
     columns: OwedColumns,
     moved: &[MovedColumns],
     discarded: &[Entry],
-) -> Result<Option<(i64, Vec<Owed>)>, Contradiction> {
+) -> Result<Option<(i64, Vec<RefundBalance>)>, Contradiction> {
     let bad = |what| Contradiction::new(format!("order {order} has a bad {what}"));
     let (campaign_ref, currency, user, amount, state, quantity, in_parts) = columns;
     let currency: Currency = currency.parse().map_err(|_| bad("currency"))?;
@@ -58,7 +60,7 @@ pub fn owed_of(
     let mut is_known = false;
     let user = match (user, amount, state) {
         (Some(user), Some(amount), Some(state)) => {
-            let state = OrderState::of_name(&state).ok_or_else(|| bad("state"))?;
+            let state = OrderState::from_name(&state).ok_or_else(|| bad("state"))?;
             is_known = true;
             if state == OrderState::Returned {
                 returned = quantity;
@@ -95,7 +97,7 @@ pub fn owed_of(
 
 /// Whether a payment with this outcome paid its order.
 fn is_paying(word: &str) -> bool {
-    let outcome = PaymentOutcome::of_name(word);
+    let outcome = PaymentOutcome::from_name(word);
     outcome.is_some_and(|outcome| outcome != PaymentOutcome::RefundDue)
 }
 
@@ -107,7 +109,7 @@ impl Sums {
         Self(vec![(currency, Some(0), Some(0))])
     }
 
-    fn of(&mut self, currency: Currency) -> &mut (Currency, Option<i64>, Option<i64>) {
+    fn for_currency(&mut self, currency: Currency) -> &mut (Currency, Option<i64>, Option<i64>) {
         let known = self.0.iter().position(|(known, ..)| *known == currency);
         let place = known.unwrap_or_else(|| {
             self.0.push((currency, Some(0), Some(0)));
@@ -117,12 +119,12 @@ impl Sums {
     }
 
     fn add_due(&mut self, money: Money) {
-        let (_, due, _) = self.of(money.currency);
+        let (_, due, _) = self.for_currency(money.currency);
         *due = due.and_then(|due| due.checked_add(money.minor));
     }
 
     fn add_refunded(&mut self, money: Money) {
-        let (_, _, refunded) = self.of(money.currency);
+        let (_, _, refunded) = self.for_currency(money.currency);
         *refunded = refunded.and_then(|refunded| refunded.checked_add(money.minor));
     }
 
@@ -148,9 +150,9 @@ impl Sums {
     }
 
     /// Returns `None` if a sum is out of range.
-    fn into_owed(self, user: &UserId) -> Option<Vec<Owed>> {
+    fn into_owed(self, user: &UserId) -> Option<Vec<RefundBalance>> {
         let owed = |(currency, due, refunded): (Currency, Option<i64>, Option<i64>)| {
-            Some(Owed {
+            Some(RefundBalance {
                 user: user.clone(),
                 due: Money::new(due?, currency),
                 refunded_minor: refunded?,
@@ -167,16 +169,16 @@ pub type OwedOrderColumns = (String, i64, String, String, i64, i64);
 ///
 /// # Errors
 /// If a column has an invalid value.
-pub fn owed_order_of(columns: OwedOrderColumns) -> Result<OwedOrder, Contradiction> {
+pub fn owed_order_of(columns: OwedOrderColumns) -> Result<RefundDueOrder, Contradiction> {
     let (campaign, number, user, currency, due, refunded_minor) = columns;
     let bad = |what| Contradiction::new(format!("order {campaign}-{number} has a bad {what}"));
     let currency: Currency = currency.parse().map_err(|_| bad("currency"))?;
-    Ok(OwedOrder {
+    Ok(RefundDueOrder {
         order: OrderId {
             campaign: campaign.parse().map_err(|_| bad("campaign"))?,
             number: number.try_into().map_err(|_| bad("number"))?,
         },
-        owed: Owed {
+        owed: RefundBalance {
             user: UserId::new(&user).map_err(|_| bad("user"))?,
             due: Money::new(due, currency),
             refunded_minor,
@@ -188,7 +190,7 @@ pub fn owed_order_of(columns: OwedOrderColumns) -> Result<OwedOrder, Contradicti
 ///
 /// # Errors
 /// [`LedgerError::ReferenceUsed`], or [`LedgerError::UnknownDeposit`] for a reversal, if it is a different payout.
-pub fn paid_out_of(payout: &Payout, columns: PaidOutColumns) -> Result<PaidOut, LedgerError> {
+pub fn paid_out_of(payout: &Payout, columns: PaidOutColumns) -> Result<PayoutReceipt, LedgerError> {
     let (minor, at, owner, currency, campaign, number) = columns;
     let currency: Result<Currency, _> = currency.parse();
     let currency = currency.map_err(|_| LedgerError::damaged("a payout has a bad currency"))?;
@@ -209,7 +211,7 @@ pub fn paid_out_of(payout: &Payout, columns: PaidOutColumns) -> Result<PaidOut, 
         } if part.amount != posted => (false, LedgerError::ReferenceUsed),
         Payout::Reversal { user, .. } => (owner == user.as_str(), LedgerError::UnknownDeposit),
     };
-    let found = PaidOut {
+    let found = PayoutReceipt {
         amount: posted,
         at: Timestamp::from_millis(at),
         fresh: false,
@@ -223,7 +225,7 @@ pub struct Spend {
     /// Owner of the account.
     pub user: UserId,
     /// Purpose of the account.
-    pub purpose: Purpose,
+    pub purpose: AccountPurpose,
     /// Amount.
     pub amount: Money,
     /// `ref` of the campaign and number of the order; `None` without an order.
@@ -238,25 +240,25 @@ impl Spend {
     pub fn refund(
         order: OrderId,
         amount: Money,
-        owed: Option<(i64, Vec<Owed>)>,
+        owed: Option<(i64, Vec<RefundBalance>)>,
     ) -> Result<Self, LedgerError> {
         if amount.minor < 1 {
             return Err(LedgerError::AmountOutOfRange);
         }
         let own = owed.and_then(|(campaign_ref, owed)| {
-            let is_same = |owed: &Owed| owed.due.currency == amount.currency;
+            let is_same = |owed: &RefundBalance| owed.due.currency == amount.currency;
             let place = owed.iter().position(is_same).unwrap_or(0);
             Some((campaign_ref, owed.into_iter().nth(place)?))
         });
         let none = Money::new(0, amount.currency);
-        let left = own.as_ref().map_or(none, |(_, owed)| owed.left());
+        let left = own.as_ref().map_or(none, |(_, owed)| owed.outstanding());
         match own {
             Some((campaign_ref, owed))
                 if left.currency == amount.currency && left.minor >= amount.minor =>
             {
                 Ok(Self {
                     user: owed.user,
-                    purpose: Purpose::RefundsDue,
+                    purpose: AccountPurpose::RefundsDue,
                     amount,
                     order: Some((campaign_ref, order.number)),
                 })
@@ -277,7 +279,7 @@ impl Spend {
         let user = user.clone();
         Ok(Self {
             user,
-            purpose: Purpose::User,
+            purpose: AccountPurpose::User,
             amount,
             order: None,
         })
@@ -331,7 +333,7 @@ impl Spend {
         let needed = self.amount;
         Err(match self.purpose {
             // The order has more refunds due than the account of all its buyer's orders.
-            Purpose::RefundsDue => {
+            AccountPurpose::RefundsDue => {
                 LedgerError::damaged(format!("{} is owed {held}, less than {needed}", self.user))
             }
             _ => LedgerError::InsufficientFunds { held, needed },

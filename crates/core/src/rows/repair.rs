@@ -22,7 +22,7 @@ impl RepairRecord {
     ///
     /// # Errors
     /// If a column has an invalid value.
-    pub fn of(columns: RepairColumns) -> Result<Self, Contradiction> {
+    pub fn from_columns(columns: RepairColumns) -> Result<Self, Contradiction> {
         let (partition, epoch, follows, at, lost_from, lost_to, unnamed, reason, upto) = columns;
         let bad = |_| Contradiction::new(format!("repair {epoch} has a bad number"));
         Ok(Self {

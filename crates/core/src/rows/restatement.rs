@@ -55,13 +55,13 @@ impl Restatement {
 impl RestatedColumns {
     /// `phase`, `supply`, `hold_ms` and `ack`.
     #[must_use]
-    pub fn of_campaign(&self) -> [Value<'static>; 4] {
+    pub fn for_campaign(&self) -> [Value<'static>; 4] {
         columns!(self; phase, supply, hold_ms, ack)
     }
 
     /// `starts_at`, `ends_at`, `per_user_limit`, `unit_price` and `admission`.
     #[must_use]
-    pub fn of_terms(&self) -> [Value<'static>; 5] {
+    pub fn for_terms(&self) -> [Value<'static>; 5] {
         self.terms.map(Value::from)
     }
 

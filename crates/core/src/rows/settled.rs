@@ -6,9 +6,9 @@ use crate::{
     campaign::Phase,
     id::{IdempotencyKey, PaymentRef, UserId},
     order::{OrderState, ReturnPart},
-    payment::{PaymentState, Received},
+    payment::{PaymentState, ReceivedMoney},
     ports::{CampaignRecord, GrantRecord, SettledPart, SettledPayment, SettledReturn, SettledRow},
-    reconcile::GoneBack,
+    reconcile::OwnerReturn,
     time::Timestamp,
 };
 
@@ -29,13 +29,13 @@ impl SettledRow {
     ///
     /// # Errors
     /// If a column has an invalid value.
-    pub fn of(columns: SettledRowColumns) -> Result<Self, Contradiction> {
+    pub fn from_columns(columns: SettledRowColumns) -> Result<Self, Contradiction> {
         let (number, amount_minor, user, at, quantity, state, key, returned) = columns;
         let bad = |what: &str| Contradiction::new(format!("grant {number} has a bad {what}"));
         let user = user.map(|user| UserId::new(&user).map_err(|_| bad("user")));
         let key = key.map(|key| IdempotencyKey::new(&key).map_err(|_| bad("key")));
         let quantity = quantity.try_into().map_err(|_| bad("quantity"))?;
-        let state = OrderState::of_name(&state).ok_or_else(|| bad("state"))?;
+        let state = OrderState::from_name(&state).ok_or_else(|| bad("state"))?;
         let returned = u32::try_from(returned).ok().filter(|it| *it <= quantity);
         let returned = returned.ok_or_else(|| bad("number of returned units"))?;
         Ok(Self {
@@ -56,7 +56,7 @@ impl SettledRow {
 impl GrantRecord {
     /// Grant of a row; `None` if no user has the share.
     #[must_use]
-    pub fn of(row: SettledRow) -> Option<Self> {
+    pub fn from_row(row: SettledRow) -> Option<Self> {
         let (user, granted_at) = row.granted?;
         Some(Self {
             number: row.number,
@@ -78,7 +78,7 @@ impl SettledPayment {
     ///
     /// # Errors
     /// If a column has an invalid value.
-    pub fn of(columns: SettledPaymentColumns) -> Result<Self, Contradiction> {
+    pub fn from_columns(columns: SettledPaymentColumns) -> Result<Self, Contradiction> {
         let (number, payment, outcome, amount, currency) = columns;
         let bad = |what: &str| {
             Contradiction::new(format!("a payment of order {number} has a bad {what}"))
@@ -89,7 +89,7 @@ impl SettledPayment {
             PaymentOutcome::RefundDue,
         ];
         let known = outcomes.into_iter().find(|known| known.name() == outcome);
-        let received = Received::from_columns(amount, currency.as_deref());
+        let received = ReceivedMoney::from_columns(amount, currency.as_deref());
         let state = PaymentState::new(
             known.ok_or_else(|| bad("outcome"))?,
             received.ok_or_else(|| bad("amount or currency"))?,
@@ -111,7 +111,7 @@ impl SettledReturn {
     ///
     /// # Errors
     /// If a column has an invalid value.
-    pub fn of(columns: SettledReturnColumns) -> Result<Self, Contradiction> {
+    pub fn from_columns(columns: SettledReturnColumns) -> Result<Self, Contradiction> {
         let (number, key, quantity) = columns;
         let bad =
             |what: &str| Contradiction::new(format!("a return of order {number} has a bad {what}"));
@@ -131,7 +131,7 @@ impl SettledPart {
     ///
     /// # Errors
     /// If a column has an invalid value.
-    pub fn of(
+    pub fn from_record(
         record: CampaignRecord,
         parts: i64,
         part: Option<(&str, i64, i64)>,
@@ -149,7 +149,7 @@ impl SettledPart {
             None => own,
         };
         let units = u64::try_from(returned).map_err(|_| bad("part"))?;
-        let gone_back = GoneBack {
+        let gone_back = OwnerReturn {
             units,
             amount_minor,
         };

@@ -7,7 +7,9 @@ use crate::{
     campaign::CampaignKind,
     id::UserId,
     time::Timestamp,
-    webhook::{EventData, EventType, Filter, Progress, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{
+        DeliveryProgress, EventData, EventType, Filter, Webhook, WebhookEvent, WebhookRecord,
+    },
 };
 
 /// Bytes of the digest in an event's id. A collision at one log position takes about 2^64 events.
@@ -39,7 +41,7 @@ impl WebhookRecord {
     ///
     /// # Errors
     /// If a column has an invalid value.
-    pub fn of(columns: WebhookColumns) -> Result<Self, Contradiction> {
+    pub fn from_columns(columns: WebhookColumns) -> Result<Self, Contradiction> {
         let (
             id,
             url,
@@ -59,7 +61,7 @@ impl WebhookRecord {
             last_place,
         ) = columns;
         let bad = |what: &str| Contradiction::new(format!("webhook {id} has a bad {what}"));
-        let types = types.split_whitespace().map(EventType::of_name);
+        let types = types.split_whitespace().map(EventType::from_name);
         let campaigns = campaigns.split_whitespace().map(str::parse);
         let filter = Filter {
             types: types.collect::<Option<_>>().ok_or_else(|| bad("type"))?,
@@ -78,7 +80,7 @@ impl WebhookRecord {
                 filter,
                 created_at: Timestamp::from_millis(created_at),
             },
-            progress: Progress {
+            progress: DeliveryProgress {
                 place,
                 failing_since: at(failing_since),
                 attempts: attempts.try_into().unwrap_or(u32::MAX),
@@ -117,7 +119,7 @@ impl WebhookEvent {
     ///
     /// # Errors
     /// If a column has an invalid value.
-    pub fn of(columns: WebhookEventColumns) -> Result<Self, Contradiction> {
+    pub fn from_columns(columns: WebhookEventColumns) -> Result<Self, Contradiction> {
         let (
             place,
             partition,
@@ -153,11 +155,11 @@ impl WebhookEvent {
         Ok(Self {
             place,
             id: event_id(partition, seq, at, &content),
-            kind: EventType::of_name(&kind).ok_or_else(|| bad("kind"))?,
+            kind: EventType::from_name(&kind).ok_or_else(|| bad("kind"))?,
             at: Timestamp::from_millis(at),
             data: Some(EventData {
                 campaign: campaign.parse().map_err(|_| bad("campaign"))?,
-                campaign_kind: CampaignKind::of_name(&campaign_kind)
+                campaign_kind: CampaignKind::from_name(&campaign_kind)
                     .ok_or_else(|| bad("campaign"))?,
                 owner,
                 currency: own_currency
@@ -292,7 +294,9 @@ mod tests {
     fn id(change: impl FnOnce(&mut WebhookEventColumns)) -> String {
         let mut columns = columns();
         change(&mut columns);
-        WebhookEvent::of(columns).expect("good columns").id
+        WebhookEvent::from_columns(columns)
+            .expect("good columns")
+            .id
     }
 
     #[test]

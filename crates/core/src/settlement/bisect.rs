@@ -12,12 +12,12 @@ pub const REFUSED_MAX: u64 = 1_000;
 /// Halves a run until its first refused entry is alone. It performs no IO: the caller settles [`Bisect::part`], and
 /// reports the result.
 #[derive(Debug)]
-pub struct Bisect<'a> {
+pub struct QuarantineBisect<'a> {
     rest: &'a [Entry],
     size: usize,
 }
 
-impl<'a> Bisect<'a> {
+impl<'a> QuarantineBisect<'a> {
     /// Begins with the whole run.
     pub fn new(entries: &'a [Entry]) -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! Plan of the discard of a quarantined grant.
 
 use super::{
-    plan::{Plan, Planner},
+    plan::{Planner, SettlementPlan},
     rows::KnownCampaign,
 };
 use crate::{
@@ -9,13 +9,13 @@ use crate::{
     event::{Entry, Event, PartitionId, Seq},
     money::Money,
     ports::Discard,
-    rows::{Contradiction, DiscardState, OUTSIDE, Purpose},
+    rows::{AccountPurpose, Contradiction, DiscardState, OUTSIDE},
 };
 
 /// Reason why an entry cannot be discarded.
 pub const NOT_AN_ORDER: &str = "only the grant of a sale that the ledger has can be discarded";
 
-impl<'a> Plan<'a> {
+impl<'a> SettlementPlan<'a> {
     /// Plans the discard of an order's grant, together with all later `steps` of the order. `steps` begins with the
     /// grant, and is sorted by position. None of the steps has changed a row. `closed` is the position of the
     /// campaign's close, if that is in quarantine as well.
@@ -25,7 +25,7 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// If the first step is not the grant of an order, or its campaign is not known.
-    pub fn of_discard(
+    pub fn from_discard(
         partition: PartitionId,
         steps: &'a [Entry],
         known: &'a [KnownCampaign],
@@ -84,8 +84,9 @@ impl<'a> Plan<'a> {
             let price = Money::new(*amount_minor, known.currency);
             let paid = step.event.received().map(|received| received.money(price));
             if let Some(paid) = paid.filter(|paid| paid.minor > 0) {
-                let debit = planner.account_in(paid.currency, OUTSIDE, Purpose::Outside);
-                let credit = planner.account_in(paid.currency, user.as_str(), Purpose::RefundsDue);
+                let debit = planner.account_in(paid.currency, OUTSIDE, AccountPurpose::Outside);
+                let credit =
+                    planner.account_in(paid.currency, user.as_str(), AccountPurpose::RefundsDue);
                 let (accounts, number) = ((debit, credit), Some(i64::from(*number)));
                 planner.post(known, step, "refund_due", accounts, paid.minor, number)?;
             }
@@ -122,7 +123,7 @@ impl Discard {
     /// Collects the entries that belong to the grant at a position. `kept` has all quarantined entries of its campaign
     /// in its partition, by position, with their discard states. Returns `None` if the grant is not among them.
     #[must_use]
-    pub fn sort(seq: Seq, kept: &[(Entry, i64)]) -> Option<Discarded> {
+    pub fn sort(seq: Seq, kept: &[(Entry, i64)]) -> Option<DiscardedEntry> {
         let grant = kept.iter().find(|(entry, _)| entry.seq == seq)?;
         let number = grant.0.event.number()?;
         let is_own = |entry: &Entry| entry.event.number() == Some(number);
@@ -131,7 +132,7 @@ impl Discard {
             .partition(|(_, discard)| DiscardState::is_over(*discard));
         let live = || live.iter().map(|(entry, _)| entry);
         let closes = |entry: &&Entry| matches!(entry.event, Event::Closed { .. });
-        Some(Discarded {
+        Some(DiscardedEntry {
             steps: live()
                 .filter(|entry| entry.seq >= seq && is_own(entry))
                 .cloned()
@@ -144,7 +145,7 @@ impl Discard {
 
 /// Entries that belong to a grant that is being discarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Discarded {
+pub struct DiscardedEntry {
     /// The grant, and the later steps of its order.
     pub steps: Vec<Entry>,
     /// Position of the campaign's close, if it is in quarantine.

@@ -7,38 +7,39 @@
 //! 3. It reads the orders that the other entries change ([`wanted_orders`]), and builds a [`Plan`].
 //! 4. It writes the plan, in the order of its fields, and moves the position, in the same transaction.
 //!
-//! The databases differ only in their SQL. [`Bisect`] finds the entry for which a run is refused.
+//! The databases differ only in their SQL. [`QuarantineBisect`] finds the entry for which a run is refused.
 
 mod bisect;
+mod campaign_life;
 mod discard;
-mod life;
 mod order_restoration;
 mod orders;
 mod plan;
 mod postings;
 mod rows;
-mod sort;
 #[cfg(test)]
 mod tests;
-mod told;
+mod triage;
+mod webhook_events;
 
 use std::collections::BTreeSet;
 
 pub use self::{
-    bisect::{Bisect, REFUSED_MAX, check_refused},
-    discard::{Discarded, NOT_AN_ORDER},
-    life::SpreadCampaign,
+    bisect::{QuarantineBisect, REFUSED_MAX, check_refused},
+    campaign_life::SpreadCampaign,
+    discard::{DiscardedEntry, NOT_AN_ORDER},
     order_restoration::{
         RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
         RemainingReturnColumns, RemainingRows, RemainingShareColumns,
     },
     orders::wanted_orders,
-    plan::{Close, Plan},
+    plan::{PacketClose, SettlementPlan},
     rows::{
         CampaignChange, ClosedPart, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, ReturnRow, ShareGrant, TermsRow,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, ReturnRow, SaleSettingsRow,
+        ShareGrant,
     },
-    sort::{Sorted, sort},
+    triage::{SettlementTriage, sort},
 };
 use crate::{
     event::{Entry, Seq},

@@ -2,7 +2,7 @@
 //! Counts do not change.
 
 use super::{
-    plan::{Plan, Planner},
+    plan::{Planner, SettlementPlan},
     rows::{KnownCampaign, NewOrder, PaymentRow, ReturnRow, ShareGrant},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     order::{OrderState, owed_for_returned},
     payment::{PaymentOutcome, PaymentState},
     reconcile::{DeletedOrder, DeletedOrders},
-    rows::{Contradiction, OUTSIDE, Purpose},
+    rows::{AccountPurpose, Contradiction, OUTSIDE},
 };
 
 /// Columns of an order that is still there: number and `updated_at`.
@@ -79,7 +79,7 @@ impl RemainingPostings<'_> {
 }
 
 /// A payment of an order that is restored.
-struct Payment<'a> {
+struct RestoredPayment<'a> {
     payment: &'a PaymentRef,
     state: PaymentState,
     money: Money,
@@ -89,7 +89,7 @@ struct Payment<'a> {
     posted_at: Option<i64>,
 }
 
-impl Payment<'_> {
+impl RestoredPayment<'_> {
     fn pays(&self) -> bool {
         self.state.outcome != PaymentOutcome::RefundDue
     }
@@ -113,11 +113,11 @@ struct PartReturns {
 }
 
 /// Source of log positions for restored postings.
-struct Journal {
+struct LogPositions {
     place: i64,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> SettlementPlan<'a> {
     /// Plans the restoration of orders or shares. Rows in `left` still exist. Those of orders, and those of shares with
     /// a user, stay as they are.
     ///
@@ -130,7 +130,7 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, Contradiction> {
         let campaigns = std::slice::from_ref(known);
         let mut planner = Planner::new(deleted.partition, campaigns, &[]);
-        let mut journal = Journal {
+        let mut journal = LogPositions {
             place: deleted.place as i64,
         };
         for order in &deleted.orders {
@@ -154,7 +154,7 @@ impl<'a> Planner<'a> {
         known: &'a KnownCampaign,
         share: &'a DeletedOrder,
         left: &RemainingRows,
-        journal: &mut Journal,
+        journal: &mut LogPositions,
     ) -> Result<(), Contradiction> {
         let (row, number) = (&share.row, i64::from(share.number));
         let at = row.granted_at.as_millis();
@@ -172,8 +172,8 @@ impl<'a> Planner<'a> {
         if postings.any(|it| (it.0, it.1.as_str()) == (number, "grant")) {
             return Ok(());
         }
-        let escrow = self.account(known, &known.name, Purpose::Escrow);
-        let user = self.account(known, row.user.as_str(), Purpose::User);
+        let escrow = self.account(known, &known.name, AccountPurpose::Escrow);
+        let user = self.account(known, row.user.as_str(), AccountPurpose::User);
         let posting = ("grant", number, at);
         journal.post(self, known, posting, (escrow, user), row.amount_minor)
     }
@@ -184,7 +184,7 @@ impl<'a> Planner<'a> {
         order: &'a DeletedOrder,
         deleted: &DeletedOrders,
         left: &RemainingRows,
-        journal: &mut Journal,
+        journal: &mut LogPositions,
     ) -> Result<(), Contradiction> {
         let (row, number) = (&order.row, i64::from(order.number));
         let own = left.postings.iter().filter(|it| it.0 == number);
@@ -200,7 +200,7 @@ impl<'a> Planner<'a> {
         let mut payments: Vec<_> = order
             .payments
             .iter()
-            .map(|(payment, state)| Payment {
+            .map(|(payment, state)| RestoredPayment {
                 payment,
                 state: *state,
                 money: state.received.money(price),
@@ -243,10 +243,10 @@ impl<'a> Planner<'a> {
             }
             if it.posted_at.is_none() && it.money.minor > 0 {
                 let (owner, purpose) = match pays {
-                    true => (known.owner.as_str(), Purpose::User),
-                    false => (row.user.as_str(), Purpose::RefundsDue),
+                    true => (known.owner.as_str(), AccountPurpose::User),
+                    false => (row.user.as_str(), AccountPurpose::RefundsDue),
                 };
-                let debit = self.account_in(it.money.currency, OUTSIDE, Purpose::Outside);
+                let debit = self.account_in(it.money.currency, OUTSIDE, AccountPurpose::Outside);
                 let credit = self.account_in(it.money.currency, owner, purpose);
                 let posting = (it.kind(), number, at);
                 journal.post(self, known, posting, (debit, credit), it.money.minor)?;
@@ -270,8 +270,8 @@ impl<'a> Planner<'a> {
                 Some(posted_at) => at = posted_at,
                 None => {
                     at = updated_at.unwrap_or(at);
-                    let debit = self.account(known, &known.owner, Purpose::User);
-                    let credit = self.account(known, row.user.as_str(), Purpose::RefundsDue);
+                    let debit = self.account(known, &known.owner, AccountPurpose::User);
+                    let credit = self.account(known, row.user.as_str(), AccountPurpose::RefundsDue);
                     let accounts = (debit, credit);
                     journal.post(self, known, ("return", number, at), accounts, rest.minor)?;
                 }
@@ -344,7 +344,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-impl Journal {
+impl LogPositions {
     fn post(
         &mut self,
         planner: &mut Planner<'_>,

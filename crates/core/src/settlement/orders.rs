@@ -39,7 +39,7 @@ fn is_grant(event: &Event) -> bool {
 
 /// State of an order after the entries so far.
 #[derive(Debug)]
-struct Order<'a> {
+struct PlannedOrder<'a> {
     row: NewOrder<'a>,
     /// Minor units that paid it. `None` if it is not paid, or if an earlier payment matched its price.
     paid_minor: Option<i64>,
@@ -63,15 +63,15 @@ pub(super) struct OrderReturn<'a> {
 
 /// Orders by campaign and number.
 #[derive(Debug, Default)]
-pub(super) struct Orders<'a> {
-    orders: Vec<Order<'a>>,
+pub(super) struct PlannedOrders<'a> {
+    orders: Vec<PlannedOrder<'a>>,
     places: HashMap<(i64, i64), usize>,
     /// Users with an order that keeps its units, in sales with a limit of one unit per user.
     once: HashSet<(i64, &'a str)>,
 }
 
-impl<'a> Orders<'a> {
-    pub(super) fn of(known: &'a [KnownOrder], campaigns: &[KnownCampaign]) -> Self {
+impl<'a> PlannedOrders<'a> {
+    pub(super) fn from_known_orders(known: &'a [KnownOrder], campaigns: &[KnownCampaign]) -> Self {
         let once: HashSet<_> = campaigns
             .iter()
             .filter(|known| known.one_per_user)
@@ -98,7 +98,7 @@ impl<'a> Orders<'a> {
             }
             all.places
                 .insert((row.campaign, row.number), all.orders.len());
-            all.orders.push(Order {
+            all.orders.push(PlannedOrder {
                 row,
                 paid_minor: order.paid_minor,
                 known: true,
@@ -118,7 +118,7 @@ impl<'a> Orders<'a> {
             )));
         }
         self.check_once(&row)?;
-        self.orders.push(Order {
+        self.orders.push(PlannedOrder {
             row,
             paid_minor: None,
             known: false,

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use super::{
-    life::{Life, SpreadCampaign},
-    orders::Orders,
+    campaign_life::{CampaignLife, SpreadCampaign},
+    orders::PlannedOrders,
     rows::{
         CampaignChange, ClosedPart, KnownCampaign, KnownOrder, NewOrder, OrderChange, PaymentRow,
-        ReturnRow, ShareGrant, TermsRow,
+        ReturnRow, SaleSettingsRow, ShareGrant,
     },
 };
 use crate::{
@@ -17,13 +17,13 @@ use crate::{
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     money::Money,
     order::{OrderState, ReturnPart},
-    rows::{AccountKey, Contradiction, EventRow, OUTSIDE, PostingRow, Purpose},
+    rows::{AccountKey, AccountPurpose, Contradiction, EventRow, OUTSIDE, PostingRow},
     time::Timestamp,
 };
 
 /// All writes for a run of entries, in this order.
 #[derive(Debug, Default)]
-pub struct Plan<'a> {
+pub struct SettlementPlan<'a> {
     /// Shares that users receive.
     pub shares: Vec<ShareGrant<'a>>,
     /// Orders that release their units. They are written before new orders, because a user with a limit of one order
@@ -46,7 +46,7 @@ pub struct Plan<'a> {
     /// and number. The unique key of the table ignores them from now on.
     pub loosened_orders: Vec<(i64, i64)>,
     /// Changes of terms. They are recorded before the campaigns change.
-    pub terms: Vec<TermsRow>,
+    pub terms: Vec<SaleSettingsRow>,
     /// Postings. Debits and credits are indexes of `accounts`.
     pub postings: Vec<PostingRow>,
     /// Changed parts of spread campaigns in this partition. A part with a number of parts is opened by this run, and
@@ -57,7 +57,7 @@ pub struct Plan<'a> {
     /// Campaigns whose phase must be derived from their parts.
     pub spread: Vec<SpreadCampaign>,
     /// Closes of red packets. The remaining escrow goes to the owner.
-    pub closes: Vec<Close<'a>>,
+    pub closes: Vec<PacketClose<'a>>,
     /// Closed campaigns and parts. The units that repairs have withheld of them go back with the rest.
     pub closed: Vec<ClosedPart>,
     /// Webhook events, in the order of the entries. They are written last.
@@ -67,7 +67,7 @@ pub struct Plan<'a> {
 /// Close of a red packet, or of a part of one. Once all parts are closed and all units are accounted for, the whole
 /// remaining escrow is refunded. That includes a residue of an earlier fault.
 #[derive(Debug, Clone, Copy)]
-pub struct Close<'a> {
+pub struct PacketClose<'a> {
     /// The packet.
     pub known: &'a KnownCampaign,
     /// Whether it is spread, so other parts may still be open.
@@ -84,32 +84,32 @@ pub struct Close<'a> {
 #[derive(Debug)]
 pub(super) struct CampaignPlan<'a> {
     pub(super) known: &'a KnownCampaign,
-    pub(super) life: Life,
+    pub(super) life: CampaignLife,
     /// Changed counts. The phase is set from `life` at the end.
     pub(super) change: CampaignChange,
     /// Whether the limit is one unit per user, and always was. New orders record this.
     pub(super) one_per_user: bool,
     pub(super) touched: bool,
-    close: Option<Close<'a>>,
+    close: Option<PacketClose<'a>>,
 }
 
 pub(super) struct Planner<'a> {
     pub(super) source: i64,
-    pub(super) plan: Plan<'a>,
+    pub(super) plan: SettlementPlan<'a>,
     pub(super) account_places: HashMap<AccountKey<'a>, usize>,
     pub(super) campaigns: Vec<CampaignPlan<'a>>,
     campaign_places: HashMap<CampaignId, usize>,
-    pub(super) orders: Orders<'a>,
+    pub(super) orders: PlannedOrders<'a>,
     /// Units and minor units of the last planned return.
     pub(super) last_return: (i64, i64),
 }
 
-impl<'a> Plan<'a> {
+impl<'a> SettlementPlan<'a> {
     /// Plans the effects of `entries`, all of them new, on the known campaigns and orders.
     ///
     /// # Errors
     /// If entries contradict each other or the known rows.
-    pub fn of(
+    pub fn new(
         partition: PartitionId,
         entries: &'a [Entry],
         campaigns: &'a [KnownCampaign],
@@ -118,7 +118,7 @@ impl<'a> Plan<'a> {
         let mut planner = Planner::new(partition, campaigns, orders);
         for entry in entries {
             planner.settle(entry)?;
-            planner.tell(entry)?;
+            planner.record_webhook_event(entry)?;
         }
         Ok(planner.into_plan())
     }
@@ -156,23 +156,27 @@ impl<'a> Plan<'a> {
     }
 }
 
-impl<'a> Close<'a> {
+impl<'a> PacketClose<'a> {
     /// Key of the escrow account.
     pub fn escrow_key(&self) -> AccountKey<'a> {
-        AccountKey::new(&self.known.name, Purpose::Escrow, self.known.currency)
+        AccountKey::new(
+            &self.known.name,
+            AccountPurpose::Escrow,
+            self.known.currency,
+        )
     }
 
     /// Key of the owner's account.
     pub fn owner_key(&self) -> AccountKey<'a> {
-        AccountKey::new(&self.known.owner, Purpose::User, self.known.currency)
+        AccountKey::new(&self.known.owner, AccountPurpose::User, self.known.currency)
     }
 }
 
 impl<'a> CampaignPlan<'a> {
-    fn of(known: &'a KnownCampaign) -> Self {
+    fn from_known_campaign(known: &'a KnownCampaign) -> Self {
         Self {
             known,
-            life: Life::of(known),
+            life: CampaignLife::from_known_campaign(known),
             change: CampaignChange::nothing(known.campaign_ref),
             one_per_user: known.one_per_user,
             touched: false,
@@ -213,16 +217,19 @@ impl<'a> Planner<'a> {
     ) -> Self {
         Self {
             source: i64::from(partition.0),
-            plan: Plan::default(),
+            plan: SettlementPlan::default(),
             account_places: HashMap::new(),
-            campaigns: campaigns.iter().map(CampaignPlan::of).collect(),
+            campaigns: campaigns
+                .iter()
+                .map(CampaignPlan::from_known_campaign)
+                .collect(),
             campaign_places: campaigns.iter().map(|known| known.id).zip(0..).collect(),
-            orders: Orders::of(orders, campaigns),
+            orders: PlannedOrders::from_known_orders(orders, campaigns),
             last_return: (0, 0),
         }
     }
 
-    pub(super) fn into_plan(mut self) -> Plan<'a> {
+    pub(super) fn into_plan(mut self) -> SettlementPlan<'a> {
         let mut plan = self.plan;
         let (new_orders, changed) = self.orders.into_rows();
         plan.new_orders = new_orders;
@@ -250,7 +257,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Known data of an entry's campaign.
-    pub(super) fn known(&self, entry: &Entry) -> Option<&'a KnownCampaign> {
+    pub(super) fn known_campaign(&self, entry: &Entry) -> Option<&'a KnownCampaign> {
         let place = self.campaign_places.get(&entry.campaign)?;
         Some(self.campaigns[*place].known)
     }
@@ -346,7 +353,7 @@ impl<'a> Planner<'a> {
             }
             Event::TermsChanged { revision, terms } => {
                 campaign.life.check_opened()?;
-                let row = TermsRow::of(campaign_ref, *revision, entry.at, terms);
+                let row = SaleSettingsRow::from_campaign(campaign_ref, *revision, entry.at, terms);
                 campaign.change.change_terms(row);
                 campaign.one_per_user = false;
                 self.orders.loosen(campaign_ref);
@@ -371,8 +378,8 @@ impl<'a> Planner<'a> {
             amount,
             at: entry.at.as_millis(),
         });
-        let escrow = self.account(known, &known.name, Purpose::Escrow);
-        let user = self.account(known, user.as_str(), Purpose::User);
+        let escrow = self.account(known, &known.name, AccountPurpose::Escrow);
+        let user = self.account(known, user.as_str(), AccountPurpose::User);
         self.post(known, entry, "grant", (escrow, user), amount, Some(number))
     }
 
@@ -415,8 +422,8 @@ impl<'a> Planner<'a> {
         if amount == 0 {
             return Ok(());
         }
-        let debit = self.account(known, &known.owner, Purpose::User);
-        let credit = self.account(known, made.user, Purpose::RefundsDue);
+        let debit = self.account(known, &known.owner, AccountPurpose::User);
+        let credit = self.account(known, made.user, AccountPurpose::RefundsDue);
         let number = Some(i64::from(number));
         self.post(known, entry, "return", (debit, credit), amount, number)
     }
@@ -449,10 +456,10 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         let (kind, owner, purpose) = match &entry.event {
-            Event::RefundDue { .. } => ("refund_due", user, Purpose::RefundsDue),
-            _ => ("payment", known.owner.as_str(), Purpose::User),
+            Event::RefundDue { .. } => ("refund_due", user, AccountPurpose::RefundsDue),
+            _ => ("payment", known.owner.as_str(), AccountPurpose::User),
         };
-        let debit = self.account_in(money.currency, OUTSIDE, Purpose::Outside);
+        let debit = self.account_in(money.currency, OUTSIDE, AccountPurpose::Outside);
         let credit = self.account_in(money.currency, owner, purpose);
         let number = Some(i64::from(number));
         self.post(known, entry, kind, (debit, credit), amount, number)
@@ -479,9 +486,9 @@ impl<'a> Planner<'a> {
         }
         // Both accounts are locked even if nothing is refunded: a residue is found later, when the owner's account can
         // no longer be locked.
-        let escrow = self.account(known, &known.name, Purpose::Escrow);
-        let owner = self.account(known, &known.owner, Purpose::User);
-        self.campaigns[place].close = Some(Close {
+        let escrow = self.account(known, &known.name, AccountPurpose::Escrow);
+        let owner = self.account(known, &known.owner, AccountPurpose::User);
+        self.campaigns[place].close = Some(PacketClose {
             known,
             is_spread,
             at: entry.at,

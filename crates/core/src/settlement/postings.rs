@@ -4,7 +4,7 @@ use super::{plan::Planner, rows::KnownCampaign};
 use crate::{
     event::Entry,
     money::Currency,
-    rows::{AccountKey, Contradiction, PostingRow, Purpose},
+    rows::{AccountKey, AccountPurpose, Contradiction, PostingRow},
 };
 
 impl<'a> Planner<'a> {
@@ -13,7 +13,7 @@ impl<'a> Planner<'a> {
         &mut self,
         known: &KnownCampaign,
         owner: &'a str,
-        purpose: Purpose,
+        purpose: AccountPurpose,
     ) -> usize {
         self.account_in(known.currency, owner, purpose)
     }
@@ -23,7 +23,7 @@ impl<'a> Planner<'a> {
         &mut self,
         currency: Currency,
         owner: &'a str,
-        purpose: Purpose,
+        purpose: AccountPurpose,
     ) -> usize {
         let key = AccountKey::new(owner, purpose, currency);
         *self.account_places.entry(key).or_insert_with(|| {

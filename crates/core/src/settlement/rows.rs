@@ -1,7 +1,7 @@
 //! Rows that settlement reads and writes.
 
 use crate::{
-    campaign::{CampaignKind, Phase, Terms},
+    campaign::{CampaignKind, Phase, SaleSettings},
     event::Seq,
     id::CampaignId,
     money::Currency,
@@ -169,7 +169,7 @@ pub struct CampaignChange {
     /// Change of the stock in units. It is 0 for a part, because only the engine knows where units of the stock are.
     pub supply: i64,
     /// Last change of the terms, if there is one. The ledger ignores it if it has a later one.
-    pub terms: Option<TermsRow>,
+    pub terms: Option<SaleSettingsRow>,
     /// Time of the last entry that changed phase, stock or terms, in milliseconds. `None` if only counts change.
     pub updated_at: Option<i64>,
 }
@@ -190,7 +190,7 @@ impl CampaignChange {
         let own: [Value<'static>; 7] =
             columns!(self; campaign, phase, parts, granted, returned, refunded, supply);
         let [a, b, c, d, e, f, g] = own;
-        let of = |field: fn(&TermsRow) -> i64| self.terms.as_ref().map(field).into();
+        let of = |field: fn(&SaleSettingsRow) -> i64| self.terms.as_ref().map(field).into();
         [
             a,
             b,
@@ -214,7 +214,7 @@ impl CampaignChange {
         self.updated_at = self.updated_at.max(Some(at.as_millis()));
     }
 
-    pub(super) fn change_terms(&mut self, row: TermsRow) {
+    pub(super) fn change_terms(&mut self, row: SaleSettingsRow) {
         if self
             .terms
             .is_none_or(|before| before.revision <= row.revision)
@@ -239,7 +239,7 @@ impl CampaignChange {
 
 /// New terms of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TermsRow {
+pub struct SaleSettingsRow {
     /// `ref` of the sale.
     pub campaign: i64,
     /// Revision. The highest one is in force.
@@ -258,8 +258,13 @@ pub struct TermsRow {
     pub admission: i64,
 }
 
-impl TermsRow {
-    pub(super) fn of(campaign: i64, revision: Seq, at: Timestamp, terms: &Terms) -> Self {
+impl SaleSettingsRow {
+    pub(super) fn from_campaign(
+        campaign: i64,
+        revision: Seq,
+        at: Timestamp,
+        terms: &SaleSettings,
+    ) -> Self {
         Self {
             campaign,
             revision: revision as i64, // a place in a log
@@ -328,7 +333,7 @@ impl KnownCampaign {
     ///
     /// # Errors
     /// If a column has an invalid value.
-    pub fn of(columns: KnownCampaignColumns) -> Result<Self, Contradiction> {
+    pub fn from_columns(columns: KnownCampaignColumns) -> Result<Self, Contradiction> {
         let (campaign_ref, name, kind, owner, currency, once, hold_ms, parts, phase, part, watched) =
             columns;
         let bad = |what: &str| Contradiction::new(format!("campaign {name} has a bad {what}"));
@@ -336,7 +341,7 @@ impl KnownCampaign {
         Ok(Self {
             campaign_ref,
             id: name.parse().map_err(|_| bad("id"))?,
-            kind: CampaignKind::of_name(&kind).ok_or_else(|| bad("kind"))?,
+            kind: CampaignKind::from_name(&kind).ok_or_else(|| bad("kind"))?,
             owner,
             currency: currency.parse().map_err(|_| bad("currency"))?,
             one_per_user: once == 1,
@@ -380,10 +385,10 @@ impl KnownOrder {
     ///
     /// # Errors
     /// If a column has an invalid value.
-    pub fn of(columns: KnownOrderColumns) -> Result<Self, Contradiction> {
+    pub fn from_columns(columns: KnownOrderColumns) -> Result<Self, Contradiction> {
         let (campaign, number, user, quantity, amount, state, returned_in_parts, paid_minor) =
             columns;
-        let state = OrderState::of_name(&state).ok_or_else(|| {
+        let state = OrderState::from_name(&state).ok_or_else(|| {
             Contradiction::new(format!("order {number} of #{campaign} has a bad state"))
         })?;
         Ok(Self {

@@ -11,8 +11,8 @@ use crate::{
     event::PartitionId,
     order::OrderState,
     ports::{LedgerError, QuarantineCount},
-    quarantine::Blockers,
-    rows::{Purpose, QuarantineRow},
+    quarantine::QuarantineBlockers,
+    rows::{AccountPurpose, QuarantineRow},
 };
 
 const PACKET: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
@@ -65,12 +65,12 @@ fn order(number: i64, user: &str, state: OrderState) -> KnownOrder {
 
 fn refused(texts: &[(&str, &str)], campaigns: &[KnownCampaign], orders: &[KnownOrder]) -> String {
     let entries = entries(texts);
-    let plan = Plan::of(PartitionId(0), &entries, campaigns, orders);
+    let plan = SettlementPlan::new(PartitionId(0), &entries, campaigns, orders);
     plan.expect_err("a contradiction").reason
 }
 
 /// Accounts with the sums of their changes, as `owner purpose amount`.
-fn moves(plan: &Plan<'_>) -> Vec<String> {
+fn moves(plan: &SettlementPlan<'_>) -> Vec<String> {
     let line = |(key, amount): &(crate::rows::AccountKey<'_>, i64)| {
         format!("{} {} {amount}", key.owner, key.purpose.name())
     };
@@ -86,7 +86,7 @@ fn a_packet_is_added_up() {
         (PACKET, "closed 1 20"),
     ]);
     let campaigns = both();
-    let mut plan = Plan::of(PartitionId(4), &entries, &campaigns, &[]).unwrap();
+    let mut plan = SettlementPlan::new(PartitionId(4), &entries, &campaigns, &[]).unwrap();
     let shares: Vec<_> = plan
         .shares
         .iter()
@@ -97,7 +97,7 @@ fn a_packet_is_added_up() {
     let expected = ["alice user 50", "owner user 20", "zoe user 30", &escrow];
     assert_eq!(moves(&plan), expected);
     assert_eq!(plan.user_accounts, 3);
-    let postings = |plan: &Plan<'_>| -> Vec<_> {
+    let postings = |plan: &SettlementPlan<'_>| -> Vec<_> {
         let rows = plan.postings.iter();
         rows.map(|row| (row.source, row.seq, row.kind, row.debit, row.credit))
             .collect()
@@ -122,7 +122,7 @@ fn a_packet_is_added_up() {
         panic!("{:?}", plan.closes)
     };
     assert_eq!((close.escrow, close.owner, close.is_spread), (3, 1, false));
-    assert_eq!(close.escrow_key().purpose, Purpose::Escrow);
+    assert_eq!(close.escrow_key().purpose, AccountPurpose::Escrow);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn orders_take_their_last_state() {
         order(1, "alice", OrderState::Held),
         order(2, "bob", OrderState::Held),
     ];
-    let plan = Plan::of(PartitionId(0), &entries, &campaigns, &orders).unwrap();
+    let plan = SettlementPlan::new(PartitionId(0), &entries, &campaigns, &orders).unwrap();
     let changes = |changes: &[OrderChange]| -> Vec<_> {
         let rows = changes.iter();
         rows.map(|row| (row.number, row.state, row.at.unwrap_or(0)))
@@ -186,7 +186,7 @@ fn units_that_come_back_after_the_close_are_the_owners() {
     }];
     let entries = entries(&[(SALE, "expired 1")]);
     let orders = [order(1, "alice", OrderState::Held)];
-    let plan = Plan::of(PartitionId(0), &entries, &campaigns, &orders).unwrap();
+    let plan = SettlementPlan::new(PartitionId(0), &entries, &campaigns, &orders).unwrap();
     let change = plan.campaigns[0];
     assert_eq!((change.granted, change.returned), (-1, 1));
 }
@@ -201,7 +201,7 @@ fn what_is_closed_is_not_opened_again() {
     assert!(reason.contains("is opened again"), "{reason}");
     let campaigns = [in_phase(Phase::Draft)];
     let entries = entries(&[(SALE, "opened 1")]);
-    assert!(Plan::of(PartitionId(0), &entries, &campaigns, &[]).is_ok());
+    assert!(SettlementPlan::new(PartitionId(0), &entries, &campaigns, &[]).is_ok());
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_part_lives_by_itself() {
     }];
     let opening = entries(&[(PACKET, "opened 2"), (PACKET, "granted 1 alice 1 30")]);
     for campaigns in [&draft, &spread(None)] {
-        let plan = Plan::of(PartitionId(1), &opening, campaigns, &[]).unwrap();
+        let plan = SettlementPlan::new(PartitionId(1), &opening, campaigns, &[]).unwrap();
         let part = CampaignChange {
             campaign: 7,
             phase: Some(Phase::Scheduled),
@@ -280,7 +280,7 @@ fn a_part_lives_by_itself() {
     }
     let granted = entries(&[(PACKET, "granted 1 alice 1 30")]);
     let campaigns = spread(Some(Phase::Scheduled));
-    let plan = Plan::of(PartitionId(1), &granted, &campaigns, &[]).unwrap();
+    let plan = SettlementPlan::new(PartitionId(1), &granted, &campaigns, &[]).unwrap();
     assert_eq!(plan.campaigns[0].updated_at, None, "a grant is no update");
     assert_eq!(
         (plan.parts[0].parts.is_some(), plan.parts[0].phase),
@@ -345,13 +345,14 @@ fn what_waits_is_taken_out() {
         (SALE, "refund_due 1 q"),
         (SALE, "expired 2"),
     ]);
-    let Sorted { now, later } = sort(&run, HashMap::new());
+    let SettlementTriage { now, later } = sort(&run, HashMap::new());
     assert_eq!((&*now, later), (&run[..], Vec::new()));
 
-    let mut blockers = Blockers::default();
+    let mut blockers = QuarantineBlockers::default();
     let kept = Entry::from_text(&format!("0 0 {SALE} granted 1 alice 1 50"));
     blockers.add(&kept.expect("an entry"));
-    let Sorted { now, later } = sort(&run, HashMap::from([(SALE.parse().unwrap(), blockers)]));
+    let SettlementTriage { now, later } =
+        sort(&run, HashMap::from([(SALE.parse().unwrap(), blockers)]));
     assert_eq!(&*now, [run[1].clone(), run[3].clone()]);
     let waits = |row: &QuarantineRow| (row.seq, row.waits_for, row.reason.clone());
     let expected = [
@@ -360,8 +361,9 @@ fn what_waits_is_taken_out() {
     ];
     assert_eq!(later.iter().map(waits).collect::<Vec<_>>(), expected);
 
-    let unknown = Blockers::of_unknown_campaign(0);
-    let Sorted { now, later } = sort(&run, HashMap::from([(SALE.parse().unwrap(), unknown)]));
+    let unknown = QuarantineBlockers::for_unknown_campaign(0);
+    let SettlementTriage { now, later } =
+        sort(&run, HashMap::from([(SALE.parse().unwrap(), unknown)]));
     assert_eq!(&*now, [run[1].clone()]);
     assert!(
         later.iter().all(|row| row.waits_for == Some(0)),
@@ -377,7 +379,7 @@ fn the_first_refused_entry_is_found() {
     };
     let check = |length: usize, bad: &[u64]| {
         let run = entries(&vec![(SALE, "paused"); length]);
-        let (mut bisect, mut position, mut attempts) = (Bisect::new(&run), 0, 0);
+        let (mut bisect, mut position, mut attempts) = (QuarantineBisect::new(&run), 0, 0);
         let found = loop {
             attempts += 1;
             let part = bisect.part();
@@ -413,8 +415,11 @@ fn the_first_refused_entry_is_found() {
     let outage = LedgerError::Unavailable {
         reason: "it is away".to_owned(),
     };
-    assert_eq!(Bisect::new(&run).failed(outage.clone()), Err(outage));
-    assert_eq!(Bisect::new(&[]).failed(damaged()), Err(damaged()));
+    assert_eq!(
+        QuarantineBisect::new(&run).failed(outage.clone()),
+        Err(outage)
+    );
+    assert_eq!(QuarantineBisect::new(&[]).failed(damaged()), Err(damaged()));
     let count = |refused| QuarantineCount {
         refused,
         waiting: 9_999,
@@ -435,14 +440,14 @@ fn a_changed_stock_is_the_campaigns_and_no_parts() {
         ..known(8, SALE, CampaignKind::Sale)
     }];
     let changed = entries(&[(SALE, "stock_changed 50"), (SALE, "stock_changed -8")]);
-    let plan = Plan::of(PartitionId(0), &changed, &campaigns, &[]).unwrap();
+    let plan = SettlementPlan::new(PartitionId(0), &changed, &campaigns, &[]).unwrap();
     let supplies: Vec<i64> = plan.campaigns.iter().map(|change| change.supply).collect();
     assert_eq!(supplies, [42]);
     let unopened = [KnownCampaign {
         part: None,
         ..campaigns[0].clone()
     }];
-    assert!(Plan::of(PartitionId(0), &changed, &unopened, &[]).is_err());
+    assert!(SettlementPlan::new(PartitionId(0), &changed, &unopened, &[]).is_err());
 }
 
 #[test]
@@ -452,7 +457,8 @@ fn a_discarded_order_leaves_its_payments_owed() {
     let check = |events: &[&str], closed: Option<u64>, expected: Option<(i64, i64)>| {
         let texts: Vec<_> = events.iter().map(|event| (SALE, *event)).collect();
         let steps = entries(&texts);
-        let plan = Plan::of_discard(PartitionId(0), &steps, &campaigns, closed).unwrap();
+        let plan =
+            SettlementPlan::from_discard(PartitionId(0), &steps, &campaigns, closed).unwrap();
         let found = plan.map(|plan| {
             let returned = plan.campaigns.iter().map(|change| {
                 assert_eq!((change.granted, change.refunded, change.supply), (0, 0, 0));
@@ -461,7 +467,7 @@ fn a_discarded_order_leaves_its_payments_owed() {
             let owed = plan
                 .accounts
                 .iter()
-                .filter(|(key, _)| key.purpose == Purpose::RefundsDue);
+                .filter(|(key, _)| key.purpose == AccountPurpose::RefundsDue);
             (returned.sum(), owed.map(|(_, amount)| amount).sum())
         });
         assert_eq!(found, expected, "{events:?} {closed:?}");
@@ -479,6 +485,9 @@ fn a_discarded_order_leaves_its_payments_owed() {
         Some((0, 100)),
     );
     let steps = entries(&[(SALE, "paid 1 p")]);
-    assert!(Plan::of_discard(PartitionId(0), &steps, &campaigns, None).is_err());
-    assert!(Plan::of_discard(PartitionId(0), &entries(&[(SALE, GRANT)]), &[], None).is_err());
+    assert!(SettlementPlan::from_discard(PartitionId(0), &steps, &campaigns, None).is_err());
+    assert!(
+        SettlementPlan::from_discard(PartitionId(0), &entries(&[(SALE, GRANT)]), &[], None)
+            .is_err()
+    );
 }

@@ -19,7 +19,7 @@
 mod double_average;
 mod equal;
 mod error;
-mod normal;
+mod normal_rule;
 mod proof;
 mod rng;
 mod rule;
@@ -28,7 +28,8 @@ mod seed;
 pub use double_average::lazy_amount;
 pub use error::SplitError;
 pub use proof::{
-    ClientSeed, Commitment, Origin, Parts, ServerSeed, ServerSeedHash, commit, server_seed_hash,
+    ClientSeed, Commitment, SeedOrigin, SeedParts, ServerSeed, ServerSeedHash, commit,
+    server_seed_hash,
 };
 pub use rule::{RuleName, RulePartsError, SplitRule, UnknownRule};
 pub use seed::{HexError, Seed};
@@ -109,7 +110,7 @@ impl Split {
         let mut stream = Stream::new(seed, 0);
         match self.rule {
             SplitRule::Normal { min, max } => {
-                normal::shares(&mut stream, self.total, self.count, min, max)
+                normal_rule::shares(&mut stream, self.total, self.count, min, max)
             }
             SplitRule::DoubleAverage { min } => {
                 double_average::shares(&mut stream, self.total, self.count, min)

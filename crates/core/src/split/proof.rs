@@ -79,14 +79,14 @@ impl fmt::Debug for ServerSeed {
 
 /// Contributions of a service and a sender to a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct SeedParts {
     /// Contribution of the service, bound by its hash.
     pub server_seed: ServerSeed,
     /// Contribution of the sender.
     pub client_seed: ClientSeed,
 }
 
-impl Parts {
+impl SeedParts {
     /// Seed that follows from both contributions.
     pub fn seed(&self) -> Seed {
         let parts = [SEED_DOMAIN, &self.server_seed.0, &self.client_seed.0];
@@ -96,16 +96,16 @@ impl Parts {
 
 /// Origin of a packet's seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum SeedOrigin {
     /// Chosen by the service alone.
     Service,
     /// Contributions of service and sender.
-    Both(Parts),
+    Both(SeedParts),
 }
 
-impl Origin {
+impl SeedOrigin {
     /// Contributions of service and sender, if both have contributed.
-    pub fn parts(&self) -> Option<&Parts> {
+    pub fn parts(&self) -> Option<&SeedParts> {
         match self {
             Self::Service => None,
             Self::Both(parts) => Some(parts),

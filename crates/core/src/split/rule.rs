@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::words::words;
+use crate::string_enum::string_enum;
 
 /// Rule that splits a total. Bounds are in minor units and inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +98,7 @@ pub enum RuleName {
     Lazy,
 }
 
-words!(RuleName {
+string_enum!(RuleName {
     Normal = "normal",
     DoubleAverage = "double_average",
     Equal = "equal",
@@ -109,7 +109,7 @@ impl FromStr for RuleName {
     type Err = UnknownRule;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::of_name(text).ok_or(UnknownRule)
+        Self::from_name(text).ok_or(UnknownRule)
     }
 }
 

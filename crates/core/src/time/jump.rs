@@ -31,7 +31,7 @@ pub struct GuardedTime {
 
 impl JumpGuard {
     /// Reads both clocks at one moment. The steady one is in milliseconds since any instant.
-    pub fn look(&mut self, wall: Timestamp, steady_ms: i64) -> GuardedTime {
+    pub fn read(&mut self, wall: Timestamp, steady_ms: i64) -> GuardedTime {
         let seen_ms = wall.as_millis().saturating_sub(steady_ms);
         let offset_ms = *self.offset_ms.get_or_insert(seen_ms);
         let is_near = |offset_ms: i64| seen_ms.abs_diff(offset_ms) <= JUMP_MS_MAX as u64;
@@ -72,7 +72,7 @@ mod tests {
         let mut guard = JumpGuard::default();
         let off = |(steady_ms, off_ms): &(i64, i64)| {
             let wall = Timestamp::from_millis(1_000_000_000 + steady_ms + off_ms);
-            let found = guard.look(wall, *steady_ms);
+            let found = guard.read(wall, *steady_ms);
             assert_eq!(wall.millis_since(found.now), found.jump_ms);
             found.now.as_millis() - 1_000_000_000 - steady_ms
         };

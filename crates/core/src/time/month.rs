@@ -28,7 +28,7 @@ impl Month {
     /// Converts days to dates by Howard Hinnant's "chrono-Compatible Low-Level Date Algorithms". Its years begin in
     /// March, so the leap day is the last day of a year.
     #[must_use]
-    pub const fn of(at: Timestamp) -> Self {
+    pub const fn containing(at: Timestamp) -> Self {
         let days = at.as_millis().div_euclid(DAY_MS) + EPOCH_DAYS;
         let (cycle, day) = (days.div_euclid(CYCLE_DAYS), days.rem_euclid(CYCLE_DAYS));
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn instants_are_in_their_months() {
         let check = |millis: i64, month: &str, begins: i64| {
-            let found = Month::of(Timestamp::from_millis(millis));
+            let found = Month::containing(Timestamp::from_millis(millis));
             assert_eq!(found.to_string(), month);
             assert_eq!(found.begins().as_millis(), begins, "{month}");
         };
@@ -106,12 +106,12 @@ mod tests {
 
     #[test]
     fn months_follow_each_other_and_are_read_as_they_are_written() {
-        let mut month = Month::of(Timestamp::from_millis(0));
+        let mut month = Month::containing(Timestamp::from_millis(0));
         for _ in 0..12 * 500 {
             let (begins, next) = (month.begins(), month.next());
-            assert_eq!(Month::of(begins), month);
+            assert_eq!(Month::containing(begins), month);
             let last = next.begins().plus_millis(-1);
-            assert_eq!(Month::of(last), month, "{month}");
+            assert_eq!(Month::containing(last), month, "{month}");
             assert!((28..=31).contains(&((next.begins().millis_since(begins)) / DAY_MS)));
             assert_eq!(month.to_string().parse(), Ok(month));
             month = next;

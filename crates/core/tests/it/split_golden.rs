@@ -4,7 +4,7 @@
 use qiang_core::{
     id::CampaignId,
     split::{
-        ClientSeed, Parts, SPLIT_VERSION, Seed, ServerSeed, Split, SplitRule, commit,
+        ClientSeed, SPLIT_VERSION, Seed, SeedParts, ServerSeed, Split, SplitRule, commit,
         server_seed_hash,
     },
 };
@@ -175,7 +175,7 @@ fn what_a_packet_commits_to() {
         server_seed_hash(packet, &server_seed).to_string(),
         "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164"
     );
-    let seed = Parts {
+    let seed = SeedParts {
         server_seed: server_seed.clone(),
         client_seed,
     }
@@ -216,7 +216,7 @@ fn what_a_packet_commits_to() {
     );
     let client_seed = ClientSeed::from_bytes([0; 32]);
     assert_ne!(
-        Parts {
+        SeedParts {
             server_seed,
             client_seed
         }

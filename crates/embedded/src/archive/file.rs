@@ -18,7 +18,7 @@ use super::rows;
 use crate::{
     copies::{UNFINISHED, is_free, sync_folder},
     data_file::{beside, open_private},
-    error::StoreError,
+    error::DataFileError,
     file::BUSY_MAX,
     open_mark::uri,
 };
@@ -32,9 +32,9 @@ const READ_BYTES: usize = 1 << 20;
 /// Cancellation flag of an archive step: true while a caller waits for the result. A thread cannot be aborted; without
 /// the flag, a process that ends would wait for a whole month.
 #[derive(Clone)]
-pub(super) struct Wanted(Arc<AtomicBool>);
+pub(super) struct ArchiveCancellation(Arc<AtomicBool>);
 
-impl Wanted {
+impl ArchiveCancellation {
     pub(super) fn new() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
@@ -44,7 +44,7 @@ impl Wanted {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    fn check(&self) -> Result<(), StoreError> {
+    fn check(&self) -> Result<(), DataFileError> {
         match self.0.load(Ordering::Relaxed) {
             true => Ok(()),
             false => Err(io::Error::new(
@@ -65,8 +65,8 @@ pub(super) fn write(
     ledger: &Path,
     to: &Path,
     stretch: LogStretch,
-    wanted: &Wanted,
-) -> Result<(), StoreError> {
+    wanted: &ArchiveCancellation,
+) -> Result<(), DataFileError> {
     is_free(to)?;
     let unfinished = beside(to, UNFINISHED);
     match fs::remove_file(&unfinished) {
@@ -80,12 +80,17 @@ pub(super) fn write(
 }
 
 /// Syncs a file and its name to the disk.
-pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
+pub(super) fn sync(path: &Path) -> Result<(), DataFileError> {
     File::open(path)?.sync_all()?;
     sync_folder(path)
 }
 
-fn fill(ledger: &Path, to: &Path, stretch: LogStretch, wanted: &Wanted) -> Result<(), StoreError> {
+fn fill(
+    ledger: &Path,
+    to: &Path,
+    stretch: LogStretch,
+    wanted: &ArchiveCancellation,
+) -> Result<(), DataFileError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -111,7 +116,7 @@ fn fill(ledger: &Path, to: &Path, stretch: LogStretch, wanted: &Wanted) -> Resul
             .execute(params![after as i64, upto as i64])?;
         if copied as u64 != upto - after {
             let reason = format!("entries are missing from the log between {after} and {upto}");
-            return Err(StoreError::damaged(reason));
+            return Err(DataFileError::damaged(reason));
         }
         tx.commit()?;
     }
@@ -129,12 +134,12 @@ fn fill(ledger: &Path, to: &Path, stretch: LogStretch, wanted: &Wanted) -> Resul
 pub(super) fn examine(
     ledger: &Path,
     path: &Path,
-    wanted: &Wanted,
-) -> Result<LogStretch, StoreError> {
+    wanted: &ArchiveCancellation,
+) -> Result<LogStretch, DataFileError> {
     let conn = open(path)?;
     let stretch = described(&conn)?;
     attach(&conn, ledger)?;
-    let differs = || StoreError::damaged(format!("{} is not what the log has", path.display()));
+    let differs = || DataFileError::damaged(format!("{} is not what the log has", path.display()));
     let others: bool = conn.query_row(
         "SELECT EXISTS (SELECT 1 FROM main.campaigns c LEFT JOIN ledger.campaigns l ON l.ref = c.ref AND l.id = c.id \
          WHERE l.ref IS NULL) OR EXISTS (SELECT 1 FROM main.events e WHERE e.seq NOT BETWEEN ?1 AND ?2)",
@@ -163,7 +168,7 @@ pub(super) fn examine(
 }
 
 /// Opens an archive read-only. It no longer changes.
-pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open(path: &Path) -> Result<Connection, DataFileError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -172,7 +177,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// The stretch that an archive states in its own table.
-pub(super) fn described(archive: &Connection) -> Result<LogStretch, StoreError> {
+pub(super) fn described(archive: &Connection) -> Result<LogStretch, DataFileError> {
     let columns = archive.query_row("SELECT month, first, last FROM archive", [], |row| {
         <(String, i64, i64)>::try_from(row)
     });
@@ -185,7 +190,10 @@ pub(super) fn described(archive: &Connection) -> Result<LogStretch, StoreError> 
 }
 
 /// Returns the SHA-256 digest of a file, in hexadecimal, and its size in bytes.
-pub(super) fn digest(path: &Path, wanted: &Wanted) -> Result<(String, u64), StoreError> {
+pub(super) fn digest(
+    path: &Path,
+    wanted: &ArchiveCancellation,
+) -> Result<(String, u64), DataFileError> {
     let (mut file, mut hash, mut bytes) = (File::open(path)?, Sha256::new(), 0);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -200,7 +208,7 @@ pub(super) fn digest(path: &Path, wanted: &Wanted) -> Result<(String, u64), Stor
     }
 }
 
-fn attach(conn: &Connection, ledger: &Path) -> Result<(), StoreError> {
+fn attach(conn: &Connection, ledger: &Path) -> Result<(), DataFileError> {
     conn.busy_timeout(BUSY_MAX)?;
     conn.execute("ATTACH ?1 AS ledger", [uri(ledger, "mode=ro")?])?;
     Ok(())
@@ -219,26 +227,26 @@ mod tests {
     use qiang_core::time::{Month, Timestamp};
 
     use super::*;
-    use crate::file::{FileKind, open_writer};
+    use crate::file::{DataFileKind, open_writer};
 
     #[test]
     fn what_nobody_waits_for_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let [ledger, to] = ["qiang.db", "archive.db"].map(|name| folder.path().join(name));
         let now = Timestamp::default();
-        let conn = open_writer(&ledger, FileKind::Engine, now).unwrap();
+        let conn = open_writer(&ledger, DataFileKind::Engine, now).unwrap();
         let entry = "INSERT INTO events (seq, at, campaign, kind) VALUES (1, 0, 1, 0)";
         conn.execute(entry, []).unwrap();
         let stretch = LogStretch {
-            month: Month::of(now),
+            month: Month::containing(now),
             first: 1,
             last: 1,
         };
-        let wanted = Wanted::new();
+        let wanted = ArchiveCancellation::new();
         wanted.end();
         assert!(write(&ledger, &to, stretch, &wanted).is_err());
         assert!(!to.exists());
-        write(&ledger, &to, stretch, &Wanted::new()).unwrap();
+        write(&ledger, &to, stretch, &ArchiveCancellation::new()).unwrap();
         assert_eq!(described(&open(&to).unwrap()).unwrap(), stretch);
     }
 }

@@ -25,10 +25,10 @@ use qiang_core::{
     time::Month,
 };
 
-use self::{file::Wanted, rows::Recorded};
+use self::{file::ArchiveCancellation, rows::ArchiveRow};
 use crate::{
     Embedded,
-    error::StoreError,
+    error::DataFileError,
     job::JobContext,
     ledger_host::{SqliteLedgerHost as _, job},
     reader::query,
@@ -69,7 +69,7 @@ impl ArchiveLog for LogArchives {
         };
         let folder = Arc::clone(&self.folder);
         let ledger = self.embedded.path().to_owned();
-        let work = move |wanted: &Wanted| write(&ledger, &folder, stretch, wanted);
+        let work = move |wanted: &ArchiveCancellation| write(&ledger, &folder, stretch, wanted);
         let archive = self.off_thread(work).await?;
         let row = archive.clone();
         let record =
@@ -90,15 +90,15 @@ impl LogArchives {
     /// Runs work on a thread that may block. Dropping the returned future cancels the work.
     async fn off_thread<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Wanted) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&ArchiveCancellation) -> Result<T, DataFileError> + Send + 'static,
     ) -> Result<T, LedgerError> {
-        struct Waits(Wanted);
-        impl Drop for Waits {
+        struct ArchiveWaiters(ArchiveCancellation);
+        impl Drop for ArchiveWaiters {
             fn drop(&mut self) {
                 self.0.end();
             }
         }
-        let waits = Waits(Wanted::new());
+        let waits = ArchiveWaiters(ArchiveCancellation::new());
         let wanted = waits.0.clone();
         query(self.embedded.readers(), move |_| work(&wanted)).await
     }
@@ -138,8 +138,8 @@ fn write(
     ledger: &Path,
     folder: &Path,
     stretch: LogStretch,
-    wanted: &Wanted,
-) -> Result<LogArchive, StoreError> {
+    wanted: &ArchiveCancellation,
+) -> Result<LogArchive, DataFileError> {
     if !folder.is_dir() {
         let what = format!("there is no folder {}", folder.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, what).into());
@@ -158,7 +158,7 @@ fn write(
             (found.month, found.first) == (stretch.month, stretch.first)
                 && (found.first..=stretch.last).contains(&found.last)
         };
-        let other = || StoreError::Exists {
+        let other = || DataFileError::Exists {
             path: name.to_owned(),
         };
         let found = found.filter(is_ours).ok_or_else(other)?;
@@ -181,9 +181,9 @@ fn write(
 fn check(
     ledger: &Path,
     folder: &Path,
-    archive: &Recorded,
-    wanted: &Wanted,
-) -> Result<(), StoreError> {
+    archive: &ArchiveRow,
+    wanted: &ArchiveCancellation,
+) -> Result<(), DataFileError> {
     let mut places = archive.places(ledger, Some(folder)).into_iter();
     let is_it = |path: PathBuf| {
         let digest = file::digest(&path, wanted);
@@ -191,7 +191,7 @@ fn check(
     };
     match places.any(is_it) {
         true => Ok(()),
-        false => Err(StoreError::damaged(format!(
+        false => Err(DataFileError::damaged(format!(
             "the archive {} is not there as it was written: its entries stay in the file",
             archive.file
         ))),

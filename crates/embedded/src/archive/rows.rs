@@ -9,7 +9,7 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::{PARTITION, error::StoreError, ledger::settle, log};
+use crate::{PARTITION, error::DataFileError, ledger::settle, log};
 
 /// Entries deleted in one transaction: about two milliseconds.
 const REMOVED_MAX: u64 = 2_000;
@@ -19,7 +19,7 @@ const KEPT: &str =
     "SELECT c.ref FROM set_aside s JOIN campaigns c ON c.id = s.campaign WHERE s.partition = 0";
 
 /// Archive as recorded in the ledger's file.
-pub(crate) struct Recorded {
+pub(crate) struct ArchiveRow {
     pub(super) stretch: LogStretch,
     /// File name without its folder.
     pub(super) file: String,
@@ -27,7 +27,7 @@ pub(crate) struct Recorded {
     folder: String,
 }
 
-impl Recorded {
+impl ArchiveRow {
     /// Candidate paths of the file: in this folder, next to the ledger's file, and where it was written.
     pub(super) fn places(&self, ledger: &Path, folder: Option<&Path>) -> Vec<PathBuf> {
         let folders = [folder, ledger.parent(), Some(Path::new(&self.folder))];
@@ -37,14 +37,14 @@ impl Recorded {
 }
 
 /// All archives in log order.
-pub(super) fn all(conn: &Connection) -> Result<Vec<Recorded>, StoreError> {
+pub(super) fn all(conn: &Connection) -> Result<Vec<ArchiveRow>, DataFileError> {
     let sql = "SELECT first, last, month, file, folder, sha256 FROM archives ORDER BY first";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     let mut all = Vec::new();
     while let Some(row) = rows.next()? {
         let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
-        all.push(Recorded {
+        all.push(ArchiveRow {
             stretch: LogStretch {
                 month: month(&row.get::<_, String>(2)?)?,
                 first: first as Seq,
@@ -58,8 +58,8 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<Recorded>, StoreError> {
     Ok(all)
 }
 
-pub(super) fn month(text: &str) -> Result<Month, StoreError> {
-    let bad = |_| StoreError::damaged(format!("an archive of the month {text}"));
+pub(super) fn month(text: &str) -> Result<Month, DataFileError> {
+    let bad = |_| DataFileError::damaged(format!("an archive of the month {text}"));
     text.parse().map_err(bad)
 }
 
@@ -69,7 +69,7 @@ pub(super) fn next(
     before: Month,
     now: impl FnOnce() -> Timestamp,
     max: usize,
-) -> Result<Vec<LogStretch>, StoreError> {
+) -> Result<Vec<LogStretch>, DataFileError> {
     // One transaction: the reads see one commit. An entry that a wrong clock dated into the future belongs to the month
     // around it.
     let tx = conn.unchecked_transaction()?;
@@ -77,7 +77,7 @@ pub(super) fn next(
     // Read the clock after the transaction has begun. With an earlier time, an entry committed in between would count
     // as dated into the future, and its month as unsettled.
     let now = now();
-    let before = before.min(Month::of(now));
+    let before = before.min(Month::containing(now));
     let mut behind = all(&tx)?.pop().map(|archive| archive.stretch);
     let mut found = Vec::new();
     while found.len() < max {
@@ -87,8 +87,8 @@ pub(super) fn next(
             break;
         };
         // One archive per month: an entry dated before the end of the last archive belongs to the next month.
-        let earliest = behind.map_or(Month::of(at), |stretch| stretch.month.next());
-        let month = Month::of(at).max(earliest);
+        let earliest = behind.map_or(Month::containing(at), |stretch| stretch.month.next());
+        let month = Month::containing(at).max(earliest);
         if month >= before {
             break;
         }
@@ -110,7 +110,7 @@ fn first_of(
     conn: &Connection,
     from: Seq,
     (since, until): (Timestamp, Timestamp),
-) -> Result<Option<(Seq, Timestamp)>, StoreError> {
+) -> Result<Option<(Seq, Timestamp)>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT seq, at FROM events WHERE seq >= ?1 AND at >= ?2 AND at <= ?3 ORDER BY seq LIMIT 1",
     )?;
@@ -131,14 +131,14 @@ pub(super) fn insert(
     conn: &Connection,
     now: Timestamp,
     archive: &LogArchive,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let path = Path::new(&archive.file);
     let [folder, file] = [path.parent().map(Path::as_os_str), path.file_name()]
         .map(|part| part.and_then(|part| part.to_str()).unwrap_or_default());
     let LogStretch { month, first, last } = archive.stretch;
     let (archived, settled) = (log::archived(conn)?, settle::position(conn, PARTITION)?);
     if first != archived + 1 || last > settled {
-        return Err(StoreError::damaged(format!(
+        return Err(DataFileError::damaged(format!(
             "entries {first} to {last} cannot be archived: {archived} are archived, {settled} settled"
         )));
     }
@@ -158,7 +158,7 @@ pub(super) fn insert(
 }
 
 /// The archive of the first entry that is archived and still in the log.
-pub(super) fn unfinished(conn: &Connection) -> Result<Option<Recorded>, StoreError> {
+pub(super) fn unfinished(conn: &Connection) -> Result<Option<ArchiveRow>, DataFileError> {
     let sql = format!(
         "SELECT seq FROM events WHERE seq <= ?1 AND campaign NOT IN ({KEPT}) ORDER BY seq LIMIT 1"
     );
@@ -174,13 +174,13 @@ pub(super) fn unfinished(conn: &Connection) -> Result<Option<Recorded>, StoreErr
 }
 
 /// Deletes up to [`REMOVED_MAX`] archived entries after a position, at most up to `last`. Returns the position reached.
-pub(super) fn remove(conn: &Connection, after: Seq, last: Seq) -> Result<Seq, StoreError> {
+pub(super) fn remove(conn: &Connection, after: Seq, last: Seq) -> Result<Seq, DataFileError> {
     let bound = log::archived(conn)?.min(settle::position(conn, PARTITION)?);
     if last > bound {
         let reason = format!(
             "cannot remove entries up to {last}: only entries up to {bound} are archived and settled"
         );
-        return Err(StoreError::damaged(reason));
+        return Err(DataFileError::damaged(reason));
     }
     let upto = last.min(after + REMOVED_MAX);
     let sql =
@@ -195,7 +195,7 @@ pub(super) fn remove(conn: &Connection, after: Seq, last: Seq) -> Result<Seq, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::{FileKind, open_writer};
+    use crate::file::{DataFileKind, open_writer};
 
     #[test]
     fn an_entry_that_comes_while_months_are_looked_for_hides_none() {
@@ -205,7 +205,7 @@ mod tests {
             Timestamp::default(),
             Timestamp::from_millis(1_700_000_000_000),
         );
-        let writer = open_writer(&path, FileKind::Engine, now).unwrap();
+        let writer = open_writer(&path, DataFileKind::Engine, now).unwrap();
         let enter = |seq: i64, at: Timestamp| {
             let sql = "INSERT INTO events (seq, at, campaign, kind) VALUES (?1, ?2, 1, 0)";
             writer.execute(sql, params![seq, at.as_millis()]).unwrap();
@@ -220,8 +220,8 @@ mod tests {
             enter(2, now);
             Timestamp::from_millis(now.as_millis() - 1)
         };
-        let found = next(&reader, Month::of(now), late, 10).unwrap();
-        let month = Month::of(then);
+        let found = next(&reader, Month::containing(now), late, 10).unwrap();
+        let month = Month::containing(then);
         let stretch = LogStretch {
             month,
             first: 1,

@@ -5,7 +5,7 @@ use std::{collections::HashMap, fs::File, path::Path};
 use qiang_core::{event::Seq, ports::Clock as _};
 use rusqlite::{Connection, params};
 
-use crate::{PARTITION, clock::SystemClock, error::StoreError, file, file::FileKind};
+use crate::{PARTITION, clock::SystemClock, error::DataFileError, file, file::DataFileKind};
 
 /// Minimum numbers skipped per sale: more than a backup can lack.
 const SKIPPED_MIN: u32 = 1 << 20;
@@ -18,12 +18,12 @@ const SKIPPED_SHARE: u32 = 4;
 ///
 /// `head` is the last log position of the copy; `None` if the copy is a standalone ledger. If the replaced file is
 /// readable, the skip starts after its numbers too.
-pub(super) fn skip(copy: &Path, replaced: &Path, head: Option<Seq>) -> Result<u64, StoreError> {
+pub(super) fn skip(copy: &Path, replaced: &Path, head: Option<Seq>) -> Result<u64, DataFileError> {
     let Some(head) = head else {
         return Ok(0); // // a standalone ledger has no engine
     };
     let conn = Connection::open(copy)?;
-    file::migrate(&conn, FileKind::Engine)?;
+    file::migrate(&conn, DataFileKind::Engine)?;
     let last = last_numbers(&conn)?;
     let given = given_in(replaced);
     let tx = file::begin(&conn)?;
@@ -65,14 +65,14 @@ pub(super) fn skip(copy: &Path, replaced: &Path, head: Option<Seq>) -> Result<u6
 }
 
 /// Sale row with its last number.
-struct Numbered {
+struct NumberedIds {
     campaign_ref: i64,
     is_open: bool,
     /// Last number given or skipped; 0 if there is none.
     last: u32,
 }
 
-fn last_numbers(conn: &Connection) -> Result<HashMap<String, Numbered>, StoreError> {
+fn last_numbers(conn: &Connection) -> Result<HashMap<String, NumberedIds>, DataFileError> {
     let mut statement = conn.prepare(
         "SELECT c.id, c.ref, c.phase <> 'closed', coalesce(max(n.number), 0) FROM campaigns c LEFT JOIN ( \
          SELECT campaign, max(number) AS number FROM orders GROUP BY campaign \
@@ -82,7 +82,7 @@ fn last_numbers(conn: &Connection) -> Result<HashMap<String, Numbered>, StoreErr
     )?;
     let rows = statement.query_map([], |row| {
         let (campaign_ref, is_open, last) = (row.get(1)?, row.get(2)?, row.get(3)?);
-        let sale = Numbered {
+        let sale = NumberedIds {
             campaign_ref,
             is_open,
             last,
@@ -93,7 +93,7 @@ fn last_numbers(conn: &Connection) -> Result<HashMap<String, Numbered>, StoreErr
 }
 
 /// Last numbers in a replaced file. A missing or unreadable file gives an empty map.
-fn given_in(path: &Path) -> HashMap<String, Numbered> {
+fn given_in(path: &Path) -> HashMap<String, NumberedIds> {
     if !path.exists() {
         return HashMap::new();
     }

@@ -4,7 +4,7 @@ use qiang_core::{
     id::{PaymentRef, UserId},
     money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
     ports::{Action, Balance, LedgerError},
-    rows::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
+    rows::{AccountKey, AccountPurpose, DIRECT, OUTSIDE, PostingRow},
     time::Timestamp,
 };
 use rusqlite::{
@@ -14,9 +14,9 @@ use uuid::Uuid;
 
 use super::{
     actions,
-    bound::{Bound, execute_rows},
+    bound_values::{BoundValues, execute_rows},
 };
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Prepared statements that change account balances.
 ///
@@ -30,7 +30,7 @@ pub(crate) struct Accounts<'c> {
 }
 
 impl<'c> Accounts<'c> {
-    pub(crate) fn prepare(conn: &'c Connection) -> Result<Self, StoreError> {
+    pub(crate) fn prepare(conn: &'c Connection) -> Result<Self, DataFileError> {
         Ok(Self {
             conn,
             select: conn.prepare_cached(
@@ -43,7 +43,7 @@ impl<'c> Accounts<'c> {
 
     /// Adds an amount to an account, creates the account if it is missing, and returns its id. The table refuses a
     /// negative balance of every account but the outside one.
-    pub(crate) fn add(&mut self, key: AccountKey<'_>, amount: i64) -> Result<i64, StoreError> {
+    pub(crate) fn add(&mut self, key: AccountKey<'_>, amount: i64) -> Result<i64, DataFileError> {
         let found = self.select.query_row(key.columns(), |row| row.get(0));
         let Some(id) = found.optional()? else {
             let (owner, purpose, currency) = key.columns();
@@ -55,21 +55,21 @@ impl<'c> Accounts<'c> {
         }
         match self.update.execute([id, amount]) {
             Err(error)
-                if key.purpose == Purpose::Escrow
+                if key.purpose == AccountPurpose::Escrow
                     && error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) =>
             {
                 let (owner, needed) = (key.owner, amount.unsigned_abs());
                 let held = balance(self.conn, key)?;
                 let reason = format!("escrow of {owner} holds {held}, less than {needed}");
-                Err(StoreError::damaged(reason))
+                Err(DataFileError::damaged(reason))
             }
-            updated => updated.map(|_| id).map_err(StoreError::from),
+            updated => updated.map(|_| id).map_err(DataFileError::from),
         }
     }
 }
 
 /// Prepared statements that fund red packets.
-pub(crate) struct Funding<'c> {
+pub(crate) struct FundingAccounts<'c> {
     find: CachedStatement<'c>,
     update: CachedStatement<'c>,
     insert: CachedStatement<'c>,
@@ -78,14 +78,14 @@ pub(crate) struct Funding<'c> {
 
 /// The sender account that funds a red packet.
 #[derive(Clone, Copy)]
-pub(crate) struct Purse {
+pub(crate) struct FundingAccount {
     id: i64,
     /// Balance in minor units.
     pub(crate) held: i64,
 }
 
-impl<'c> Funding<'c> {
-    pub(crate) fn prepare(conn: &'c Connection) -> Result<Self, StoreError> {
+impl<'c> FundingAccounts<'c> {
+    pub(crate) fn prepare(conn: &'c Connection) -> Result<Self, DataFileError> {
         Ok(Self {
             find: conn.prepare_cached(FIND)?,
             update: conn.prepare_cached(MOVE)?,
@@ -95,10 +95,13 @@ impl<'c> Funding<'c> {
     }
 
     /// A sender's account, if it exists.
-    pub(crate) fn purse(&mut self, key: AccountKey<'_>) -> Result<Option<Purse>, StoreError> {
+    pub(crate) fn purse(
+        &mut self,
+        key: AccountKey<'_>,
+    ) -> Result<Option<FundingAccount>, DataFileError> {
         let found = self.find.query_row(key.columns(), |row| {
             let (id, held) = (row.get(0)?, row.get(1)?);
-            Ok(Purse { id, held })
+            Ok(FundingAccount { id, held })
         });
         Ok(found.optional()?)
     }
@@ -106,11 +109,11 @@ impl<'c> Funding<'c> {
     /// Moves a red packet's total from the sender's account to a new escrow account, and posts it.
     pub(crate) fn fund(
         &mut self,
-        purse: Purse,
+        purse: FundingAccount,
         escrow: AccountKey<'_>,
         total: i64,
         (seq, campaign, now): (i64, i64, Timestamp),
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), DataFileError> {
         self.update.execute([purse.id, -total])?;
         let (owner, purpose, currency) = escrow.columns();
         let credit = self
@@ -118,7 +121,7 @@ impl<'c> Funding<'c> {
             .insert(params![owner, purpose, currency, total])?;
         let ids = (purse.id, credit);
         let posting = PostingRow::direct(seq, "fund", ids, total, Some(campaign), now);
-        let columns = posting.columns().map(Bound);
+        let columns = posting.columns().map(BoundValues);
         self.post.execute(params_from_iter(columns))?;
         Ok(())
     }
@@ -133,20 +136,20 @@ const POST: &str = "INSERT INTO postings (source, seq, kind, debit, credit, amou
                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 /// Balance of an account; 0 if it does not exist.
-pub(crate) fn balance(conn: &Connection, key: AccountKey<'_>) -> Result<i64, StoreError> {
+pub(crate) fn balance(conn: &Connection, key: AccountKey<'_>) -> Result<i64, DataFileError> {
     let mut statement = conn.prepare_cached(FIND)?;
     let found = statement.query_row(key.columns(), |row| row.get(1));
     Ok(found.optional()?.unwrap_or(0))
 }
 
 /// Sum of all accounts of a currency.
-pub(crate) fn money_in(conn: &Connection, currency: Currency) -> Result<i64, StoreError> {
-    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, currency);
+pub(crate) fn money_in(conn: &Connection, currency: Currency) -> Result<i64, DataFileError> {
+    let outside = AccountKey::new(OUTSIDE, AccountPurpose::Outside, currency);
     Ok(-balance(conn, outside)?)
 }
 
 /// Inserts postings. [`Accounts::add`] changes the balances.
-pub(crate) fn post(conn: &Connection, postings: &[PostingRow]) -> Result<(), StoreError> {
+pub(crate) fn post(conn: &Connection, postings: &[PostingRow]) -> Result<(), DataFileError> {
     execute_rows(conn, POST, postings.iter().map(PostingRow::columns))?;
     let direct = postings.iter().filter(|posting| posting.source == DIRECT);
     if let Some(last) = direct.map(|posting| posting.seq).max() {
@@ -157,7 +160,7 @@ pub(crate) fn post(conn: &Connection, postings: &[PostingRow]) -> Result<(), Sto
 }
 
 /// Next free sequence number of postings without a log entry.
-pub(crate) fn next_direct(conn: &Connection) -> Result<i64, StoreError> {
+pub(crate) fn next_direct(conn: &Connection) -> Result<i64, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT 1 + max(coalesce((SELECT seq FROM direct_postings), 0), \
          coalesce((SELECT max(seq) FROM postings WHERE source = ?1), 0))",
@@ -172,9 +175,9 @@ pub(crate) fn deposit(
     id: Uuid,
     (user, amount): (&UserId, Money),
     by: Option<&Action>,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     if !(1..=AMOUNT_MINOR_MAX).contains(&amount.minor) {
-        return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
+        return Err(DataFileError::Refused(LedgerError::AmountOutOfRange));
     }
     let seq = next_direct(conn)?;
     let mut statement =
@@ -182,8 +185,8 @@ pub(crate) fn deposit(
     if statement.execute(params![id.to_string(), seq])? == 0 {
         return Ok(());
     }
-    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, amount.currency);
-    let own = AccountKey::new(user.as_str(), Purpose::User, amount.currency);
+    let outside = AccountKey::new(OUTSIDE, AccountPurpose::Outside, amount.currency);
+    let own = AccountKey::new(user.as_str(), AccountPurpose::User, amount.currency);
     let moves = [(outside, -amount.minor), (own, amount.minor)];
     // The outside account owes the sum of all users, so it leaves the range long before a user does.
     let room = -MONEY_MINOR_MAX..=MONEY_MINOR_MAX;
@@ -193,7 +196,7 @@ pub(crate) fn deposit(
             .checked_add(amount)
             .is_some_and(|sum| room.contains(&sum))
         {
-            return Err(StoreError::Refused(LedgerError::Overflow));
+            return Err(DataFileError::Refused(LedgerError::Overflow));
         }
     }
     let mut accounts = Accounts::prepare(conn)?;
@@ -208,7 +211,7 @@ pub(crate) fn deposit(
 pub(crate) fn deposit_named(
     conn: &Connection,
     reference: &PaymentRef,
-) -> Result<Option<(String, i64, String, String)>, StoreError> {
+) -> Result<Option<(String, i64, String, String)>, DataFileError> {
     let mut find = conn.prepare_cached(
         "SELECT d.id, p.amount, a.owner, a.currency FROM deposits d \
          JOIN postings p ON p.source = -1 AND p.seq = d.posting JOIN accounts a ON a.id = p.credit \
@@ -223,14 +226,14 @@ pub(crate) fn name_deposit(
     conn: &Connection,
     id: Uuid,
     reference: &PaymentRef,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     conn.prepare_cached("UPDATE deposits SET reference = ?2 WHERE id = ?1")?
         .execute(params![id.to_string(), reference.as_str()])?;
     Ok(())
 }
 
 /// Balances of a user, one per currency.
-pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>, StoreError> {
+pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT currency, sum(balance) FILTER (WHERE purpose = 'user'), \
          sum(balance) FILTER (WHERE purpose = 'refunds_due') \
@@ -242,7 +245,7 @@ pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>,
         let currency: String = row.get(0)?;
         let currency = currency
             .parse()
-            .map_err(|_| StoreError::damaged(format!("account in {currency}")))?;
+            .map_err(|_| DataFileError::damaged(format!("account in {currency}")))?;
         balances.push(Balance {
             available: Money::new(row.get::<_, Option<i64>>(1)?.unwrap_or(0), currency),
             refunds_due_minor: row.get::<_, Option<i64>>(2)?.unwrap_or(0),
@@ -256,14 +259,14 @@ mod tests {
     use qiang_core::ports::Payout;
 
     use super::*;
-    use crate::{file::FileKind, ledger::payouts};
+    use crate::{file::DataFileKind, ledger::payouts};
 
     #[test]
     fn the_outside_has_no_room_for_a_payout_beyond_its_range() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
         let now = Timestamp::from_millis(0);
-        let conn = crate::file::open_writer(&path, FileKind::Ledger, now).unwrap();
+        let conn = crate::file::open_writer(&path, DataFileKind::Ledger, now).unwrap();
         let user = UserId::new("user").unwrap();
         let amount = Money::new(1_000, "CNY".parse().unwrap());
         deposit(&conn, now, Uuid::from_u128(1), (&user, amount), None).unwrap();
@@ -280,11 +283,11 @@ mod tests {
         };
         let refused = withdraw("w", 701);
         assert!(
-            matches!(refused, Err(StoreError::Refused(LedgerError::Overflow))),
+            matches!(refused, Err(DataFileError::Refused(LedgerError::Overflow))),
             "{refused:?}"
         );
         assert!(withdraw("w", 700).unwrap());
-        let own = AccountKey::new("user", Purpose::User, amount.currency);
+        let own = AccountKey::new("user", AccountPurpose::User, amount.currency);
         assert_eq!(balance(&conn, own).unwrap(), 300);
     }
 
@@ -293,7 +296,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
         let now = Timestamp::from_millis(0);
-        let conn = crate::file::open_writer(&path, FileKind::Ledger, now).unwrap();
+        let conn = crate::file::open_writer(&path, DataFileKind::Ledger, now).unwrap();
         let give = |n: u128| {
             let user = UserId::new(&format!("user-{n}")).unwrap();
             let amount = Money::new(AMOUNT_MINOR_MAX, "CNY".parse().unwrap());
@@ -302,12 +305,12 @@ mod tests {
         };
         conn.execute_batch("BEGIN").unwrap();
         let refused = (1..10_000).find_map(|n| give(n).err().map(|error| (n, error)));
-        let Some((n, StoreError::Refused(LedgerError::Overflow))) = refused else {
+        let Some((n, DataFileError::Refused(LedgerError::Overflow))) = refused else {
             panic!("{refused:?}")
         };
         let outside = AccountKey {
             owner: OUTSIDE,
-            purpose: Purpose::Outside,
+            purpose: AccountPurpose::Outside,
             currency: "CNY".parse().unwrap(),
         };
         let outside = balance(&conn, outside).unwrap();

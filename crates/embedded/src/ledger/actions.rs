@@ -7,10 +7,10 @@ use qiang_core::{
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Whether an action is recorded.
-pub(crate) fn is_there(conn: &Connection, id: Uuid) -> Result<bool, StoreError> {
+pub(crate) fn is_there(conn: &Connection, id: Uuid) -> Result<bool, DataFileError> {
     let mut find = conn.prepare_cached("SELECT 1 FROM actions WHERE id = ?1")?;
     Ok(find.exists([id.to_string()])?)
 }
@@ -20,7 +20,7 @@ pub(crate) fn enter_if(
     conn: &Connection,
     is_changed: bool,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     if let Some(action) = by.filter(|_| is_changed) {
         enter(conn, action)?;
     }
@@ -28,7 +28,7 @@ pub(crate) fn enter_if(
 }
 
 /// Records an action.
-pub(crate) fn enter(conn: &Connection, action: &Action) -> Result<(), StoreError> {
+pub(crate) fn enter(conn: &Connection, action: &Action) -> Result<(), DataFileError> {
     conn.prepare_cached(
         "INSERT INTO actions (id, at, actor, kind, subject, request_id, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
@@ -45,7 +45,7 @@ pub(crate) fn enter(conn: &Connection, action: &Action) -> Result<(), StoreError
 }
 
 /// Deletes the record of an action that was not carried out.
-pub(crate) fn strike(conn: &Connection, id: Uuid) -> Result<(), StoreError> {
+pub(crate) fn strike(conn: &Connection, id: Uuid) -> Result<(), DataFileError> {
     conn.prepare_cached("DELETE FROM actions WHERE id = ?1")?
         .execute([id.to_string()])?;
     Ok(())
@@ -57,7 +57,7 @@ pub(crate) fn list(
     subject: &str,
     after: Option<Uuid>,
     limit: u32,
-) -> Result<Vec<Action>, StoreError> {
+) -> Result<Vec<Action>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT id, at, actor, kind, subject, request_id, detail FROM actions \
          WHERE subject = ?1 AND id > ?2 ORDER BY id LIMIT ?3",

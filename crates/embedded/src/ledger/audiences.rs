@@ -8,17 +8,21 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Enters the audience of a campaign that was just entered.
-pub(super) fn enter(conn: &Connection, campaign_ref: i64, rules: &str) -> Result<(), StoreError> {
+pub(super) fn enter(
+    conn: &Connection,
+    campaign_ref: i64,
+    rules: &str,
+) -> Result<(), DataFileError> {
     conn.prepare_cached("INSERT INTO audiences (campaign, rules) VALUES (?1, ?2)")?
         .execute(params![campaign_ref, rules])?;
     Ok(())
 }
 
 /// The stored audience of a campaign.
-pub(crate) fn audience(conn: &Connection, id: CampaignId) -> Result<Option<String>, StoreError> {
+pub(crate) fn audience(conn: &Connection, id: CampaignId) -> Result<Option<String>, DataFileError> {
     let mut get = conn.prepare_cached(
         "SELECT rules FROM audiences WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1)",
     )?;
@@ -31,7 +35,7 @@ pub(crate) fn has_share(
     conn: &Connection,
     id: CampaignId,
     user: &UserId,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     let mut found = conn.prepare_cached(
         "SELECT 1 FROM shares WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND user = ?2",
     )?;
@@ -42,7 +46,7 @@ pub(crate) fn has_share(
 pub(crate) fn luckiest(
     conn: &Connection,
     id: CampaignId,
-) -> Result<Option<GrantRecord>, StoreError> {
+) -> Result<Option<GrantRecord>, DataFileError> {
     let mut found = conn.prepare_cached(
         "SELECT number, user, amount, granted_at FROM shares \
          WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND user IS NOT NULL \
@@ -55,7 +59,7 @@ pub(crate) fn luckiest(
     let Some((number, user, amount_minor, at)) = row.optional()? else {
         return Ok(None);
     };
-    let bad = |_| StoreError::damaged(format!("a share of {id} has a bad user"));
+    let bad = |_| DataFileError::damaged(format!("a share of {id} has a bad user"));
     Ok(Some(GrantRecord {
         number,
         user: UserId::new(&user).map_err(bad)?,

@@ -3,10 +3,10 @@
 use qiang_core::ports::EngineBinding;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// The engine that the ledger belongs to; `None` if it has no engine yet.
-pub(crate) fn find(conn: &Connection) -> Result<Option<EngineBinding>, StoreError> {
+pub(crate) fn find(conn: &Connection) -> Result<Option<EngineBinding>, DataFileError> {
     let mut statement =
         conn.prepare_cached("SELECT installation, engine, location, beats FROM engine")?;
     let found = statement.query_row([], |row| {
@@ -25,7 +25,7 @@ pub(crate) fn bind(
     conn: &Connection,
     from: &str,
     to: &EngineBinding,
-) -> Result<EngineBinding, StoreError> {
+) -> Result<EngineBinding, DataFileError> {
     if from.is_empty() {
         conn.prepare_cached(
             "INSERT OR IGNORE INTO engine (id, installation, engine, location, beats) \
@@ -38,11 +38,11 @@ pub(crate) fn bind(
         )?
         .execute(params![to.engine, to.location, from])?;
     }
-    find(conn)?.ok_or_else(|| StoreError::damaged("the row of the engine is gone"))
+    find(conn)?.ok_or_else(|| DataFileError::damaged("the row of the engine is gone"))
 }
 
 /// Increments the heartbeat of an engine. Returns false if the ledger belongs to another engine.
-pub(crate) fn beat(conn: &Connection, engine: &str) -> Result<bool, StoreError> {
+pub(crate) fn beat(conn: &Connection, engine: &str) -> Result<bool, DataFileError> {
     let mut statement =
         conn.prepare_cached("UPDATE engine SET beats = beats + 1 WHERE engine = ?1")?;
     Ok(statement.execute([engine])? > 0)

@@ -11,7 +11,7 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params, types::FromSql};
 
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Columns that [`row_of`] reads.
 pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
@@ -36,13 +36,13 @@ const CLAIMED_PACKETS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_cla
 pub(crate) fn campaign(
     conn: &Connection,
     id: CampaignId,
-) -> Result<Option<CampaignRecord>, StoreError> {
+) -> Result<Option<CampaignRecord>, DataFileError> {
     Ok(row_by_id(conn, id)?.map(|row| row.record()).transpose()?)
 }
 
 /// Whether an engine that lacks a campaign may open it: no log entry concerns it, settled or refused. `None` if there
 /// is no such campaign.
-pub(crate) fn may_open(conn: &Connection, id: CampaignId) -> Result<Option<bool>, StoreError> {
+pub(crate) fn may_open(conn: &Connection, id: CampaignId) -> Result<Option<bool>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT phase = 'draft' AND NOT EXISTS (SELECT 1 FROM set_aside s WHERE s.campaign = c.id) \
          FROM campaigns c WHERE c.id = ?1",
@@ -56,12 +56,15 @@ pub(crate) fn drafts(
     conn: &Connection,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
+) -> Result<Vec<CampaignId>, DataFileError> {
     ids_behind(conn, DRAFTS, after, limit)
 }
 
 /// A campaign with its shares.
-pub(crate) fn setup_by_id(conn: &Connection, id: CampaignId) -> Result<Option<Setup>, StoreError> {
+pub(crate) fn setup_by_id(
+    conn: &Connection,
+    id: CampaignId,
+) -> Result<Option<Setup>, DataFileError> {
     let row = row_by_id(conn, id)?;
     row.map(|row| setup(conn, row.campaign_ref, row.record()?.campaign))
         .transpose()
@@ -72,7 +75,7 @@ pub(crate) fn claimed_packets(
     conn: &Connection,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
+) -> Result<Vec<CampaignId>, DataFileError> {
     ids_behind(conn, CLAIMED_PACKETS, after, limit)
 }
 
@@ -82,7 +85,7 @@ fn ids_behind(
     sql: &str,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
+) -> Result<Vec<CampaignId>, DataFileError> {
     let mut statement = conn.prepare_cached(sql)?;
     let after = after.map(|after| after.to_string());
     let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
@@ -90,9 +93,9 @@ fn ids_behind(
 }
 
 /// The id of a campaign, as a column has it.
-pub(crate) fn campaign_id(text: &str) -> Result<CampaignId, StoreError> {
+pub(crate) fn campaign_id(text: &str) -> Result<CampaignId, DataFileError> {
     let parsed = text.parse();
-    parsed.map_err(|_| StoreError::damaged(format!("{text} is no campaign")))
+    parsed.map_err(|_| DataFileError::damaged(format!("{text} is no campaign")))
 }
 
 /// A campaign with its shares.
@@ -100,7 +103,7 @@ pub(crate) fn setup(
     conn: &Connection,
     campaign_ref: i64,
     campaign: Campaign,
-) -> Result<Setup, StoreError> {
+) -> Result<Setup, DataFileError> {
     let shares = match has_fixed_shares(&campaign) {
         true => shares(conn, campaign_ref)?,
         false => Vec::new(),
@@ -108,7 +111,7 @@ pub(crate) fn setup(
     Ok(setup_of(campaign, shares)?)
 }
 
-fn shares(conn: &Connection, campaign_ref: i64) -> Result<Vec<i64>, StoreError> {
+fn shares(conn: &Connection, campaign_ref: i64) -> Result<Vec<i64>, DataFileError> {
     let mut statement =
         conn.prepare_cached("SELECT amount FROM shares WHERE campaign = ?1 ORDER BY number")?;
     let shares = statement.query_map([campaign_ref], |row| row.get(0))?;
@@ -118,19 +121,19 @@ fn shares(conn: &Connection, campaign_ref: i64) -> Result<Vec<i64>, StoreError> 
 pub(crate) fn row_by_id(
     conn: &Connection,
     id: CampaignId,
-) -> Result<Option<CampaignRow>, StoreError> {
+) -> Result<Option<CampaignRow>, DataFileError> {
     let mut statement = conn.prepare_cached(&SELECT_BY_ID)?;
     let row = statement.query_row([id.to_string()], row_of);
     Ok(row.optional()?)
 }
 
 /// Reads one column after another. By its name each would be looked for among all of them.
-struct Columns<'a, 'stmt> {
+struct CampaignColumns<'a, 'stmt> {
     row: &'a Row<'stmt>,
     place: usize,
 }
 
-impl Columns<'_, '_> {
+impl CampaignColumns<'_, '_> {
     fn next<T: FromSql>(&mut self) -> rusqlite::Result<T> {
         self.place += 1;
         self.row.get(self.place - 1)
@@ -139,7 +142,7 @@ impl Columns<'_, '_> {
 
 pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
     // In the order of the statement, which is that of the fields.
-    let mut columns = Columns { row, place: 0 };
+    let mut columns = CampaignColumns { row, place: 0 };
     Ok(CampaignRow {
         campaign_ref: columns.next()?,
         id: columns.next()?,
@@ -187,11 +190,11 @@ pub(crate) fn grants(
     id: CampaignId,
     after: u32,
     limit: u32,
-) -> Result<Vec<GrantRecord>, StoreError> {
+) -> Result<Vec<GrantRecord>, DataFileError> {
     let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
                   WHERE campaign = ?1 AND number > ?2 AND user IS NOT NULL ORDER BY number LIMIT ?3";
     let rows = numbered_rows(conn, id, (after, limit), shares)?;
-    Ok(rows.into_iter().filter_map(GrantRecord::of).collect())
+    Ok(rows.into_iter().filter_map(GrantRecord::from_row).collect())
 }
 
 /// Up to `limit` rows with numbers above `after`, in order: shares by a statement, or orders.
@@ -200,7 +203,7 @@ pub(super) fn numbered_rows(
     id: CampaignId,
     (after, limit): (u32, u32),
     shares: &str,
-) -> Result<Vec<SettledRow>, StoreError> {
+) -> Result<Vec<SettledRow>, DataFileError> {
     let mut campaign = conn.prepare_cached("SELECT ref, kind FROM campaigns WHERE id = ?1")?;
     let found: Option<(i64, String)> = campaign
         .query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -218,7 +221,8 @@ pub(super) fn numbered_rows(
     let rows = statement.query_map(params![campaign_ref, after, limit], |row| {
         SettledRowColumns::try_from(row)
     })?;
-    rows.map(|columns| Ok(SettledRow::of(columns?)?)).collect()
+    rows.map(|columns| Ok(SettledRow::from_columns(columns?)?))
+        .collect()
 }
 
 #[cfg(test)]
@@ -226,7 +230,7 @@ mod tests {
     use qiang_core::time::Timestamp;
 
     use super::*;
-    use crate::{file::FileKind, ledger::reconcile};
+    use crate::{file::DataFileKind, ledger::reconcile};
 
     /// Queries for few campaigns visit no other campaigns, however many there are.
     #[test]
@@ -234,7 +238,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
         let now = Timestamp::from_millis(0);
-        let conn = crate::file::open_writer(&path, FileKind::Ledger, now).unwrap();
+        let conn = crate::file::open_writer(&path, DataFileKind::Ledger, now).unwrap();
         let check = |sql: &str, steps: &[&str]| {
             let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let plan = statement.query_map(["", "9"], |row| row.get::<_, String>("detail"));

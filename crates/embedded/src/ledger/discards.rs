@@ -5,15 +5,19 @@ use qiang_core::{
     id::CampaignId,
     ports::Discard,
     rows::{Contradiction, DiscardState, entry_of},
-    settlement::{NOT_AN_ORDER, Plan},
+    settlement::{NOT_AN_ORDER, SettlementPlan},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::settle;
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Records that a grant must be discarded. Returns false if it is not in quarantine.
-pub(crate) fn ask(conn: &Connection, partition: PartitionId, seq: Seq) -> Result<bool, StoreError> {
+pub(crate) fn ask(
+    conn: &Connection,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<bool, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT a.entry, a.discard, a.waits_for, b.discard FROM set_aside a \
          LEFT JOIN set_aside b ON b.partition = a.partition AND b.seq = a.waits_for \
@@ -36,7 +40,7 @@ pub(crate) fn ask(conn: &Connection, partition: PartitionId, seq: Seq) -> Result
 }
 
 /// Grants with an unfinished discard, by partition and position.
-pub(crate) fn list(conn: &Connection, limit: u32) -> Result<Vec<Discard>, StoreError> {
+pub(crate) fn list(conn: &Connection, limit: u32) -> Result<Vec<Discard>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT partition, seq, entry FROM set_aside WHERE discard BETWEEN 1 AND 2 ORDER BY partition, seq LIMIT ?1",
     )?;
@@ -56,7 +60,7 @@ pub(crate) fn discard(
     conn: &Connection,
     partition: PartitionId,
     seq: Seq,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     let asked = "SELECT campaign FROM set_aside WHERE partition = ?1 AND seq = ?2 AND discard = 1";
     let mut statement = conn.prepare_cached(asked)?;
     let found = statement.query_row(params![partition.0, seq as i64], |row| {
@@ -65,10 +69,11 @@ pub(crate) fn discard(
     let Some(campaign) = found.optional()? else {
         return Ok(true);
     };
-    let rows = kept_of(conn, partition, &campaign)?;
+    let rows = quarantined_entries(conn, partition, &campaign)?;
     let found = Discard::sort(seq, &rows).ok_or_else(|| Contradiction::new(NOT_AN_ORDER))?;
     let known = settle::known_campaigns(conn, partition, &[found.steps[0].campaign])?;
-    let Some(plan) = Plan::of_discard(partition, &found.steps, &known, found.closed)? else {
+    let Some(plan) = SettlementPlan::from_discard(partition, &found.steps, &known, found.closed)?
+    else {
         return Ok(false);
     };
     if !found.again {
@@ -82,7 +87,11 @@ pub(crate) fn discard(
 }
 
 /// Ends a discard: the entries that waited for the grant have been redriven.
-pub(crate) fn end(conn: &Connection, partition: PartitionId, seq: Seq) -> Result<(), StoreError> {
+pub(crate) fn end(
+    conn: &Connection,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<(), DataFileError> {
     let end = "UPDATE set_aside SET discard = 3 WHERE partition = ?1 AND seq = ?2 AND discard = 2";
     conn.prepare_cached(end)?
         .execute(params![partition.0, seq as i64])?;
@@ -90,7 +99,7 @@ pub(crate) fn end(conn: &Connection, partition: PartitionId, seq: Seq) -> Result
 }
 
 /// Discarded entries of a campaign in all partitions.
-pub(super) fn discarded(conn: &Connection, id: CampaignId) -> Result<Vec<Entry>, StoreError> {
+pub(super) fn discarded(conn: &Connection, id: CampaignId) -> Result<Vec<Entry>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT seq, entry FROM set_aside WHERE campaign = ?1 AND discard >= 2 ORDER BY partition, seq",
     )?;
@@ -103,11 +112,11 @@ pub(super) fn discarded(conn: &Connection, id: CampaignId) -> Result<Vec<Entry>,
 }
 
 /// Quarantined entries of a campaign in a partition, each with the state of its discard.
-fn kept_of(
+fn quarantined_entries(
     conn: &Connection,
     partition: PartitionId,
     campaign: &str,
-) -> Result<Vec<(Entry, i64)>, StoreError> {
+) -> Result<Vec<(Entry, i64)>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT seq, entry, discard FROM set_aside WHERE campaign = ?1 AND partition = ?2 ORDER BY seq",
     )?;
@@ -125,7 +134,7 @@ fn mark(
     partition: PartitionId,
     entry: &Entry,
     state: DiscardState,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let mark = "UPDATE set_aside SET discard = ?3 WHERE partition = ?1 AND seq = ?2";
     conn.prepare_cached(mark)?
         .execute(params![partition.0, entry.seq as i64, state as i64])?;

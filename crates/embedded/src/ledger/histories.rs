@@ -6,18 +6,21 @@ use qiang_core::{
         DepositRecord, OrderQuery, PaymentRecord, Posting, PostingKind, PostingQuery, UserOrder,
     },
     rows::{
-        DepositColumns, PaymentColumns, PostingColumns, Purpose, UserOrderColumns, deposit_of,
-        payment_of, posting_of, user_account_of, user_order_of,
+        AccountPurpose, DepositColumns, PaymentColumns, PostingColumns, UserOrderColumns,
+        deposit_of, payment_of, posting_of, user_account_of, user_order_of,
     },
 };
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use uuid::Uuid;
 
 use super::payouts::reversed_minor;
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// A page of a user's orders.
-pub(crate) fn orders(conn: &Connection, query: &OrderQuery) -> Result<Vec<UserOrder>, StoreError> {
+pub(crate) fn orders(
+    conn: &Connection,
+    query: &OrderQuery,
+) -> Result<Vec<UserOrder>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT c.id, c.title, c.currency, o.number, o.quantity, o.amount, o.state, o.granted_at, \
          o.returned_in_parts FROM orders o \
@@ -43,7 +46,7 @@ pub(crate) fn orders(conn: &Connection, query: &OrderQuery) -> Result<Vec<UserOr
 pub(crate) fn postings(
     conn: &Connection,
     query: &PostingQuery,
-) -> Result<Vec<Posting>, StoreError> {
+) -> Result<Vec<Posting>, DataFileError> {
     // All sides as of the same commit: in between, something may move or be listed.
     let tx = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
     let mut accounts = tx.prepare_cached(
@@ -57,7 +60,9 @@ pub(crate) fn postings(
             continue;
         };
         let mut sides = vec![(IN, true), (OUT, false)];
-        if purpose == Purpose::User.name() && query.kind.is_none_or(|it| it == PostingKind::Fund) {
+        if purpose == AccountPurpose::User.name()
+            && query.kind.is_none_or(|it| it == PostingKind::Fund)
+        {
             sides.push((FUNDS, false));
         }
         for (side, comes) in sides {
@@ -95,7 +100,7 @@ const PAGE: &str = "AND p.kind LIKE ?2 AND p.at <= ?3 AND (p.at < ?3 OR (p.sourc
      ORDER BY p.at DESC, p.source DESC, p.seq DESC LIMIT ?6";
 
 /// A deposit, if it was made.
-pub(crate) fn deposit(conn: &Connection, id: Uuid) -> Result<Option<DepositRecord>, StoreError> {
+pub(crate) fn deposit(conn: &Connection, id: Uuid) -> Result<Option<DepositRecord>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT p.amount, p.at, a.owner, a.currency FROM deposits d \
          JOIN postings p ON p.source = -1 AND p.seq = d.posting JOIN accounts a ON a.id = p.credit WHERE d.id = ?1",
@@ -111,7 +116,7 @@ pub(crate) fn deposit(conn: &Connection, id: Uuid) -> Result<Option<DepositRecor
 pub(crate) fn payment(
     conn: &Connection,
     reference: &PaymentRef,
-) -> Result<Option<PaymentRecord>, StoreError> {
+) -> Result<Option<PaymentRecord>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT c.id, c.owner, coalesce(y.currency, c.currency), y.number, o.user, y.outcome, y.amount, y.at \
          FROM payments y JOIN campaigns c ON c.ref = y.campaign \
@@ -125,14 +130,14 @@ pub(crate) fn payment(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::{self, FileKind};
+    use crate::file::{self, DataFileKind};
 
     #[test]
     fn both_sides_of_an_account_are_found_without_looking_through_others() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
         let now = qiang_core::time::Timestamp::from_millis(0);
-        let conn = file::open_writer(&path, FileKind::Ledger, now).unwrap();
+        let conn = file::open_writer(&path, DataFileKind::Ledger, now).unwrap();
         for (side, searches) in [
             (IN, &["p USING INDEX postings_in ("][..]),
             (OUT, &["p USING INDEX postings_out ("]),

@@ -12,8 +12,8 @@ use qiang_core::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::{accounts, entering::Entering, waiting_rooms};
-use crate::{error::StoreError, transaction::Apart};
+use super::{accounts, campaign_insert::CampaignInsert, waiting_rooms};
+use crate::{error::DataFileError, transaction::ChangeIsolation};
 
 /// Binds a key to `id`, or returns its earlier binding. Refuses a known key with another fingerprint.
 pub(crate) fn bind(
@@ -21,7 +21,7 @@ pub(crate) fn bind(
     now: Timestamp,
     used: &KeyUse,
     id: Uuid,
-) -> Result<KeyBinding, StoreError> {
+) -> Result<KeyBinding, DataFileError> {
     let (binding, ()) = bind_with((conn, now), used, id, |_| Ok(()))?;
     Ok(binding)
 }
@@ -31,8 +31,8 @@ pub(crate) fn bind_with<T>(
     (conn, now): (&Connection, Timestamp),
     used: &KeyUse,
     id: Uuid,
-    change: impl FnOnce(KeyBinding) -> Result<T, StoreError>,
-) -> Result<(KeyBinding, T), StoreError> {
+    change: impl FnOnce(KeyBinding) -> Result<T, DataFileError>,
+) -> Result<(KeyBinding, T), DataFileError> {
     let bound = bound(conn, used)?;
     let binding = KeyBinding {
         id: bound.unwrap_or(id),
@@ -51,7 +51,7 @@ pub(crate) fn bind_with<T>(
 }
 
 /// Id to which a key is bound, if any. Refuses another fingerprint.
-pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, StoreError> {
+pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, DataFileError> {
     let mut select = conn.prepare_cached(
         "SELECT fingerprint, id FROM idempotency_keys WHERE scope = ?1 AND key = ?2",
     )?;
@@ -61,7 +61,7 @@ pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, St
     let bound = found
         .optional()?
         .map(|(fingerprint, id)| used.bound_to(&fingerprint, &id));
-    bound.transpose().map_err(StoreError::Refused)
+    bound.transpose().map_err(DataFileError::Refused)
 }
 
 /// Makes a deposit under its payment reference and its optional key, or returns the earlier deposit of either.
@@ -72,14 +72,14 @@ pub(crate) fn deposit_named(
     to: (&UserId, Money),
     reference: &PaymentRef,
     by: Option<&Action>,
-) -> Result<KeyBinding, StoreError> {
+) -> Result<KeyBinding, DataFileError> {
     let before = match used {
         Some(used) => bound(conn, used)?,
         None => None,
     };
     let named = accounts::deposit_named(conn, reference)?;
     let named = named.map(|columns| same_deposit(to, columns));
-    if let Some(id) = before.or(named.transpose().map_err(StoreError::Refused)?) {
+    if let Some(id) = before.or(named.transpose().map_err(DataFileError::Refused)?) {
         return Ok(KeyBinding { id, fresh: false });
     }
     accounts::deposit(conn, now, id, to, by)?;
@@ -96,7 +96,7 @@ pub(crate) fn begin(
     now: Timestamp,
     used: &KeyUse,
     id: Uuid,
-) -> Result<KeyState, StoreError> {
+) -> Result<KeyState, DataFileError> {
     let bound = bind(conn, now, used, id)?;
     if bound.fresh {
         return Ok(KeyState::Fresh);
@@ -115,7 +115,7 @@ pub(crate) fn answer(
     used: &KeyUse,
     id: Uuid,
     answer: &str,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     bind(conn, now, used, id)?;
     conn.prepare_cached(
         "UPDATE idempotency_keys SET answer = ?3 WHERE scope = ?1 AND key = ?2 AND answer IS NULL",
@@ -125,7 +125,7 @@ pub(crate) fn answer(
 }
 
 /// Unbinds a key from an id, unless it has an answer.
-pub(crate) fn release(conn: &Connection, used: &KeyUse, id: Uuid) -> Result<(), StoreError> {
+pub(crate) fn release(conn: &Connection, used: &KeyUse, id: Uuid) -> Result<(), DataFileError> {
     conn.prepare_cached(
         "DELETE FROM idempotency_keys WHERE scope = ?1 AND key = ?2 AND id = ?3 AND answer IS NULL",
     )?
@@ -136,12 +136,12 @@ pub(crate) fn release(conn: &Connection, used: &KeyUse, id: Uuid) -> Result<(), 
 /// Enters a campaign under its key; a refusal undoes only this campaign. If the campaign opens, it is added to `opens`.
 /// `reserved` is the `ref` of a red packet whose shares were written earlier.
 pub(crate) fn create(
-    entering: &mut Entering<'_>,
-    apart: &mut Apart,
+    entering: &mut CampaignInsert<'_>,
+    apart: &mut ChangeIsolation,
     campaign: &Creation,
     reserved: Option<i64>,
     opens: &mut Vec<Setup>,
-) -> Result<Result<KeyBinding, LedgerError>, StoreError> {
+) -> Result<Result<KeyBinding, LedgerError>, DataFileError> {
     let (begun, opened) = (apart.begin(entering.conn())?, opens.len());
     let created = match create_under(entering, campaign, reserved, opens) {
         Ok(binding) => {
@@ -160,18 +160,18 @@ pub(crate) fn create(
 }
 
 fn create_under(
-    entering: &mut Entering<'_>,
+    entering: &mut CampaignInsert<'_>,
     campaign: &Creation,
     reserved: Option<i64>,
     opens: &mut Vec<Setup>,
-) -> Result<KeyBinding, StoreError> {
+) -> Result<KeyBinding, DataFileError> {
     let (conn, now) = (entering.conn(), entering.now());
     let id = campaign.setup.campaign.id.uuid();
     let mut enter = |binding: KeyBinding| {
-        let setup = setup_under(&campaign.setup, binding).map_err(StoreError::Refused)?;
+        let setup = setup_under(&campaign.setup, binding).map_err(DataFileError::Refused)?;
         let is_new = entering.enter(&setup, campaign, reserved)?;
         if binding.fresh && !is_new {
-            return Err(StoreError::Refused(LedgerError::IdUsed));
+            return Err(DataFileError::Refused(LedgerError::IdUsed));
         }
         if is_new && campaign.waiting_room {
             waiting_rooms::add(conn, setup.campaign.id)?;
@@ -192,7 +192,11 @@ fn create_under(
 }
 
 /// Deletes up to `limit` keys bound before an instant, except payment references. Returns the number deleted.
-pub(crate) fn purge(conn: &Connection, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+pub(crate) fn purge(
+    conn: &Connection,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u64, DataFileError> {
     let mut delete = conn.prepare_cached(
         "DELETE FROM idempotency_keys WHERE (scope, key) IN (SELECT scope, key FROM idempotency_keys \
          WHERE scope <> 'payment' AND at < ?1 ORDER BY at LIMIT ?2)",

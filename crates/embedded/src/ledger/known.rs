@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use qiang_core::{
     id::CampaignId,
-    settlement::{CampaignChange, KnownCampaign, Plan},
+    settlement::{CampaignChange, KnownCampaign, SettlementPlan},
 };
 
 /// Campaigns in one of the two generations: about 4 MiB.
@@ -48,7 +48,7 @@ impl KnownCampaigns {
 }
 
 /// `ref`s of the campaigns that a plan changes in more than their counts.
-pub(super) fn changed_by(plan: &Plan<'_>) -> HashSet<i64> {
+pub(super) fn changed_by(plan: &SettlementPlan<'_>) -> HashSet<i64> {
     let is_changed = |change: &&CampaignChange| change.phase.is_some() || change.parts.is_some();
     let changes = plan.parts.iter().chain(&plan.campaigns);
     let changes = changes.filter(is_changed).map(|change| change.campaign);
@@ -80,7 +80,7 @@ mod tests {
             None,
             0,
         );
-        KnownCampaign::of(columns).unwrap()
+        KnownCampaign::from_columns(columns).unwrap()
     }
 
     fn take(remembered: &mut KnownCampaigns, n: usize) -> Option<i64> {

@@ -14,10 +14,10 @@ use super::{
     actions,
     campaigns::{SELECT, row_of},
 };
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Sets the time of the last visible change of a campaign.
-fn touch(conn: &Connection, now: Timestamp, id: &str) -> Result<(), StoreError> {
+fn touch(conn: &Connection, now: Timestamp, id: &str) -> Result<(), DataFileError> {
     let sql = "UPDATE campaigns SET updated_at = max(updated_at, ?1) WHERE id = ?2";
     conn.prepare_cached(sql)?
         .execute(params![now.as_millis(), id])?;
@@ -31,7 +31,7 @@ pub(crate) fn describe(
     id: CampaignId,
     change: &DetailsChange,
     by: Option<&Action>,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let id = id.to_string();
     let [title, product_id, description, image_url] = change.columns();
     if let Some(title) = title {
@@ -58,7 +58,7 @@ pub(crate) fn archive(
     now: Timestamp,
     id: CampaignId,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     let mut statement = conn.prepare_cached(
         "INSERT INTO details (campaign, archived_at) \
          SELECT ref, ?1 FROM campaigns WHERE id = ?2 AND phase = 'closed' \
@@ -81,7 +81,7 @@ pub(crate) fn archive(
 }
 
 /// Part of a list: one query over one set of campaigns.
-struct Part {
+struct ListingPart {
     joins: &'static str,
     of: &'static str,
     /// Column that orders the part; `None` for the start of the campaign.
@@ -91,39 +91,39 @@ struct Part {
 /// Restricts a part to listed campaigns. Newer ones may be in the table or not.
 const LISTED: &str = "JOIN owned ON owned.campaign = campaigns.ref AND owned.campaign <= (SELECT campaign FROM listed)";
 
-const ALL: Part = Part {
+const ALL: ListingPart = ListingPart {
     joins: "",
     of: ":product IS NULL AND :owner IS NULL",
     id: Some("id"),
 };
-const OF_PRODUCT: Part = Part {
+const OF_PRODUCT: ListingPart = ListingPart {
     joins: "",
     of: ":owner IS NULL AND product_id = :product",
     id: None,
 };
-const OF_OWNERS_PRODUCT: Part = Part {
+const OF_OWNERS_PRODUCT: ListingPart = ListingPart {
     joins: LISTED,
     of: "by = :owner AND +product_id = :product",
     id: None,
 };
-const OF_OWNERS_PRODUCT_UNLISTED: Part = Part {
+const OF_OWNERS_PRODUCT_UNLISTED: ListingPart = ListingPart {
     joins: "",
     of: "ref > (SELECT campaign FROM listed) AND +owner = :owner AND +product_id = :product",
     id: None,
 };
-const OF_OWNER: Part = Part {
+const OF_OWNER: ListingPart = ListingPart {
     joins: LISTED,
     of: ":product IS NULL AND by = :owner",
     id: Some("campaign_id"),
 };
 /// A plain `id` would use the index of ids, which has the campaigns of all owners.
-const OF_OWNER_UNLISTED: Part = Part {
+const OF_OWNER_UNLISTED: ListingPart = ListingPart {
     joins: "",
     of: ":product IS NULL AND ref > (SELECT campaign FROM listed) AND owner = :owner",
     id: Some("+id"),
 };
 
-impl Part {
+impl ListingPart {
     fn sql(&self, is_back: bool) -> String {
         let Self { joins, of, id } = self;
         let (from, order) = match id {
@@ -153,14 +153,14 @@ impl Part {
 pub(crate) fn list(
     conn: &Connection,
     query: &CampaignQuery,
-) -> Result<Vec<CampaignRecord>, StoreError> {
+) -> Result<Vec<CampaignRecord>, DataFileError> {
     let is_back = query.newest_first && query.product_id.is_none();
     // Ids consist of digits and the letters a to f.
     let end = if is_back { "g" } else { "" };
     let after = query
         .after
         .map_or_else(|| end.to_owned(), |id| id.to_string());
-    let parts: &[Part] = match (&query.product_id, &query.owner) {
+    let parts: &[ListingPart] = match (&query.product_id, &query.owner) {
         (Some(_), None) => &[OF_PRODUCT],
         (Some(_), Some(_)) => &[OF_OWNERS_PRODUCT, OF_OWNERS_PRODUCT_UNLISTED],
         (None, Some(_)) => &[OF_OWNER, OF_OWNER_UNLISTED],
@@ -210,13 +210,14 @@ pub(crate) fn list(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::{self, FileKind};
+    use crate::file::{self, DataFileKind};
 
     #[test]
     fn a_list_of_an_owner_looks_through_no_others() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
-        let conn = file::open_writer(&path, FileKind::Ledger, Timestamp::from_millis(0)).unwrap();
+        let conn =
+            file::open_writer(&path, DataFileKind::Ledger, Timestamp::from_millis(0)).unwrap();
         let owned = "SEARCH owned USING PRIMARY KEY (by=?";
         let by_ref = "SEARCH campaigns USING INTEGER PRIMARY KEY (rowid=?)";
         let newer = "SEARCH campaigns USING INTEGER PRIMARY KEY (rowid>?)";

@@ -5,21 +5,21 @@ use qiang_core::{
     reconcile::DeletedOrders,
     rows::AccountKey,
     settlement::{
-        Plan, RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
-        RemainingReturnColumns, RemainingRows, RemainingShareColumns,
+        RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
+        RemainingReturnColumns, RemainingRows, RemainingShareColumns, SettlementPlan,
     },
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{repairs, settle};
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Puts back what the ledger lacks of orders or shares. Doing it again changes nothing.
 pub(crate) fn restore(
     conn: &Connection,
     deleted: &DeletedOrders,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     repairs::check_attempt(conn, attempt)?;
     let numbers = || deleted.orders.iter().map(|order| order.number);
     let (Some(first), Some(last)) = (numbers().min(), numbers().max()) else {
@@ -35,7 +35,7 @@ pub(crate) fn restore(
     for (number, amount) in left.missing_shares(known, deleted) {
         enter.execute((known.campaign_ref, number, amount))?;
     }
-    let mut plan = Plan::restore_orders(known, deleted, &left)?;
+    let mut plan = SettlementPlan::restore_orders(known, deleted, &left)?;
     if !are_balanced(conn, &plan)? {
         for (_, amount) in &mut plan.accounts {
             *amount = 0;
@@ -44,7 +44,10 @@ pub(crate) fn restore(
     settle::write(conn, deleted.partition, plan, &campaigns)
 }
 
-fn remaining_rows(conn: &Connection, range: (i64, u32, u32)) -> Result<RemainingRows, StoreError> {
+fn remaining_rows(
+    conn: &Connection,
+    range: (i64, u32, u32),
+) -> Result<RemainingRows, DataFileError> {
     let mut orders = conn.prepare_cached(
         "SELECT number, updated_at FROM orders WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3",
     )?;
@@ -82,7 +85,7 @@ fn remaining_rows(conn: &Connection, range: (i64, u32, u32)) -> Result<Remaining
 ///
 /// Deleted postings do not add up to nothing by coincidence. Each posting of an order moves the account outside or what
 /// a buyer is owed, and only payouts move these the other way. Payouts are numbered, so that a missing one shows.
-fn are_balanced(conn: &Connection, plan: &Plan<'_>) -> Result<bool, StoreError> {
+fn are_balanced(conn: &Connection, plan: &SettlementPlan<'_>) -> Result<bool, DataFileError> {
     for (account, _) in &plan.accounts {
         if !is_balanced(conn, *account)? {
             return Ok(false);
@@ -96,7 +99,7 @@ fn are_balanced(conn: &Connection, plan: &Plan<'_>) -> Result<bool, StoreError> 
 }
 
 /// Whether an account's balance is what its postings say; an account that is not there has none.
-fn is_balanced(conn: &Connection, account: AccountKey<'_>) -> Result<bool, StoreError> {
+fn is_balanced(conn: &Connection, account: AccountKey<'_>) -> Result<bool, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT a.balance = coalesce((SELECT sum(amount) FROM postings WHERE credit = a.id), 0) \
          - coalesce((SELECT sum(amount) FROM postings WHERE debit = a.id), 0) \

@@ -2,10 +2,10 @@
 
 use qiang_core::{
     id::OrderId,
-    ports::{Action, Owed, OwedOrder, OwedQuery, PaidOut, Payout},
+    ports::{Action, Payout, PayoutReceipt, RefundBalance, RefundBalanceQuery, RefundDueOrder},
     rows::{
-        AccountKey, EventRow, MovedColumns, OUTSIDE, OwedColumns, OwedOrderColumns, PaidOutColumns,
-        PostingRow, Purpose, Spend, owed_of, owed_order_of, paid_out_of,
+        AccountKey, AccountPurpose, EventRow, MovedColumns, OUTSIDE, OwedColumns, OwedOrderColumns,
+        PaidOutColumns, PostingRow, Spend, owed_of, owed_order_of, paid_out_of,
     },
     time::Timestamp,
 };
@@ -16,7 +16,7 @@ use super::{
     accounts::{Accounts, balance, next_direct, post},
     actions, discards, webhooks,
 };
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Posts a payout, once per reference.
 pub(crate) fn pay_out(
@@ -24,7 +24,7 @@ pub(crate) fn pay_out(
     now: Timestamp,
     payout: &Payout,
     by: Option<&Action>,
-) -> Result<PaidOut, StoreError> {
+) -> Result<PayoutReceipt, DataFileError> {
     let (kind, reference) = (payout.kind().name(), payout.reference());
     let mut found = conn.prepare_cached(
         "SELECT p.amount, p.at, a.owner, a.currency, c.id, p.number FROM payouts t \
@@ -33,7 +33,7 @@ pub(crate) fn pay_out(
     )?;
     let found = found.query_row([kind, &reference], |row| PaidOutColumns::try_from(row));
     if let Some(columns) = found.optional()? {
-        return paid_out_of(payout, columns).map_err(StoreError::Refused);
+        return paid_out_of(payout, columns).map_err(DataFileError::Refused);
     }
     let spend = match payout {
         Payout::Refund { order, amount, .. } => Spend::refund(*order, *amount, owed(conn, *order)?),
@@ -53,12 +53,12 @@ pub(crate) fn pay_out(
             Spend::reversal(user, part.as_ref(), deposit.optional()?, reversed_minor)
         }
     };
-    let spend = spend.map_err(StoreError::Refused)?;
+    let spend = spend.map_err(DataFileError::Refused)?;
     let held = balance(conn, spend.account())?;
-    spend.check(held).map_err(StoreError::Refused)?;
-    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, spend.amount.currency);
+    spend.check(held).map_err(DataFileError::Refused)?;
+    let outside = AccountKey::new(OUTSIDE, AccountPurpose::Outside, spend.amount.currency);
     let held = balance(conn, outside)?;
-    spend.check_outside(held).map_err(StoreError::Refused)?;
+    spend.check_outside(held).map_err(DataFileError::Refused)?;
     let (seq, minor) = (next_direct(conn)?, spend.amount.minor);
     let (campaign, number) = spend.order.unzip();
     conn.prepare_cached(
@@ -78,9 +78,9 @@ pub(crate) fn pay_out(
     }
     let told = EventRow::refunded(seq, now, &spend, &reference);
     if let (Payout::Refund { order, .. }, Some(told)) = (payout, told) {
-        webhooks::tell_direct(conn, order.campaign, told)?;
+        webhooks::insert_direct_webhook_events(conn, order.campaign, told)?;
     }
-    Ok(PaidOut {
+    Ok(PayoutReceipt {
         amount: spend.amount,
         at: now,
         fresh: true,
@@ -88,7 +88,7 @@ pub(crate) fn pay_out(
 }
 
 /// Minor units of a deposit that were reversed.
-pub(crate) fn reversed_minor(conn: &Connection, deposit: Uuid) -> Result<i64, StoreError> {
+pub(crate) fn reversed_minor(conn: &Connection, deposit: Uuid) -> Result<i64, DataFileError> {
     let mut sum = conn.prepare_cached(
         "SELECT coalesce(sum(amount), 0) FROM payouts WHERE kind = 'reversal' AND reference >= ?1 AND reference < ?2",
     )?;
@@ -100,7 +100,7 @@ pub(crate) fn reversed_minor(conn: &Connection, deposit: Uuid) -> Result<i64, St
 pub(crate) fn owed(
     conn: &Connection,
     order: OrderId,
-) -> Result<Option<(i64, Vec<Owed>)>, StoreError> {
+) -> Result<Option<(i64, Vec<RefundBalance>)>, DataFileError> {
     let mut columns = conn.prepare_cached(
         "SELECT c.ref, c.currency, o.user, o.amount, o.state, o.quantity, o.returned_in_parts FROM campaigns c \
          LEFT JOIN orders o ON o.campaign = c.ref AND o.number = ?2 WHERE c.id = ?1",
@@ -130,8 +130,8 @@ pub(crate) fn owed(
 /// A page of the orders that something is still owed for.
 pub(crate) fn owed_orders(
     conn: &Connection,
-    query: &OwedQuery,
-) -> Result<Vec<OwedOrder>, StoreError> {
+    query: &RefundBalanceQuery,
+) -> Result<Vec<RefundDueOrder>, DataFileError> {
     let mut orders = conn.prepare_cached(
         // An order is on a page with all currencies that something is owed in: the limit counts orders.
         "SELECT id, number, buyer, currency, due, paid FROM ( \

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::LazyLock};
 use qiang_core::book::Setup;
 use rusqlite::{Connection, OptionalExtension as _, Statement, params};
 
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// If the statement fails, its earlier rows stay: the surrounding transaction is rolled back as a whole. Otherwise
 /// SQLite would copy each page before it changes it.
@@ -20,7 +20,7 @@ pub(crate) fn put_shares(
     campaign_ref: i64,
     setup: &Setup,
     mut numbers: Range<u32>,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     static STATEMENTS: LazyLock<[String; 4]> =
         LazyLock::new(|| ROWS.map(|rows| format!("{PUT}{}", vec![ROW; rows as usize].join(", "))));
     for (rows, sql) in ROWS.into_iter().zip(&*STATEMENTS) {
@@ -54,7 +54,7 @@ fn put(
 }
 
 /// The first `ref` that is neither used nor reserved.
-pub(crate) fn next_ref(conn: &Connection) -> Result<i64, StoreError> {
+pub(crate) fn next_ref(conn: &Connection) -> Result<i64, DataFileError> {
     let mut next = conn.prepare_cached(
         "SELECT 1 + max(coalesce((SELECT max(ref) FROM campaigns), 0), \
          coalesce((SELECT max(ref) FROM preparations), 0))",
@@ -63,36 +63,36 @@ pub(crate) fn next_ref(conn: &Connection) -> Result<i64, StoreError> {
 }
 
 /// Reserves a `ref` for a campaign whose shares are written first.
-pub(crate) fn reserve(conn: &Connection, campaign_ref: i64) -> Result<(), StoreError> {
+pub(crate) fn reserve(conn: &Connection, campaign_ref: i64) -> Result<(), DataFileError> {
     conn.prepare_cached("INSERT INTO preparations (ref) VALUES (?1)")?
         .execute([campaign_ref])?;
     Ok(())
 }
 
 /// Ends a reservation: the campaign is entered, or all its rows are deleted.
-pub(crate) fn end(conn: &Connection, campaign_ref: i64) -> Result<(), StoreError> {
+pub(crate) fn end(conn: &Connection, campaign_ref: i64) -> Result<(), DataFileError> {
     conn.prepare_cached("DELETE FROM preparations WHERE ref = ?1")?
         .execute([campaign_ref])?;
     Ok(())
 }
 
 /// The first reserved `ref`.
-pub(crate) fn first(conn: &Connection) -> Result<Option<i64>, StoreError> {
+pub(crate) fn first(conn: &Connection) -> Result<Option<i64>, DataFileError> {
     let mut first = conn.prepare_cached("SELECT min(ref) FROM preparations")?;
     Ok(first.query_row([], |row| row.get(0))?)
 }
 
 /// Deletes up to `limit` prepared shares of a campaign that was not entered, the last ones first. After the last share
 /// the reservation ends.
-pub(crate) fn take_back(
+pub(crate) fn delete_prepared_shares(
     conn: &Connection,
     campaign_ref: i64,
     limit: u32,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let mut entered = conn.prepare_cached("SELECT 1 FROM campaigns WHERE ref = ?1")?;
     if entered.exists([campaign_ref])? {
         let reason = format!("campaign #{campaign_ref} is entered, and its shares are not");
-        return Err(StoreError::damaged(reason));
+        return Err(DataFileError::damaged(reason));
     }
     let mut last = conn.prepare_cached(
         "SELECT number FROM shares WHERE campaign = ?1 ORDER BY number DESC LIMIT 1",

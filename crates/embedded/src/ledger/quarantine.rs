@@ -6,14 +6,14 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
     ports::{QuarantineCount, QuarantinedEntry},
-    quarantine::Blockers,
+    quarantine::QuarantineBlockers,
     rows::{DiscardState, QuarantineRow, entry_of, like_grant},
     settlement::KnownCampaign,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::bound::execute_rows;
-use crate::error::StoreError;
+use super::bound_values::execute_rows;
+use crate::error::DataFileError;
 
 /// Quarantined entries that block each of these campaigns. If nothing is in quarantine, this takes one statement.
 pub(super) fn blockers(
@@ -21,7 +21,7 @@ pub(super) fn blockers(
     partition: PartitionId,
     ids: &[CampaignId],
     known: &[KnownCampaign],
-) -> Result<HashMap<CampaignId, Blockers>, StoreError> {
+) -> Result<HashMap<CampaignId, QuarantineBlockers>, DataFileError> {
     let mut all = HashMap::new();
     let mut any = conn.prepare_cached("SELECT 1 FROM set_aside WHERE partition = ?1 LIMIT 1")?;
     if !any.exists([partition.0])? {
@@ -31,7 +31,7 @@ pub(super) fn blockers(
     for id in ids {
         let found = blockers_before(conn, partition, *id, Seq::MAX)?;
         let found = match found.first() {
-            Some(first) if !known.contains(id) => Blockers::of_unknown_campaign(first),
+            Some(first) if !known.contains(id) => QuarantineBlockers::for_unknown_campaign(first),
             _ => found,
         };
         all.insert(*id, found);
@@ -45,13 +45,13 @@ pub(super) fn blockers_before(
     partition: PartitionId,
     campaign: CampaignId,
     before: Seq,
-) -> Result<Blockers, StoreError> {
+) -> Result<QuarantineBlockers, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT seq, entry, discard FROM set_aside WHERE campaign = ?1 AND partition = ?2 AND seq < ?3 ORDER BY seq",
     )?;
     let before = i64::try_from(before).unwrap_or(i64::MAX);
     let mut rows = statement.query(params![campaign.to_string(), partition.0, before])?;
-    let mut blockers = Blockers::default();
+    let mut blockers = QuarantineBlockers::default();
     while let Some(row) = rows.next()? {
         let entry = entry_of(row.get(0)?, &row.get::<_, String>(1)?)?;
         match DiscardState::is_over(row.get(2)?) {
@@ -66,7 +66,7 @@ pub(super) fn put(
     conn: &Connection,
     partition: PartitionId,
     rows: &[QuarantineRow],
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let sql = "INSERT INTO set_aside (partition, seq, campaign, entry, reason, waits_for, at) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     execute_rows(conn, sql, rows.iter().map(|row| row.columns(partition)))
@@ -76,7 +76,7 @@ pub(super) fn get(
     conn: &Connection,
     partition: PartitionId,
     seq: Seq,
-) -> Result<Option<Entry>, StoreError> {
+) -> Result<Option<Entry>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT entry FROM set_aside WHERE partition = ?1 AND seq = ?2 AND discard < 2",
     )?;
@@ -89,7 +89,7 @@ pub(super) fn delete(
     conn: &Connection,
     partition: PartitionId,
     seq: Seq,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let mut delete =
         conn.prepare_cached("DELETE FROM set_aside WHERE partition = ?1 AND seq = ?2")?;
     delete.execute(params![partition.0, seq as i64])?;
@@ -102,7 +102,7 @@ pub(crate) fn has_grant(
     partition: PartitionId,
     campaign: CampaignId,
     number: u32,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     let mut found = conn.prepare_cached(
         "SELECT 1 FROM set_aside WHERE partition = ?1 AND campaign = ?2 AND entry LIKE ?3",
     )?;
@@ -114,7 +114,7 @@ pub(crate) fn has_grant(
 pub(crate) fn count(
     conn: &Connection,
     partition: PartitionId,
-) -> Result<QuarantineCount, StoreError> {
+) -> Result<QuarantineCount, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside WHERE partition = ?1 AND discard < 2",
     )?;
@@ -133,7 +133,7 @@ pub(crate) fn list(
     conn: &Connection,
     after: Option<(PartitionId, Seq)>,
     limit: u32,
-) -> Result<Vec<QuarantinedEntry>, StoreError> {
+) -> Result<Vec<QuarantinedEntry>, DataFileError> {
     let (partition, seq) = after.map_or((-1, 0), |(p, seq)| (i64::from(p.0), seq as i64));
     let mut statement = conn.prepare_cached(
         "SELECT partition, seq, campaign, entry, reason, waits_for, at, discard FROM set_aside \

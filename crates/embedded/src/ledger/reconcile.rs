@@ -12,7 +12,7 @@ use qiang_core::{
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{campaigns, discards};
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
 /// Without the names of the indexes SQLite goes through ids in their order, and through all orders of a sale.
 pub(super) const NOT_CLOSED: &str = "SELECT id FROM campaigns INDEXED BY campaigns_not_closed \
@@ -28,7 +28,7 @@ pub(crate) fn live_campaigns(
     conn: &Connection,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
+) -> Result<Vec<CampaignId>, DataFileError> {
     let after = after.map_or_else(String::new, |id| id.to_string());
     let mut ids: Vec<String> = Vec::new();
     for sql in [NOT_CLOSED, CLOSED_WITH_HELD] {
@@ -45,7 +45,7 @@ pub(crate) fn settled_part(
     conn: &Connection,
     id: CampaignId,
     partition: PartitionId,
-) -> Result<Option<SettledPart>, StoreError> {
+) -> Result<Option<SettledPart>, DataFileError> {
     let Some(record) = campaigns::campaign(conn, id)? else {
         return Ok(None);
     };
@@ -64,14 +64,14 @@ pub(crate) fn settled_part(
     let (parts, part) = found?;
     let part = part.as_ref();
     let part = part.map(|(phase, returned, refunded)| (phase.as_str(), *returned, *refunded));
-    Ok(Some(SettledPart::of(record, parts, part)?))
+    Ok(Some(SettledPart::from_record(record, parts, part)?))
 }
 
 /// The outline of a campaign, whether or not the other columns of its row can be read.
 pub(crate) fn campaign_outline(
     conn: &Connection,
     id: CampaignId,
-) -> Result<Option<CampaignOutline>, StoreError> {
+) -> Result<Option<CampaignOutline>, DataFileError> {
     let sql = "SELECT parts, phase = 'draft' FROM campaigns WHERE id = ?1";
     let mut statement = conn.prepare_cached(sql)?;
     let found = statement.query_row([id.to_string()], |row| {
@@ -89,7 +89,7 @@ pub(crate) fn settled_rows(
     id: CampaignId,
     after: u32,
     limit: u32,
-) -> Result<Vec<SettledRow>, StoreError> {
+) -> Result<Vec<SettledRow>, DataFileError> {
     let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
                   WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
     let rows = campaigns::numbered_rows(conn, id, (after, limit), shares)?;
@@ -98,7 +98,7 @@ pub(crate) fn settled_rows(
 }
 
 /// The highest number of a campaign's orders.
-pub(crate) fn last_order(conn: &Connection, id: CampaignId) -> Result<u32, StoreError> {
+pub(crate) fn last_order(conn: &Connection, id: CampaignId) -> Result<u32, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT COALESCE(MAX(number), 0) FROM orders \
          WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1)",
@@ -116,15 +116,15 @@ pub(crate) fn settled_payments(
     id: CampaignId,
     after: u32,
     upto: u32,
-) -> Result<Vec<SettledPayment>, StoreError> {
+) -> Result<Vec<SettledPayment>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT number, payment, outcome, amount, currency FROM payments \
          WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND number > ?2 AND number <= ?3 ORDER BY number",
     )?;
     let columns = |row: &Row<'_>| SettledPaymentColumns::try_from(row);
     let rows = statement.query_map(params![id.to_string(), after, upto], columns)?;
-    let payments = rows.map(|columns| Ok(SettledPayment::of(columns?)?));
-    let payments = payments.collect::<Result<_, StoreError>>()?;
+    let payments = rows.map(|columns| Ok(SettledPayment::from_columns(columns?)?));
+    let payments = payments.collect::<Result<_, DataFileError>>()?;
     let discarded = discards::discarded(conn, id)?;
     Ok(with_discarded_payments(payments, &discarded, (after, upto)))
 }
@@ -135,15 +135,15 @@ pub(crate) fn settled_returns(
     id: CampaignId,
     after: u32,
     upto: u32,
-) -> Result<Vec<SettledReturn>, StoreError> {
+) -> Result<Vec<SettledReturn>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT number, key, quantity FROM order_returns \
          WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND number > ?2 AND number <= ?3 ORDER BY number",
     )?;
     let columns = |row: &Row<'_>| SettledReturnColumns::try_from(row);
     let rows = statement.query_map(params![id.to_string(), after, upto], columns)?;
-    let returns = rows.map(|columns| Ok(SettledReturn::of(columns?)?));
-    let returns = returns.collect::<Result<_, StoreError>>()?;
+    let returns = rows.map(|columns| Ok(SettledReturn::from_columns(columns?)?));
+    let returns = returns.collect::<Result<_, DataFileError>>()?;
     let discarded = discards::discarded(conn, id)?;
     Ok(with_discarded_returns(returns, &discarded, (after, upto)))
 }

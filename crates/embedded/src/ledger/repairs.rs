@@ -11,15 +11,15 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
-use super::bound::{Bound, execute_rows};
-use crate::error::StoreError;
+use super::bound_values::{BoundValues, execute_rows};
+use crate::error::DataFileError;
 
 /// Whether a repair of at least these entries is finished.
 fn is_finished(
     conn: &Connection,
     (partition, epoch): (u16, &str),
     lost_to: Seq,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     let sql = "SELECT count(*) FROM repairs \
                WHERE partition = ?1 AND epoch = ?2 AND lost_to >= ?3 AND upto IS NOT NULL";
     let values = params![partition, epoch, lost_to as i64];
@@ -29,7 +29,7 @@ fn is_finished(
 }
 
 /// Number and repairer of a partition's last attempt; 0 and empty if there was none.
-fn last(conn: &Connection, partition: PartitionId) -> Result<(u64, String), StoreError> {
+fn last(conn: &Connection, partition: PartitionId) -> Result<(u64, String), DataFileError> {
     let sql = "SELECT number, repairer FROM repair_attempts WHERE partition = ?1";
     let mut statement = conn.prepare_cached(sql)?;
     let found = statement.query_row([partition.0], |row| {
@@ -39,33 +39,39 @@ fn last(conn: &Connection, partition: PartitionId) -> Result<(u64, String), Stor
 }
 
 /// Number of a partition's last attempt; 0 if there was none.
-pub(crate) fn last_attempt(conn: &Connection, partition: PartitionId) -> Result<u64, StoreError> {
+pub(crate) fn last_attempt(
+    conn: &Connection,
+    partition: PartitionId,
+) -> Result<u64, DataFileError> {
     let (number, _) = last(conn, partition)?;
     Ok(number)
 }
 
 /// Whether this is the partition's last attempt, and the number of that one.
-fn is_last(conn: &Connection, attempt: &RepairAttempt) -> Result<(bool, u64), StoreError> {
+fn is_last(conn: &Connection, attempt: &RepairAttempt) -> Result<(bool, u64), DataFileError> {
     let (number, repairer) = last(conn, attempt.partition)?;
     let is_last = number == attempt.number && repairer == attempt.repairer;
     Ok((is_last, number))
 }
 
 /// Refuses any attempt but the last one.
-pub(crate) fn check_attempt(conn: &Connection, attempt: &RepairAttempt) -> Result<(), StoreError> {
+pub(crate) fn check_attempt(
+    conn: &Connection,
+    attempt: &RepairAttempt,
+) -> Result<(), DataFileError> {
     match is_last(conn, attempt)? {
         (true, _) => Ok(()),
         (false, _) => Err(stale(attempt)),
     }
 }
 
-fn stale(attempt: &RepairAttempt) -> StoreError {
+fn stale(attempt: &RepairAttempt) -> DataFileError {
     let partition = attempt.partition.0;
-    StoreError::Refused(LedgerError::StaleRepairAttempt { partition })
+    DataFileError::Refused(LedgerError::StaleRepairAttempt { partition })
 }
 
 /// Makes an attempt the last one if it follows the last one so far.
-pub(crate) fn claim(conn: &Connection, attempt: &RepairAttempt) -> Result<(), StoreError> {
+pub(crate) fn claim(conn: &Connection, attempt: &RepairAttempt) -> Result<(), DataFileError> {
     let (is_last, last) = is_last(conn, attempt)?;
     if is_last {
         return Ok(());
@@ -86,7 +92,7 @@ pub(crate) fn begin(
     conn: &Connection,
     repair: &RepairRecord,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     check_attempt(conn, attempt)?;
     let partition = repair.partition.0;
     if is_finished(conn, (partition, &repair.epoch), repair.lost_to)? {
@@ -107,7 +113,7 @@ pub(crate) fn begin(
         "INSERT INTO repairs (partition, epoch, follows, at, lost_from, lost_to, unnamed, reason) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?
-    .execute(params_from_iter(repair.columns().map(Bound)))?;
+    .execute(params_from_iter(repair.columns().map(BoundValues)))?;
     Ok(())
 }
 
@@ -117,7 +123,7 @@ pub(crate) fn finish(
     epoch: &str,
     upto: Seq,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     check_attempt(conn, attempt)?;
     let partition = attempt.partition;
     let sql =
@@ -136,7 +142,7 @@ pub(crate) fn recount(
     part: &PartFacts,
     units: u64,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let partition = attempt.partition;
     let mut counted = conn.prepare_cached(
         "SELECT c.ref, iif(c.parts = 1, c.granted, p.granted), iif(c.parts = 1, c.phase, p.phase) IS 'closed' \
@@ -190,7 +196,7 @@ pub(crate) fn withhold(
     conn: &Connection,
     withheld: &WithheldRecord,
     attempt: &RepairAttempt,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     check_attempt(conn, attempt)?;
     if is_finished(conn, (withheld.partition.0, &withheld.epoch), 0)? {
         return Ok(());
@@ -199,7 +205,7 @@ pub(crate) fn withhold(
     let mut statement = conn.prepare_cached("SELECT ref FROM campaigns WHERE id = ?1")?;
     let campaign: Option<i64> = statement.query_row([&id], |row| row.get(0)).optional()?;
     let campaign = campaign
-        .ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")))?;
+        .ok_or_else(|| DataFileError::damaged(format!("campaign {id} is not in the ledger")))?;
     let (partition, epoch) = (withheld.partition.0, &withheld.epoch);
     for table in ["withheld", "withheld_numbers"] {
         let delete =
@@ -222,7 +228,7 @@ pub(crate) fn release(
     conn: &Connection,
     now: Timestamp,
     partition: PartitionId,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     conn.prepare_cached(
         "UPDATE withheld SET released_at = ?1 WHERE partition = ?2 AND released_at IS NULL",
     )?
@@ -235,7 +241,7 @@ pub(super) fn give_back(
     conn: &Connection,
     partition: PartitionId,
     closed: &ClosedPart,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     conn.prepare_cached(
         "UPDATE withheld SET released_at = ?1 \
          WHERE partition = ?2 AND campaign = ?3 AND released_at IS NULL",
@@ -249,7 +255,7 @@ pub(crate) fn list(
     conn: &Connection,
     partition: PartitionId,
     limit: u32,
-) -> Result<Vec<RepairRecord>, StoreError> {
+) -> Result<Vec<RepairRecord>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT partition, epoch, follows, at, lost_from, lost_to, unnamed, reason, upto FROM repairs \
          WHERE partition = ?1 ORDER BY at DESC, epoch LIMIT ?2",
@@ -257,14 +263,15 @@ pub(crate) fn list(
     let rows = statement.query_map(params![partition.0, limit], |row| {
         RepairColumns::try_from(row)
     })?;
-    rows.map(|row| Ok(RepairRecord::of(row?)?)).collect()
+    rows.map(|row| Ok(RepairRecord::from_columns(row?)?))
+        .collect()
 }
 
 /// Units of a partition that are or were withheld.
 pub(crate) fn withheld(
     conn: &Connection,
     partition: PartitionId,
-) -> Result<Vec<WithheldRecord>, StoreError> {
+) -> Result<Vec<WithheldRecord>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT w.partition, w.epoch, c.id, w.units, w.amount, w.released_at \
          FROM withheld w JOIN campaigns c ON c.ref = w.campaign WHERE w.partition = ?1 ORDER BY c.id, w.epoch",

@@ -3,11 +3,11 @@
 use qiang_core::ports::Restatement;
 use rusqlite::{Connection, params_from_iter};
 
-use super::{actions, bound::Bound, campaigns, settle};
-use crate::error::StoreError;
+use super::{actions, bound_values::BoundValues, campaigns, settle};
+use crate::error::DataFileError;
 
 /// Writes other facts to a campaign's row. Returns false if the row or the position has changed since it was read.
-pub(crate) fn restate(conn: &Connection, restatement: &Restatement) -> Result<bool, StoreError> {
+pub(crate) fn restate(conn: &Connection, restatement: &Restatement) -> Result<bool, DataFileError> {
     let position = settle::position(conn, restatement.partition)?;
     let Some(record) = campaigns::campaign(conn, restatement.campaign)? else {
         return Ok(false);
@@ -17,8 +17,8 @@ pub(crate) fn restate(conn: &Connection, restatement: &Restatement) -> Result<bo
     }
     let id = restatement.campaign.to_string();
     let columns = restatement.columns();
-    let mut values = Vec::from(columns.of_campaign());
-    values.extend(columns.of_terms());
+    let mut values = Vec::from(columns.for_campaign());
+    values.extend(columns.for_terms());
     values.push(restatement.action.at.as_millis().into());
     values.push(id.as_str().into());
     conn.prepare_cached(
@@ -29,10 +29,10 @@ pub(crate) fn restate(conn: &Connection, restatement: &Restatement) -> Result<bo
          admission = coalesce(?9, admission), \
          updated_at = max(updated_at, ?10) WHERE id = ?11",
     )?
-    .execute(params_from_iter(values.into_iter().map(Bound)))?;
+    .execute(params_from_iter(values.into_iter().map(BoundValues)))?;
     let revision = restatement.seen.terms_revision as i64;
     if columns.changes_terms() && revision > 0 {
-        let mut values = Vec::from(columns.of_terms());
+        let mut values = Vec::from(columns.for_terms());
         values.push(id.as_str().into());
         values.push(revision.into());
         conn.prepare_cached(
@@ -41,7 +41,7 @@ pub(crate) fn restate(conn: &Connection, restatement: &Restatement) -> Result<bo
              admission = coalesce(?5, admission) \
              WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?6) AND revision = ?7",
         )?
-        .execute(params_from_iter(values.into_iter().map(Bound)))?;
+        .execute(params_from_iter(values.into_iter().map(BoundValues)))?;
     }
     actions::enter(conn, &restatement.action)?;
     Ok(true)

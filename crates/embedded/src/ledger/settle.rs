@@ -11,8 +11,9 @@ use qiang_core::{
     id::CampaignId,
     rows::{PostingRow, QuarantineRow, phase_of},
     settlement::{
-        self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, ReturnRow, Sorted, TermsRow,
+        self, CampaignChange, KnownCampaign, KnownCampaignColumns, KnownOrder, KnownOrderColumns,
+        NewOrder, OrderChange, PacketClose, PaymentRow, ReturnRow, SaleSettingsRow, SettlementPlan,
+        SettlementTriage,
     },
     time::Timestamp,
 };
@@ -20,20 +21,20 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     accounts::{self, Accounts},
-    bound::{Bound, execute_rows},
+    bound_values::{BoundValues, execute_rows},
     known::{KnownCampaigns, changed_by},
     quarantine, repairs, webhooks,
 };
-use crate::error::StoreError;
+use crate::error::DataFileError;
 
-pub(crate) fn position(conn: &Connection, partition: PartitionId) -> Result<Seq, StoreError> {
+pub(crate) fn position(conn: &Connection, partition: PartitionId) -> Result<Seq, DataFileError> {
     let mut statement = conn.prepare_cached("SELECT seq FROM settled WHERE partition = ?1")?;
     let seq = statement.query_row([partition.0], |row| row.get::<_, i64>(0));
     Ok(seq.optional()?.unwrap_or(0) as Seq)
 }
 
 /// The positions of all partitions of which something is settled.
-pub(crate) fn positions(conn: &Connection) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
+pub(crate) fn positions(conn: &Connection) -> Result<Vec<(PartitionId, Seq)>, DataFileError> {
     let mut statement = conn.prepare("SELECT partition, seq FROM settled ORDER BY partition")?;
     let rows = statement.query_map([], |row| {
         Ok((PartitionId(row.get(0)?), row.get::<_, i64>(1)? as Seq))
@@ -45,7 +46,7 @@ pub(crate) fn move_position(
     conn: &Connection,
     partition: PartitionId,
     position: Seq,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let mut statement = conn.prepare_cached(
         "INSERT INTO settled (partition, seq) VALUES (?1, ?2) \
          ON CONFLICT (partition) DO UPDATE SET seq = excluded.seq",
@@ -60,7 +61,7 @@ pub(crate) fn settle(
     conn: &Connection,
     partition: PartitionId,
     entries: &[Entry],
-) -> Result<Seq, StoreError> {
+) -> Result<Seq, DataFileError> {
     settle_knowing(conn, partition, entries, &mut KnownCampaigns::default())
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn settle_knowing(
     partition: PartitionId,
     entries: &[Entry],
     remembered: &mut KnownCampaigns,
-) -> Result<Seq, StoreError> {
+) -> Result<Seq, DataFileError> {
     let position = position(conn, partition)?;
     let entries = settlement::fresh(entries, position)?;
     let Some(last) = entries.last() else {
@@ -88,7 +89,7 @@ pub(crate) fn settle_past(
     partition: PartitionId,
     entries: &[Entry],
     (expected, upto): (Seq, Seq),
-) -> Result<Seq, StoreError> {
+) -> Result<Seq, DataFileError> {
     let position = position(conn, partition)?;
     if position != expected || position >= upto {
         return Ok(position);
@@ -105,7 +106,7 @@ fn settle_run(
     partition: PartitionId,
     entries: &[Entry],
     remembered: &mut KnownCampaigns,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let ids = settlement::campaigns_of(entries);
     let (mut campaigns, mut unknown) = (Vec::with_capacity(ids.len()), Vec::new());
     for id in &ids {
@@ -116,7 +117,7 @@ fn settle_run(
     }
     campaigns.extend(known_campaigns(conn, partition, &unknown)?);
     let blockers = quarantine::blockers(conn, partition, &ids, &campaigns)?;
-    let Sorted { now, later } = settlement::sort(entries, blockers);
+    let SettlementTriage { now, later } = settlement::sort(entries, blockers);
     let changed = settle_known(conn, partition, &now, &campaigns)?;
     quarantine::put(conn, partition, &later)?;
     remembered.put_back(campaigns, &changed);
@@ -130,7 +131,7 @@ pub(crate) fn quarantine(
     partition: PartitionId,
     entry: &Entry,
     reason: &str,
-) -> Result<Seq, StoreError> {
+) -> Result<Seq, DataFileError> {
     let position = position(conn, partition)?;
     if entry.seq <= position {
         return Ok(position);
@@ -140,7 +141,7 @@ pub(crate) fn quarantine(
             "cannot quarantine entry {} at position {position}",
             entry.seq
         );
-        return Err(StoreError::damaged(reason));
+        return Err(DataFileError::damaged(reason));
     }
     let row = QuarantineRow::refused(entry, reason, now);
     quarantine::put(conn, partition, &[row])?;
@@ -153,7 +154,7 @@ pub(crate) fn redrive(
     conn: &Connection,
     partition: PartitionId,
     seq: Seq,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     let Some(entry) = quarantine::get(conn, partition, seq)? else {
         return Ok(false);
     };
@@ -163,7 +164,7 @@ pub(crate) fn redrive(
     let first = blockers.first().filter(|_| campaigns.is_empty());
     if let Some(before) = blockers.before(&entry).or(first) {
         let reason = format!("entry {seq} waits for entry {before}");
-        return Err(StoreError::damaged(reason));
+        return Err(DataFileError::damaged(reason));
     }
     settle_known(conn, partition, std::slice::from_ref(&entry), &campaigns)?;
     quarantine::delete(conn, partition, seq)?;
@@ -174,7 +175,7 @@ pub(super) fn known_campaigns(
     conn: &Connection,
     partition: PartitionId,
     ids: &[CampaignId],
-) -> Result<Vec<KnownCampaign>, StoreError> {
+) -> Result<Vec<KnownCampaign>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT c.ref, c.id, c.kind, c.owner, c.currency, c.per_user_limit = 1 AND c.terms_revision = 0, \
          c.hold_ms, c.parts, c.phase, p.phase, \
@@ -187,12 +188,19 @@ pub(super) fn known_campaigns(
         let row = statement.query_row(params![partition.0, id.to_string()], |row| {
             KnownCampaignColumns::try_from(row)
         });
-        known.extend(row.optional()?.map(KnownCampaign::of).transpose()?);
+        known.extend(
+            row.optional()?
+                .map(KnownCampaign::from_columns)
+                .transpose()?,
+        );
     }
     Ok(known)
 }
 
-fn known_orders(conn: &Connection, wanted: &[(i64, i64)]) -> Result<Vec<KnownOrder>, StoreError> {
+fn known_orders(
+    conn: &Connection,
+    wanted: &[(i64, i64)],
+) -> Result<Vec<KnownOrder>, DataFileError> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
@@ -205,7 +213,7 @@ fn known_orders(conn: &Connection, wanted: &[(i64, i64)]) -> Result<Vec<KnownOrd
     let mut known = Vec::with_capacity(wanted.len());
     for key in wanted {
         let row = statement.query_row(*key, |row| KnownOrderColumns::try_from(row));
-        known.extend(row.optional()?.map(KnownOrder::of).transpose()?);
+        known.extend(row.optional()?.map(KnownOrder::from_columns).transpose()?);
     }
     Ok(known)
 }
@@ -216,9 +224,9 @@ fn settle_known(
     partition: PartitionId,
     entries: &[Entry],
     campaigns: &[KnownCampaign],
-) -> Result<HashSet<i64>, StoreError> {
+) -> Result<HashSet<i64>, DataFileError> {
     let orders = known_orders(conn, &settlement::wanted_orders(entries, campaigns))?;
-    let plan = Plan::of(partition, entries, campaigns, &orders)?;
+    let plan = SettlementPlan::new(partition, entries, campaigns, &orders)?;
     let changed = changed_by(&plan);
     write(conn, partition, plan, campaigns)?;
     Ok(changed)
@@ -228,9 +236,9 @@ fn settle_known(
 pub(super) fn write(
     conn: &Connection,
     partition: PartitionId,
-    mut plan: Plan<'_>,
+    mut plan: SettlementPlan<'_>,
     campaigns: &[KnownCampaign],
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     assign_shares(conn, &plan, campaigns)?;
     change_orders(conn, &plan.leaving_orders)?;
     let enter = "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
@@ -258,14 +266,14 @@ pub(super) fn write(
     for closed in &plan.closed {
         repairs::give_back(conn, partition, closed)?;
     }
-    webhooks::tell(conn, &plan.told)
+    webhooks::insert_webhook_events(conn, &plan.told)
 }
 
 fn assign_shares(
     conn: &Connection,
-    plan: &Plan<'_>,
+    plan: &SettlementPlan<'_>,
     campaigns: &[KnownCampaign],
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     if plan.shares.is_empty() {
         return Ok(());
     }
@@ -274,26 +282,29 @@ fn assign_shares(
          WHERE campaign = ?1 AND number = ?2 AND user IS NULL AND coalesce(amount, ?4) = ?4",
     )?;
     for share in &plan.shares {
-        if assign.execute(share.columns().map(Bound))? != 1 {
+        if assign.execute(share.columns().map(BoundValues))? != 1 {
             let mut known = campaigns.iter();
             let known = known.find(|known| known.campaign_ref == share.campaign);
             let id = known.map_or("an unknown campaign", |known| &known.name);
             let number = share.number;
             let reason = format!("share {number} of {id} is missing or has another amount");
-            return Err(StoreError::damaged(reason));
+            return Err(DataFileError::damaged(reason));
         }
     }
     Ok(())
 }
 
-fn change_orders(conn: &Connection, orders: &[OrderChange]) -> Result<(), StoreError> {
+fn change_orders(conn: &Connection, orders: &[OrderChange]) -> Result<(), DataFileError> {
     let sql = "UPDATE orders SET state = ?3, updated_at = coalesce(?4, updated_at), returned_in_parts = ?5 \
                WHERE campaign = ?1 AND number = ?2";
     execute_rows(conn, sql, orders.iter().map(OrderChange::columns))
 }
 
 /// Moves the accounts; returns their ids in the same order.
-fn add_to_accounts(conn: &Connection, plan: &Plan<'_>) -> Result<Vec<i64>, StoreError> {
+fn add_to_accounts(
+    conn: &Connection,
+    plan: &SettlementPlan<'_>,
+) -> Result<Vec<i64>, DataFileError> {
     if plan.accounts.is_empty() {
         return Ok(Vec::new());
     }
@@ -307,8 +318,8 @@ fn add_to_accounts(conn: &Connection, plan: &Plan<'_>) -> Result<Vec<i64>, Store
 fn write_campaigns(
     conn: &Connection,
     partition: PartitionId,
-    plan: &Plan<'_>,
-) -> Result<(), StoreError> {
+    plan: &SettlementPlan<'_>,
+) -> Result<(), DataFileError> {
     for part in &plan.parts {
         let key = (part.campaign, partition.0);
         if part.parts.is_some() {
@@ -338,17 +349,18 @@ fn write_campaigns(
         conn.prepare_cached(first)?.execute([terms.campaign])?;
     }
     let enter = "INSERT OR IGNORE INTO sale_terms VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-    execute_rows(conn, enter, plan.terms.iter().map(TermsRow::columns))?;
+    execute_rows(conn, enter, plan.terms.iter().map(SaleSettingsRow::columns))?;
     change_campaigns(conn, &plan.campaigns)?;
     for spread in &plan.spread {
         let mut statement = conn.prepare_cached("SELECT phase FROM parts WHERE campaign = ?1")?;
         let phases = statement.query_map([spread.campaign], |row| row.get::<_, String>(0))?;
         let phases = phases.map(|word| {
             let word = word?;
-            phase_of(&word)
-                .ok_or_else(|| StoreError::damaged(format!("a shard has the unknown phase {word}")))
+            phase_of(&word).ok_or_else(|| {
+                DataFileError::damaged(format!("a shard has the unknown phase {word}"))
+            })
         });
-        let phases: Vec<Phase> = phases.collect::<Result<_, StoreError>>()?;
+        let phases: Vec<Phase> = phases.collect::<Result<_, DataFileError>>()?;
         let phase = spread.phase(&phases)?;
         change_campaigns(conn, &[CampaignChange::to_phase(spread.campaign, phase)])?;
     }
@@ -358,7 +370,7 @@ fn write_campaigns(
 /// Applies changes of campaigns. The latest terms count.
 ///
 /// All counts and the phase move in one statement: between two of them there could be more units than the supply.
-fn change_campaigns(conn: &Connection, changes: &[CampaignChange]) -> Result<(), StoreError> {
+fn change_campaigns(conn: &Connection, changes: &[CampaignChange]) -> Result<(), DataFileError> {
     let sql = "UPDATE campaigns SET phase = coalesce(?2, phase), parts = coalesce(?3, parts), \
                granted = granted + ?4, returned = returned + ?5, refunded = refunded + ?6, supply = supply + ?7, \
                starts_at = iif(?8 > terms_revision, ?9, starts_at), \
@@ -374,9 +386,9 @@ fn change_campaigns(conn: &Connection, changes: &[CampaignChange]) -> Result<(),
 /// Refunds what is left in the escrow of a packet that is over.
 fn sweep(
     conn: &Connection,
-    close: &Close<'_>,
+    close: &PacketClose<'_>,
     (escrow, owner): (i64, i64),
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let campaign_ref = close.known.campaign_ref;
     if close.is_spread {
         // Until all shards are closed and all units accounted for, the escrow holds other shards' money.

@@ -6,16 +6,19 @@ use qiang_core::{
     ports::Action,
     rows::{EventRow, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
-    webhook::{EventType, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{DeliveryProgress, EventType, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
 };
 use rusqlite::{Connection, Params, params};
 use uuid::Uuid;
 
-use super::{actions, bound::execute_rows};
-use crate::error::StoreError;
+use super::{actions, bound_values::execute_rows};
+use crate::error::DataFileError;
 
 /// Records webhook events.
-pub(super) fn tell(conn: &Connection, told: &[EventRow<'_>]) -> Result<(), StoreError> {
+pub(super) fn insert_webhook_events(
+    conn: &Connection,
+    told: &[EventRow<'_>],
+) -> Result<(), DataFileError> {
     let mut rows = Vec::with_capacity(told.len());
     for row in told {
         let mut row = *row;
@@ -48,11 +51,11 @@ pub(super) fn tell(conn: &Connection, told: &[EventRow<'_>]) -> Result<(), Store
 }
 
 /// Records a webhook event that follows from no log entry, if an endpoint may want it.
-pub(super) fn tell_direct(
+pub(super) fn insert_direct_webhook_events(
     conn: &Connection,
     campaign: CampaignId,
     row: EventRow<'_>,
-) -> Result<(), StoreError> {
+) -> Result<(), DataFileError> {
     let endpoints = list(conn)?;
     if endpoints.is_empty() {
         return Ok(());
@@ -61,7 +64,7 @@ pub(super) fn tell_direct(
     let owner: String = owner.query_row([row.campaign], |row| row.get(0))?;
     let mut filters = endpoints.iter().map(|one| &one.webhook.filter);
     match filters.any(|filter| filter.watches(campaign, &owner)) {
-        true => tell(conn, &[row]),
+        true => insert_webhook_events(conn, &[row]),
         false => Ok(()),
     }
 }
@@ -71,7 +74,7 @@ pub(crate) fn add(
     conn: &Connection,
     webhook: &Webhook,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     let there = list(conn)?;
     if there.iter().any(|one| one.webhook.id == webhook.id) {
         return Ok(true);
@@ -96,17 +99,18 @@ pub(crate) fn add(
 }
 
 /// All endpoints.
-pub(crate) fn list(conn: &Connection) -> Result<Vec<WebhookRecord>, StoreError> {
+pub(crate) fn list(conn: &Connection) -> Result<Vec<WebhookRecord>, DataFileError> {
     let mut list = conn.prepare_cached(
         "SELECT id, url, secret, previous_secret, previous_until, types, campaigns, owner, created_at, place, \
          failing_since, attempts, retry_at, last_error, disabled_at, (SELECT last_place FROM webhook_places) \
          FROM webhooks ORDER BY id",
     )?;
     let rows = list.query_map([], |row| WebhookColumns::try_from(row))?;
-    rows.map(|row| Ok(WebhookRecord::of(row?)?)).collect()
+    rows.map(|row| Ok(WebhookRecord::from_columns(row?)?))
+        .collect()
 }
 
-fn touch(conn: &Connection, sql: &str, values: impl Params) -> Result<bool, StoreError> {
+fn touch(conn: &Connection, sql: &str, values: impl Params) -> Result<bool, DataFileError> {
     Ok(conn.prepare_cached(sql)?.execute(values)? > 0)
 }
 
@@ -116,7 +120,7 @@ pub(crate) fn rotate(
     id: Uuid,
     (secret, previous_until): (&str, Timestamp),
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     if let Some(action) = by
         && actions::is_there(conn, action.id)?
     {
@@ -129,7 +133,11 @@ pub(crate) fn rotate(
 }
 
 /// Deletes an endpoint.
-pub(crate) fn delete(conn: &Connection, id: Uuid, by: Option<&Action>) -> Result<bool, StoreError> {
+pub(crate) fn delete(
+    conn: &Connection,
+    id: Uuid,
+    by: Option<&Action>,
+) -> Result<bool, DataFileError> {
     let deleted = touch(conn, "DELETE FROM webhooks WHERE id = ?1", [id.to_string()])?;
     actions::enter_if(conn, deleted, by)
 }
@@ -140,7 +148,7 @@ pub(crate) fn redrive(
     id: Uuid,
     since: Option<Timestamp>,
     by: Option<&Action>,
-) -> Result<bool, StoreError> {
+) -> Result<bool, DataFileError> {
     if let Some(since) = since {
         let sql = "UPDATE webhooks SET place = min(place, coalesce( \
                    (SELECT min(e.place) - 1 FROM webhook_events e WHERE e.at >= ?1), place)) WHERE id = ?2";
@@ -157,7 +165,7 @@ pub(crate) fn lease(
     conn: &Connection,
     (id, holder): (Uuid, Uuid),
     until: Timestamp,
-) -> Result<Option<WebhookRecord>, StoreError> {
+) -> Result<Option<WebhookRecord>, DataFileError> {
     let sql =
         "UPDATE webhooks SET holder = ?1, held_until = ?2 WHERE id = ?3 AND disabled_at IS NULL";
     let values = params![holder.to_string(), until.as_millis(), id.to_string()];
@@ -173,7 +181,7 @@ pub(crate) fn events(
     conn: &Connection,
     after: i64,
     limit: u32,
-) -> Result<Vec<WebhookEvent>, StoreError> {
+) -> Result<Vec<WebhookEvent>, DataFileError> {
     let mut read = conn.prepare_cached(
         "SELECT e.place, e.partition, e.seq, e.kind, e.at, c.id, c.kind, c.owner, c.currency, e.number, e.user, \
          e.quantity, e.amount, e.payment, e.currency FROM webhook_events e JOIN campaigns c ON c.ref = e.campaign \
@@ -182,7 +190,8 @@ pub(crate) fn events(
     let rows = read.query_map(params![after, limit], |row| {
         WebhookEventColumns::try_from(row)
     })?;
-    rows.map(|row| Ok(WebhookEvent::of(row?)?)).collect()
+    rows.map(|row| Ok(WebhookEvent::from_columns(row?)?))
+        .collect()
 }
 
 /// Records the delivery progress of an endpoint, if the holder has its lease.
@@ -190,8 +199,8 @@ pub(crate) fn record(
     conn: &Connection,
     (id, holder): (Uuid, Uuid),
     until: Timestamp,
-    progress: &Progress,
-) -> Result<bool, StoreError> {
+    progress: &DeliveryProgress,
+) -> Result<bool, DataFileError> {
     let sql = "UPDATE webhooks SET held_until = ?1, place = ?2, failing_since = ?3, attempts = ?4, retry_at = ?5, \
                last_error = ?6, disabled_at = ?7 WHERE id = ?8 AND holder = ?9";
     let at = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
@@ -210,7 +219,11 @@ pub(crate) fn record(
 }
 
 /// Deletes events that were decided before an instant and delivered to every enabled endpoint.
-pub(crate) fn forget(conn: &Connection, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+pub(crate) fn forget(
+    conn: &Connection,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u64, DataFileError> {
     let sql = "DELETE FROM webhook_events WHERE at < ?1 \
                AND place < ?2 + (SELECT min(e.place) FROM webhook_events e) AND place <= coalesce( \
                (SELECT min(w.place) FROM webhooks w WHERE w.disabled_at IS NULL), 9223372036854775807)";

@@ -49,19 +49,19 @@ fn file_with(sales: &[u32]) -> (tempfile::TempDir, Vec<CampaignId>) {
     (folder, ids)
 }
 
-fn reader(folder: &tempfile::TempDir) -> Reader {
-    Reader {
+fn reader(folder: &tempfile::TempDir) -> RecallReader {
+    RecallReader {
         path: folder.path().join("qiang.db"),
-        shared: Arc::new(Shared::new(Book::new())),
+        shared: Arc::new(EngineShared::new(Book::new())),
         clock: ManualClock::new(OPENS),
     }
 }
 
 /// Campaigns that the writer received, in order.
-fn received(shared: &Shared) -> Vec<CampaignId> {
+fn received(shared: &EngineShared) -> Vec<CampaignId> {
     let tasks = shared.queue.extract(|_| true);
     let ids = tasks.iter().map(|task| match task {
-        Task::Recalled(id, Recalled::Opened(_)) => *id,
+        WriterTask::Recalled(id, RecallTask::Opened(_)) => *id,
         _ => panic!("it is no campaign"),
     });
     ids.collect()
@@ -75,14 +75,14 @@ fn small_campaigns_do_not_wait_for_large_ones() {
     // The first thread reloads small campaigns and passes large ones on.
     let mut conn = None;
     for id in &ids {
-        reader.serve(&mut conn, Errand::Fetch(*id));
+        reader.serve(&mut conn, DeferredRead::Fetch(*id));
     }
     assert_eq!(received(&shared), [ids[1], ids[3]]);
     assert_eq!(shared.recalls.whole(), 2);
     let large = shared.recalls.large.extract(|_| true);
-    let rows = |large: &Large| match large {
-        Large::Read(rows, errand) => (*rows, errand.campaign()),
-        Large::Free(_) => panic!("nothing has left"),
+    let rows = |large: &LargeCampaigns| match large {
+        LargeCampaigns::Read(rows, errand) => (*rows, errand.campaign()),
+        LargeCampaigns::Free(_) => panic!("nothing has left"),
     };
     let large: Vec<_> = large.iter().map(rows).collect();
     let orders = u64::from(ORDERS);
@@ -99,11 +99,11 @@ fn a_large_read_breaks_off_for_a_much_smaller_one() {
         let pushed = shared
             .recalls
             .large
-            .push(Large::Read(rows, Errand::Fetch(id)));
+            .push(LargeCampaigns::Read(rows, DeferredRead::Fetch(id)));
         assert!(pushed.is_ok());
     };
     push(8_000, ids[0]);
-    assert_eq!(large.take(Duration::ZERO), Taken::Tasks);
+    assert_eq!(large.take(Duration::ZERO), TakeResult::Tasks);
     // Both arrive during the reload. The second is not much smaller.
     push(1_001, ids[1]);
     push(1_000, ids[2]);

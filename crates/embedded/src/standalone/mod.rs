@@ -11,14 +11,14 @@ use std::{path::Path, sync::Arc};
 use parking_lot::RwLock;
 use qiang_core::ports::{Clock, EngineError};
 
-use self::writer::Writer;
+use self::writer::LedgerWriter;
 use crate::{
     data_file,
-    error::StoreError,
-    file::{self, FileKind},
+    error::DataFileError,
+    file::{self, DataFileKind},
     job::LedgerJob,
-    positions::Positions,
-    queue::Queue,
+    positions::PartitionPositions,
+    queue::TaskQueue,
     reader::Readers,
     thread::WriterThread,
 };
@@ -27,10 +27,10 @@ use crate::{
 pub const QUEUED_JOBS_MAX: usize = 65_536;
 
 /// State shared by the writer and the callers.
-struct Shared {
-    queue: Queue<Box<dyn LedgerJob>>,
+struct LedgerShared {
+    queue: TaskQueue<Box<dyn LedgerJob>>,
     /// Committed position of each partition.
-    positions: Positions,
+    positions: PartitionPositions,
     /// Reason while the ledger is stopped; `None` while it works.
     stopped: RwLock<Option<String>>,
 }
@@ -39,7 +39,7 @@ struct Shared {
 /// [`SqliteLedger::close`] is called or the last handle is dropped.
 #[derive(Clone)]
 pub struct SqliteLedger {
-    shared: Arc<Shared>,
+    shared: Arc<LedgerShared>,
     readers: Arc<Readers>,
     writer: Arc<WriterThread>,
 }
@@ -49,17 +49,17 @@ impl SqliteLedger {
     ///
     /// # Errors
     /// The file cannot be opened, is in use by another process, is newer than this program, or is an engine's.
-    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, DataFileError> {
         let path = &data_file::real_path(path)?;
         let lock = data_file::lock(path)?;
-        let conn = file::open_writer(path, FileKind::Ledger, clock.now())?;
+        let conn = file::open_writer(path, DataFileKind::Ledger, clock.now())?;
         file::say_opened(path, lock.is_new());
-        let shared = Arc::new(Shared {
-            queue: Queue::new(QUEUED_JOBS_MAX),
-            positions: Positions::default(),
+        let shared = Arc::new(LedgerShared {
+            queue: TaskQueue::new(QUEUED_JOBS_MAX),
+            positions: PartitionPositions::default(),
             stopped: RwLock::new(None),
         });
-        let writer = Writer::new(path.to_owned(), Arc::clone(&shared), clock, conn)?;
+        let writer = LedgerWriter::new(path.to_owned(), Arc::clone(&shared), clock, conn)?;
         let queue = Arc::clone(&shared);
         let writer = WriterThread::start(
             lock,

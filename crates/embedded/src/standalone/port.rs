@@ -15,9 +15,9 @@ use crate::{
     job::LedgerJob,
     key_host::impl_keys,
     ledger_host::{SqliteLedgerHost, impl_ledger},
-    new_campaigns::NewCampaigns,
+    new_campaign_ids::NewCampaignIds,
     payout_host::impl_payouts,
-    positions::Positions,
+    positions::PartitionPositions,
     reader::Readers,
     repair_host::impl_repairs,
     webhook_host::impl_webhooks,
@@ -38,7 +38,7 @@ impl SqliteLedgerHost for SqliteLedger {
     }
 
     /// Queues campaigns of any size as one job: no claim waits for this writer.
-    fn push_campaigns(&self, campaigns: Box<NewCampaigns>) {
+    fn push_campaigns(&self, campaigns: Box<NewCampaignIds>) {
         self.push(campaigns);
     }
 
@@ -46,7 +46,7 @@ impl SqliteLedgerHost for SqliteLedger {
         &self.readers
     }
 
-    fn committed_positions(&self) -> &Positions {
+    fn committed_positions(&self) -> &PartitionPositions {
         &self.shared.positions
     }
 

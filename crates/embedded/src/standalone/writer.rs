@@ -18,15 +18,15 @@ use qiang_core::{
 };
 use rusqlite::Connection;
 
-use super::Shared;
+use super::LedgerShared;
 use crate::{
-    error::StoreError,
-    file::{self, FileKind},
-    job::{Done, LedgerJob, run_again, run_jobs},
-    ledger::{listed::Unlisted, settle},
-    queue::Taken,
-    transaction::{Apart, Basis},
-    watch::Watch,
+    error::DataFileError,
+    file::{self, DataFileKind},
+    job::{JobResult, LedgerJob, run_again, run_jobs},
+    ledger::{list_index::UnlistedRows, settle},
+    queue::TakeResult,
+    transaction::{ChangeIsolation, TransactionContext},
+    watch::FileWatch,
 };
 
 /// Time after which a transaction adds no further settling job.
@@ -38,16 +38,16 @@ const IDLE_BEFORE_LISTING: Duration = Duration::from_secs(1);
 /// Interval between the repair attempts of a stopped writer.
 const REPAIR_EVERY: Duration = Duration::from_millis(250);
 
-pub(super) struct Writer {
+pub(super) struct LedgerWriter {
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<LedgerShared>,
     clock: Arc<dyn Clock>,
     conn: Connection,
-    watch: Watch,
+    watch: FileWatch,
     settling: VecDeque<Box<dyn LedgerJob>>,
     /// After a failed commit: time of the next repair attempt.
     repair_at: Option<Instant>,
-    unlisted: Unlisted,
+    unlisted: UnlistedRows,
 }
 
 fn each(jobs: &mut [Box<dyn LedgerJob>]) -> impl Iterator<Item = &mut dyn LedgerJob> {
@@ -55,14 +55,14 @@ fn each(jobs: &mut [Box<dyn LedgerJob>]) -> impl Iterator<Item = &mut dyn Ledger
         .map(|job| job.as_mut() as &mut dyn LedgerJob)
 }
 
-impl Writer {
+impl LedgerWriter {
     pub(super) fn new(
         path: PathBuf,
-        shared: Arc<Shared>,
+        shared: Arc<LedgerShared>,
         clock: Arc<dyn Clock>,
         conn: Connection,
-    ) -> Result<Self, StoreError> {
-        let watch = Watch::of(&path, &conn)?;
+    ) -> Result<Self, DataFileError> {
+        let watch = FileWatch::from_path(&path, &conn)?;
         let writer = Self {
             path,
             shared,
@@ -71,7 +71,7 @@ impl Writer {
             watch,
             settling: VecDeque::new(),
             repair_at: None,
-            unlisted: Unlisted::default(),
+            unlisted: UnlistedRows::default(),
         };
         writer.publish(&settle::positions(&writer.conn)?);
         Ok(writer)
@@ -101,7 +101,7 @@ impl Writer {
         let mut inbox = Vec::new();
         loop {
             let taken = self.shared.queue.take(&mut inbox, 0, self.wait_max());
-            let is_idle = taken == Taken::Nothing && self.settling.is_empty();
+            let is_idle = taken == TakeResult::Nothing && self.settling.is_empty();
             if let Some(repair_at) = self.repair_at {
                 self.turn_away(&mut inbox);
                 if repair_at <= Instant::now() {
@@ -114,7 +114,7 @@ impl Writer {
                     self.list();
                 }
             }
-            if taken == Taken::Closed && self.settling.is_empty() {
+            if taken == TakeResult::Closed && self.settling.is_empty() {
                 break;
             }
         }
@@ -168,11 +168,16 @@ impl Writer {
     fn commit(
         &mut self,
         jobs: &mut Vec<Box<dyn LedgerJob>>,
-    ) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
+    ) -> Result<Vec<(PartitionId, Seq)>, DataFileError> {
         let (began, now) = (Instant::now(), self.clock.now());
-        let (mut apart, mut done) = (Apart::default(), Done::default());
+        let (mut apart, mut done) = (ChangeIsolation::default(), JobResult::default());
         let mut tx = file::begin(&self.conn)?;
-        run_jobs(Basis::new(&tx, now), each(jobs), &mut apart, &mut done)?;
+        run_jobs(
+            TransactionContext::new(&tx, now),
+            each(jobs),
+            &mut apart,
+            &mut done,
+        )?;
         let mut settles = false;
         loop {
             if apart.is_mixed() {
@@ -190,7 +195,7 @@ impl Writer {
             jobs.push(job);
             settles = true;
             run_jobs(
-                Basis::new(&tx, now),
+                TransactionContext::new(&tx, now),
                 each(&mut jobs[before..]),
                 &mut apart,
                 &mut done,
@@ -223,13 +228,13 @@ impl Writer {
         }
     }
 
-    fn list_slice(&mut self) -> Result<(), StoreError> {
+    fn list_slice(&mut self) -> Result<(), DataFileError> {
         let tx = file::begin(&self.conn)?;
         self.unlisted.write(&tx)?;
         self.watch.commit(&self.conn, tx)
     }
 
-    fn stop(&mut self, error: &StoreError) {
+    fn stop(&mut self, error: &DataFileError) {
         // A missing file is the cause of the other errors.
         let cause = self.watch.check(&self.conn).err();
         let error = cause.as_ref().unwrap_or(error);
@@ -266,9 +271,9 @@ impl Writer {
     }
 
     /// Reopens the file, proves with a commit that it is writable, and reads the settled positions.
-    fn repair(&mut self) -> Result<(), StoreError> {
+    fn repair(&mut self) -> Result<(), DataFileError> {
         self.watch.check(&self.conn)?;
-        self.conn = file::reopen_writer(&self.path, FileKind::Ledger)?;
+        self.conn = file::reopen_writer(&self.path, DataFileKind::Ledger)?;
         file::probe(&self.conn, self.clock.now())?;
         self.watch.check(&self.conn)?;
         self.publish(&settle::positions(&self.conn)?);
@@ -287,8 +292,8 @@ mod tests {
     use super::*;
     use crate::{
         job::{Job, JobContext},
-        positions::Positions,
-        queue::Queue,
+        positions::PartitionPositions,
+        queue::TaskQueue,
     };
 
     #[test]
@@ -296,20 +301,20 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
         let clock = qiang_testkit::ManualClock::new(Timestamp::from_millis(0));
-        let conn = file::open_writer(&path, FileKind::Ledger, clock.now()).unwrap();
-        let shared = Shared {
-            queue: Queue::new(1),
-            positions: Positions::default(),
+        let conn = file::open_writer(&path, DataFileKind::Ledger, clock.now()).unwrap();
+        let shared = LedgerShared {
+            queue: TaskQueue::new(1),
+            positions: PartitionPositions::default(),
             stopped: RwLock::new(None),
         };
-        let mut writer = Writer::new(path, Arc::new(shared), clock, conn).unwrap();
+        let mut writer = LedgerWriter::new(path, Arc::new(shared), clock, conn).unwrap();
         let put = |context: &mut JobContext<'_, '_>, id: i64| {
             let sql = "INSERT INTO settled (partition, seq) VALUES (?1, 1)";
             context.conn.execute(sql, [id]).unwrap();
         };
         let (refused, _) = Job::boxed(0, move |context| {
             put(context, 7);
-            Err::<(), _>(StoreError::Refused(LedgerError::IdUsed))
+            Err::<(), _>(DataFileError::Refused(LedgerError::IdUsed))
         });
         for partition in [8, 9] {
             let (settles, _) = Job::boxed(1, move |context| {
@@ -335,13 +340,13 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
         let clock = qiang_testkit::ManualClock::new(Timestamp::from_millis(0));
-        let conn = file::open_writer(&path, FileKind::Ledger, clock.now()).unwrap();
-        let shared = Arc::new(Shared {
-            queue: Queue::new(1),
-            positions: Positions::default(),
+        let conn = file::open_writer(&path, DataFileKind::Ledger, clock.now()).unwrap();
+        let shared = Arc::new(LedgerShared {
+            queue: TaskQueue::new(1),
+            positions: PartitionPositions::default(),
             stopped: RwLock::new(None),
         });
-        let writer = Writer::new(path.clone(), Arc::clone(&shared), clock, conn).unwrap();
+        let writer = LedgerWriter::new(path.clone(), Arc::clone(&shared), clock, conn).unwrap();
         let (job, _) = Job::boxed(0, |context: &mut JobContext<'_, '_>| {
             // As after thousands of other postings.
             let sql = "INSERT INTO postings (source, seq, kind, debit, credit, amount, at) \

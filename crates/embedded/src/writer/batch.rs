@@ -12,19 +12,19 @@ use qiang_core::{
     event::Entry,
     id::CampaignId,
     outcome::Outcome,
-    ports::{Answer, Claimed, EngineError, Probed},
+    ports::{Claimed, EngineError, ProbeResult, ReplySender},
     time::Timestamp,
 };
 
-use super::{PARTITION, Writer, parked::ack_of};
+use super::{PARTITION, Writer, ledger_ack_queue::ack_of};
 use crate::{
-    error::StoreError,
+    error::DataFileError,
     file,
-    job::{Done, LedgerJob, run_again, run_jobs},
+    job::{JobResult, LedgerJob, run_again, run_jobs},
     ledger::{campaigns, settle},
     log,
-    task::Task,
-    transaction::{Apart, Basis},
+    task::WriterTask,
+    transaction::{ChangeIsolation, TransactionContext},
 };
 
 /// Events that one tick may make before claims get their turn again.
@@ -42,24 +42,26 @@ struct BatchAdmission {
 
 impl BatchAdmission {
     /// Whether a task has to wait for the commit of this batch.
-    fn holds_back(&mut self, book: &Book, task: &Task) -> bool {
+    fn holds_back(&mut self, book: &Book, task: &WriterTask) -> bool {
         let holds = match task {
-            Task::Claim(claim, _) => self.holds_all || self.left(book, claim.campaign) == Some(0),
-            Task::Command(..) => {
+            WriterTask::Claim(claim, _) => {
+                self.holds_all || self.remaining_units(book, claim.campaign) == Some(0)
+            }
+            WriterTask::Command(..) => {
                 self.holds_all |= self.holds_back;
                 self.holds_all
             }
-            Task::Probe(_)
-            | Task::Ledger(_)
-            | Task::Enter(_)
-            | Task::Recalled(..)
-            | Task::Read(_) => false,
+            WriterTask::Probe(_)
+            | WriterTask::Ledger(_)
+            | WriterTask::Enter(_)
+            | WriterTask::Recalled(..)
+            | WriterTask::Read(_) => false,
         };
         self.holds_back |= holds;
         holds
     }
 
-    fn left(&mut self, book: &Book, campaign: CampaignId) -> Option<u32> {
+    fn remaining_units(&mut self, book: &Book, campaign: CampaignId) -> Option<u32> {
         if let Some(left) = self.left.get(&campaign) {
             return Some(*left);
         }
@@ -80,15 +82,15 @@ impl BatchAdmission {
 }
 
 /// A task that was decided and waits for the commit.
-pub(super) enum Decided {
-    Claim(Result<Outcome, Refusal>, Answer<Claimed>),
-    Command(Result<Reply, Refusal>, Answer<Reply>),
-    Probe(Answer<Probed>),
+pub(super) enum DecidedTask {
+    Claim(Result<Outcome, Refusal>, ReplySender<Claimed>),
+    Command(Result<Reply, Refusal>, ReplySender<Reply>),
+    Probe(ReplySender<ProbeResult>),
     Ledger(Box<dyn LedgerJob>),
 }
 
 /// Prerequisite that a command lacks.
-enum Missing {
+enum Prerequisite {
     Nothing,
     /// The campaign must be read first.
     Campaign(CampaignId),
@@ -104,7 +106,7 @@ impl Writer {
     ///
     /// Before the commit, at most as many claims of a sale are decided as it admits. The gate answers the others after
     /// the commit, most of them with sold out; claims that it cannot answer are decided next.
-    pub(super) fn batch(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+    pub(super) fn batch(&mut self, inbox: &mut Vec<WriterTask>, decided: &mut Vec<DecidedTask>) {
         self.receive_recalled(inbox);
         while !inbox.is_empty() || self.left_over.fits() {
             self.decide_and_answer(inbox, decided);
@@ -119,29 +121,32 @@ impl Writer {
     }
 
     /// Answers reads: earlier decisions are committed, and no new ones are made yet.
-    pub(super) fn answer_reads(&self, inbox: &mut Vec<Task>) {
-        let is_read = |task: &mut Task| matches!(task, Task::Read(_));
+    pub(super) fn answer_reads(&self, inbox: &mut Vec<WriterTask>) {
+        let is_read = |task: &mut WriterTask| matches!(task, WriterTask::Read(_));
         let reads = inbox.extract_if(.., is_read);
         let (now, book) = (self.clock.now(), self.shared.book.read());
         debug_assert!(book.head() <= self.shared.committed.load(Ordering::Acquire));
         for read in reads {
             match read {
-                Task::Read(errand) if book.has(errand.campaign()) => errand.answer(&book, now),
+                WriterTask::Read(errand) if book.has(errand.campaign()) => {
+                    errand.answer(&book, now)
+                }
                 // The campaign has been evicted since.
-                Task::Read(errand) => self.shared.send_for(errand),
+                WriterTask::Read(errand) => self.shared.send_for(errand),
                 _ => unreachable!("only reads are extracted"),
             }
         }
     }
 
-    fn decide_and_answer(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+    fn decide_and_answer(&mut self, inbox: &mut Vec<WriterTask>, decided: &mut Vec<DecidedTask>) {
         let now = self.clock.now();
         self.notice_pause();
         if self.repair_at.is_some() {
             self.refuse_all(inbox);
             return;
         }
-        let ticks = |task: &Task| matches!(task, Task::Command(Command::Tick { .. }, _));
+        let ticks =
+            |task: &WriterTask| matches!(task, WriterTask::Command(Command::Tick { .. }, _));
         let is_due = self.may_tick() && self.is_due(now);
         if (is_due || inbox.iter().any(ticks))
             && let Err(error) = self.recall_due(now, inbox)
@@ -151,7 +156,8 @@ impl Writer {
             return;
         }
         self.decide((now, is_due), inbox, decided);
-        let writes = |task: &Decided| matches!(task, Decided::Ledger(_) | Decided::Probe(_));
+        let writes =
+            |task: &DecidedTask| matches!(task, DecidedTask::Ledger(_) | DecidedTask::Probe(_));
         let needs_commit = !self.entries.is_empty() || decided.iter().any(writes);
         if needs_commit {
             self.commit_and_answer(now, decided);
@@ -161,7 +167,7 @@ impl Writer {
     }
 
     /// Commits what was decided, and answers.
-    pub(super) fn commit_and_answer(&mut self, now: Timestamp, decided: &mut Vec<Decided>) {
+    pub(super) fn commit_and_answer(&mut self, now: Timestamp, decided: &mut Vec<DecidedTask>) {
         match self.commit(now, decided) {
             Ok(()) => self.answer(decided),
             Err(error) => {
@@ -179,8 +185,8 @@ impl Writer {
     fn decide(
         &mut self,
         (now, is_due): (Timestamp, bool),
-        inbox: &mut Vec<Task>,
-        decided: &mut Vec<Decided>,
+        inbox: &mut Vec<WriterTask>,
+        decided: &mut Vec<DecidedTask>,
     ) {
         let mut book = self.shared.book.write();
         if is_due {
@@ -191,7 +197,7 @@ impl Writer {
         let committed = self.shared.committed.load(Ordering::Acquire);
         self.parked.begin();
         while let Some(campaigns) = self.left_over.next() {
-            decided.push(Decided::Ledger(campaigns));
+            decided.push(DecidedTask::Ledger(campaigns));
         }
         for task in inbox.drain(..) {
             if admission.holds_back(&book, &task) {
@@ -199,65 +205,69 @@ impl Writer {
                 continue;
             }
             decided.push(match task {
-                Task::Claim(claim, answer) => {
+                WriterTask::Claim(claim, answer) => {
                     let ack = ack_of(&book, claim.campaign, &mut self.last_ack);
                     if ack == AckLevel::Ledger && !self.parked.expect(claim.campaign) {
                         // Too many of its campaign wait for the ledger: only what it has is answered.
-                        let outcome = book.peek(now, &claim, committed);
+                        let outcome = book.try_gate_outcome(now, &claim, committed);
                         let outcome = outcome.filter(|outcome| self.parked.is_settled(outcome));
                         let Some(outcome) = outcome else {
                             answer.send(Err(EngineError::LedgerShareFull));
                             continue;
                         };
-                        decided.push(Decided::Claim(Ok(outcome), answer));
+                        decided.push(DecidedTask::Claim(Ok(outcome), answer));
                         continue;
                     }
                     let outcome = book.claim(now, &claim, &mut self.entries);
                     if outcome == Ok(Outcome::UnknownCampaign) && !book.has(claim.campaign) {
                         let id = claim.campaign;
-                        self.absent.found.push((id, Task::Claim(claim, answer)));
+                        self.absent
+                            .found
+                            .push((id, WriterTask::Claim(claim, answer)));
                         continue;
                     }
                     claims += 1;
                     admission.decided(claim.campaign, &outcome);
-                    Decided::Claim(outcome, answer)
+                    DecidedTask::Claim(outcome, answer)
                 }
-                Task::Command(Command::Tick { .. }, _) if self.absent.awaits_due() => {
+                WriterTask::Command(Command::Tick { .. }, _) if self.absent.awaits_due() => {
                     self.absent.hold_tick(task);
                     continue;
                 }
-                Task::Command(command, answer) => match self.missing(&book, &command) {
-                    Missing::Nothing => {
-                        Decided::Command(book.apply(now, &command, &mut self.entries), answer)
+                WriterTask::Command(command, answer) => match self.missing(&book, &command) {
+                    Prerequisite::Nothing => {
+                        DecidedTask::Command(book.apply(now, &command, &mut self.entries), answer)
                     }
-                    Missing::Campaign(id) => {
-                        self.absent.found.push((id, Task::Command(command, answer)));
+                    Prerequisite::Campaign(id) => {
+                        self.absent
+                            .found
+                            .push((id, WriterTask::Command(command, answer)));
                         continue;
                     }
-                    Missing::Unopened(result) => Decided::Command(result, answer),
-                    Missing::Unknown(error) => {
+                    Prerequisite::Unopened(result) => DecidedTask::Command(result, answer),
+                    Prerequisite::Unknown(error) => {
                         answer.send(Err(error));
                         continue;
                     }
                 },
-                Task::Probe(answer) => Decided::Probe(answer),
-                Task::Ledger(job) => Decided::Ledger(job),
-                Task::Enter(campaigns) if campaigns.has_many_shares() => {
+                WriterTask::Probe(answer) => DecidedTask::Probe(answer),
+                WriterTask::Ledger(job) => DecidedTask::Ledger(job),
+                WriterTask::Enter(campaigns) if campaigns.has_many_shares() => {
                     self.preparing.add(campaigns);
                     continue;
                 }
-                Task::Enter(campaigns) => match self.left_over.admit(campaigns) {
-                    Some(campaigns) => Decided::Ledger(campaigns),
+                WriterTask::Enter(campaigns) => match self.left_over.admit(campaigns) {
+                    Some(campaigns) => DecidedTask::Ledger(campaigns),
                     None => continue,
                 },
-                Task::Recalled(..) | Task::Read(_) => continue, // taken out before
+                WriterTask::Recalled(..) | WriterTask::Read(_) => continue, // taken out before
             });
         }
         self.shared.gate_answers.decided(claims);
     }
 
     /// The prerequisite that a command lacks in the book.
-    fn missing(&self, book: &Book, command: &Command) -> Missing {
+    fn missing(&self, book: &Book, command: &Command) -> Prerequisite {
         let id = match command {
             Command::Open(setup) => setup.campaign.id,
             Command::Pay { order, .. }
@@ -267,26 +277,26 @@ impl Writer {
             | Command::SetStock { campaign, .. }
             | Command::SetTerms { campaign, .. }
             | Command::Correct { campaign, .. } => *campaign,
-            Command::Tick { .. } => return Missing::Nothing,
+            Command::Tick { .. } => return Prerequisite::Nothing,
         };
         if book.has(id) {
-            return Missing::Nothing;
+            return Prerequisite::Nothing;
         }
         if !matches!(command, Command::Open(_)) {
-            return Missing::Campaign(id);
+            return Prerequisite::Campaign(id);
         }
         match campaigns::may_open(&self.conn, id) {
-            Ok(Some(true)) => Missing::Nothing,
-            Ok(Some(false)) => Missing::Unopened(Ok(Reply::Opened)), // it opened before, and is not here
+            Ok(Some(true)) => Prerequisite::Nothing,
+            Ok(Some(false)) => Prerequisite::Unopened(Ok(Reply::Opened)), // it opened before, and is not here
             // Its entries would belong to no campaign of the ledger.
-            Ok(None) => Missing::Unopened(Err(Refusal::UnknownCampaign)),
-            Err(error) => Missing::Unknown(EngineError::unavailable(error.chain())),
+            Ok(None) => Prerequisite::Unopened(Err(Refusal::UnknownCampaign)),
+            Err(error) => Prerequisite::Unknown(EngineError::unavailable(error.chain())),
         }
     }
 
     /// Answers claims that were held back and that the gate can answer, up to the first command, which keeps its turn.
     /// Other tasks stay in order.
-    fn answer_from_gate(&self, held_back: &mut Vec<Task>) {
+    fn answer_from_gate(&self, held_back: &mut Vec<WriterTask>) {
         if held_back.is_empty() {
             return;
         }
@@ -295,10 +305,10 @@ impl Writer {
             self.shared.committed.load(Ordering::Acquire),
         );
         let book = self.shared.book.read();
-        let outcome_of = |task: &Task| match task {
+        let outcome_of = |task: &WriterTask| match task {
             // A replayed grant has a level, which the writer knows.
-            Task::Claim(claim, _) => Some(
-                book.peek(now, claim, committed)
+            WriterTask::Claim(claim, _) => Some(
+                book.try_gate_outcome(now, claim, committed)
                     .filter(|outcome| outcome.grant().is_none()),
             ),
             _ => None,
@@ -308,7 +318,7 @@ impl Writer {
         let mut is_answered = outcomes.iter().map(Option::is_some);
         let answered = held_back.extract_if(..outcomes.len(), |_| is_answered.next() == Some(true));
         for (task, outcome) in answered.zip(outcomes.iter().flatten()) {
-            if let Task::Claim(_, answer) = task {
+            if let WriterTask::Claim(_, answer) = task {
                 self.shared.gate_answers.answered(outcome);
                 let (outcome, ack) = (*outcome, AckLevel::Fsync);
                 answer.send(Ok(Claimed { outcome, ack }));
@@ -316,7 +326,7 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, now: Timestamp, decided: &mut [Decided]) -> Result<(), StoreError> {
+    fn commit(&mut self, now: Timestamp, decided: &mut [DecidedTask]) -> Result<(), DataFileError> {
         let shared = Arc::clone(&self.shared);
         let commit = shared.under_way.begin();
         let settles_openings = self.settles_openings();
@@ -329,10 +339,10 @@ impl Writer {
             watch,
             ..
         } = self;
-        let probe = decided.iter().any(|it| matches!(it, Decided::Probe(_)));
+        let probe = decided.iter().any(|it| matches!(it, DecidedTask::Probe(_)));
         let mut tx = file::begin(conn)?;
-        let (mut apart, mut done) = (Apart::default(), Done::default());
-        let basis = Basis {
+        let (mut apart, mut done) = (ChangeIsolation::default(), JobResult::default());
+        let basis = TransactionContext {
             conn: &tx,
             now,
             settles_openings,
@@ -396,11 +406,11 @@ impl Writer {
         self.entries.is_empty() && self.backlog() == 0 && self.nothing_is_quarantined()
     }
 
-    fn answer(&mut self, decided: &mut Vec<Decided>) {
+    fn answer(&mut self, decided: &mut Vec<DecidedTask>) {
         for task in decided.drain(..) {
             match task {
-                Decided::Claim(Err(refusal), answer) => answer.send(Err(refusal.into())),
-                Decided::Claim(Ok(outcome), answer) => {
+                DecidedTask::Claim(Err(refusal), answer) => answer.send(Err(refusal.into())),
+                DecidedTask::Claim(Ok(outcome), answer) => {
                     match outcome.grant().map(|grant| self.ack_of(grant.campaign)) {
                         Some(AckLevel::Ledger) => {
                             if let Some(answer) = self.parked.park(answer, outcome) {
@@ -414,9 +424,11 @@ impl Writer {
                         }
                     }
                 }
-                Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
-                Decided::Probe(answer) => answer.send(Ok(Probed::Ready)),
-                Decided::Ledger(job) => job.answer(Ok(())),
+                DecidedTask::Command(result, answer) => {
+                    answer.send(result.map_err(EngineError::from))
+                }
+                DecidedTask::Probe(answer) => answer.send(Ok(ProbeResult::Ready)),
+                DecidedTask::Ledger(job) => job.answer(Ok(())),
             }
         }
     }
@@ -464,14 +476,14 @@ fn tick_in(book: &mut Book, now: Timestamp, entries: &mut Vec<Entry>) {
     debug_assert!(ticked.is_ok(), "a tick is never refused");
 }
 
-fn jobs(decided: &mut [Decided]) -> impl Iterator<Item = &mut dyn LedgerJob> {
+fn jobs(decided: &mut [DecidedTask]) -> impl Iterator<Item = &mut dyn LedgerJob> {
     decided.iter_mut().filter_map(|task| match task {
-        Decided::Ledger(job) => Some(job.as_mut() as &mut dyn LedgerJob),
+        DecidedTask::Ledger(job) => Some(job.as_mut() as &mut dyn LedgerJob),
         _ => None,
     })
 }
 
-impl Decided {
+impl DecidedTask {
     fn refuse(self, error: &EngineError) {
         match self {
             Self::Claim(_, answer) => answer.send(Err(error.clone())),

@@ -7,16 +7,16 @@
 //! Architecture invariant (fail-stop): after a failed commit, nothing is granted until the book has been rebuilt from
 //! the file and a commit has succeeded.
 
-mod absent;
 mod batch;
-mod left_over;
-mod parked;
+mod creation_backlog;
+mod evicted_campaigns;
+mod ledger_ack_queue;
+#[cfg(test)]
+mod manual_engine;
 mod pause;
-mod preparing;
 mod repair;
 mod settling;
-#[cfg(test)]
-mod turns;
+mod share_staging;
 
 use std::{
     panic::{self, AssertUnwindSafe},
@@ -35,19 +35,20 @@ use qiang_core::{
 use rusqlite::Connection;
 
 use self::{
-    absent::Absent, batch::Decided, left_over::LeftOver, parked::Parked, preparing::Preparing,
+    batch::DecidedTask, creation_backlog::CreationBacklog, evicted_campaigns::EvictedCampaigns,
+    ledger_ack_queue::LedgerAckQueue, share_staging::ShareStaging,
 };
 use crate::{
-    EmbeddedOptions, PARTITION, Shared,
-    error::StoreError,
+    EmbeddedOptions, EngineShared, PARTITION,
+    error::DataFileError,
     file,
-    ledger::{self, known::KnownCampaigns, listed::Unlisted},
-    log::Refs,
+    grant_positions::Place,
+    ledger::{self, known::KnownCampaigns, list_index::UnlistedRows},
+    log::EventRefs,
     pace::Pace,
-    places::Place,
-    queue::Taken,
-    task::Task,
-    watch::Watch,
+    queue::TakeResult,
+    task::WriterTask,
+    watch::FileWatch,
 };
 
 /// Maximum sleep while there is no work and nothing is due.
@@ -62,13 +63,13 @@ const IDLE_BEFORE_SETTLING: Duration = Duration::from_millis(2);
 
 pub(crate) struct Writer {
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     clock: Arc<dyn Clock>,
     conn: Connection,
-    watch: Watch,
+    watch: FileWatch,
     /// Time of the last check of the files.
     watched_at: Instant,
-    refs: Refs,
+    refs: EventRefs,
     settled: Seq,
     /// Cache of campaign rows that settlement has read.
     known: KnownCampaigns,
@@ -77,15 +78,15 @@ pub(crate) struct Writer {
     pace: Pace,
     entries: Vec<Entry>,
     /// Tasks that a batch leaves until after its commit; empty between batches.
-    held_back: Vec<Task>,
+    held_back: Vec<WriterTask>,
     /// Tasks and reloads of evicted campaigns.
-    absent: Absent,
+    absent: EvictedCampaigns,
     /// New campaigns for which the last batch had no room.
-    left_over: LeftOver,
+    left_over: CreationBacklog,
     /// Campaigns whose many shares are written before they are entered.
-    preparing: Preparing,
+    preparing: ShareStaging,
     /// Grants that wait for the ledger's commit.
-    parked: Parked,
+    parked: LedgerAckQueue,
     last_ack: Option<(CampaignId, AckLevel)>,
     /// While granting is stopped: time of the next repair attempt.
     repair_at: Option<Instant>,
@@ -97,17 +98,17 @@ pub(crate) struct Writer {
     alive: (Instant, Timestamp),
     /// Time of the next count of the quarantine; `None` while it is empty.
     count_quarantine_at: Option<Instant>,
-    unlisted: Unlisted,
+    unlisted: UnlistedRows,
 }
 
 impl Writer {
     pub(crate) fn new(
         path: &Path,
-        shared: &Arc<Shared>,
+        shared: &Arc<EngineShared>,
         clock: &Arc<dyn Clock>,
-        (conn, refs, places): (Connection, Refs, Vec<Place>),
+        (conn, refs, places): (Connection, EventRefs, Vec<Place>),
         options: EmbeddedOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, DataFileError> {
         let settled = ledger::settle::position(&conn, PARTITION)?;
         let head = shared.committed.load(Ordering::Acquire);
         shared.positions.advance(PARTITION, settled);
@@ -115,7 +116,7 @@ impl Writer {
             path: path.to_owned(),
             shared: Arc::clone(shared),
             clock: Arc::clone(clock),
-            watch: Watch::of(path, &conn)?,
+            watch: FileWatch::from_path(path, &conn)?,
             watched_at: Instant::now(),
             conn,
             refs,
@@ -125,17 +126,17 @@ impl Writer {
             pace: Pace::new(options.backlog_max, (head, settled)),
             entries: Vec::new(),
             held_back: Vec::new(),
-            absent: Absent::new(options.idle_campaign_ttl),
-            left_over: LeftOver::default(),
-            preparing: Preparing::default(),
-            parked: Parked::new(options.ledger_waits_max, options.ledger_wait, places),
+            absent: EvictedCampaigns::new(options.idle_campaign_ttl),
+            left_over: CreationBacklog::default(),
+            preparing: ShareStaging::default(),
+            parked: LedgerAckQueue::new(options.ledger_waits_max, options.ledger_wait, places),
             last_ack: None,
             repair_at: None,
             settle_again_at: None,
             up_at: (Instant::now(), head),
             alive: (Instant::now(), clock.now()),
             count_quarantine_at: Some(Instant::now()),
-            unlisted: Unlisted::default(),
+            unlisted: UnlistedRows::default(),
         };
         writer.count_quarantine();
         Ok(writer)
@@ -159,7 +160,7 @@ impl Writer {
     }
 
     /// Runs one batch, if tasks wait, and the work between batches. Returns false if the queue is closed and empty.
-    fn turn(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) -> bool {
+    fn turn(&mut self, inbox: &mut Vec<WriterTask>, decided: &mut Vec<DecidedTask>) -> bool {
         let (expected, wait_max) = (self.pace.expected(), self.wait_max());
         let taken = self.shared.queue.take(inbox, expected, wait_max);
         self.notice_pause();
@@ -167,8 +168,8 @@ impl Writer {
             self.left_over.refuse_all(&EngineError::Stopping);
         }
         match taken {
-            Taken::Nothing if self.left_over.is_empty() => self.pace.idle(),
-            Taken::Closed if self.left_over.is_empty() => return false,
+            TakeResult::Nothing if self.left_over.is_empty() => self.pace.idle(),
+            TakeResult::Closed if self.left_over.is_empty() => return false,
             // While granting is stopped, the queue is halted and has no tasks.
             _ => {
                 self.answer_reads(inbox);
@@ -181,7 +182,7 @@ impl Writer {
         true
     }
 
-    fn serve(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+    fn serve(&mut self, inbox: &mut Vec<WriterTask>, decided: &mut Vec<DecidedTask>) {
         let (tasks, parked) = (inbox.len() + self.left_over.len(), self.parked.total);
         self.refuse_too_far_behind(inbox);
         self.left_over.begin();
@@ -289,7 +290,7 @@ impl Writer {
         }
     }
 
-    fn list_slice(&mut self) -> Result<(), StoreError> {
+    fn list_slice(&mut self) -> Result<(), DataFileError> {
         let _commit = self.shared.under_way.begin();
         let tx = file::begin(&self.conn)?;
         self.unlisted.write(&tx)?;

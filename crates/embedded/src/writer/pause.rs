@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use qiang_core::{book::Downtime, time::Timestamp};
 
 use super::Writer;
-use crate::{downtimes, error::StoreError, file};
+use crate::{downtimes, error::DataFileError, file};
 
 /// A gap of the steady clock above this is a downtime. The idle writer works once a second.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ impl Writer {
         self.shared.book.read().grace().since > Timestamp::default()
     }
 
-    fn record_pause(&self, downtime: Downtime) -> Result<(), StoreError> {
+    fn record_pause(&self, downtime: Downtime) -> Result<(), DataFileError> {
         let _commit = self.shared.under_way.begin();
         let tx = file::begin(&self.conn)?;
         downtimes::put(&tx, downtime.began, downtime.ended)?;
@@ -56,27 +56,27 @@ mod tests {
     use qiang_core::{
         book::{Command, Grace, Setup},
         order::OrderState,
-        ports::Ticket,
+        ports::PendingReply,
     };
     use qiang_testkit::campaign::{HOLD_MS, OPENS, Target, sale};
     use tempfile::TempDir;
 
     use super::*;
     use crate::{
-        task::Task,
-        writer::turns::{Engine, creation, outcome},
+        task::WriterTask,
+        writer::manual_engine::{ManualEngine, creation, outcome},
     };
 
     const PAUSE_MS: i64 = 30_000;
 
-    fn serving(folder: TempDir) -> Engine {
+    fn serving(folder: TempDir) -> ManualEngine {
         let since = OPENS;
-        let engine = Engine::open_with_grace(folder, Grace { ms: 0, since });
+        let engine = ManualEngine::open_with_grace(folder, Grace { ms: 0, since });
         engine.writer.shared.recalls.close(); // the writer reloads
         engine
     }
 
-    impl Engine {
+    impl ManualEngine {
         /// Stops the process for a while, as `docker pause` does.
         fn pause(&mut self, millis: i64) {
             self.clock.advance(millis);
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    fn open_sale(engine: &mut Engine) -> Setup {
+    fn open_sale(engine: &mut ManualEngine) -> Setup {
         let setup = sale(10).setup(1);
         let entered = engine.enter(creation(setup.clone(), None));
         engine.entered(entered).unwrap();
@@ -108,8 +108,11 @@ mod tests {
         // The hold would have ended during the pause. A tick waits in the queue as the process continues.
         engine.clock.advance(HOLD_MS - 1_000);
         engine.turn();
-        let (answer, _ticket) = Ticket::new();
-        engine.push(Task::Command(Command::Tick { events_max: 100 }, answer));
+        let (answer, _ticket) = PendingReply::new();
+        engine.push(WriterTask::Command(
+            Command::Tick { events_max: 100 },
+            answer,
+        ));
         engine.pause(PAUSE_MS);
         engine.turn();
         assert_eq!(engine.state(&setup), OrderState::Held);
@@ -131,7 +134,7 @@ mod tests {
         let setup = open_sale(&mut engine);
         engine.pause(PAUSE_MS);
         engine.turn();
-        let Engine { folder, writer, .. } = engine;
+        let ManualEngine { folder, writer, .. } = engine;
         drop(writer);
         let mut engine = serving(folder);
         engine.clock.set(OPENS.plus_millis(PAUSE_MS + HOLD_MS - 1));
@@ -152,19 +155,22 @@ mod tests {
         for _ in 0..70 {
             engine.clock.advance(100);
             // The turn waits for no task.
-            let (answer, _ticket) = Ticket::new();
-            engine.push(Task::Command(Command::Tick { events_max: 100 }, answer));
+            let (answer, _ticket) = PendingReply::new();
+            engine.push(WriterTask::Command(
+                Command::Tick { events_max: 100 },
+                answer,
+            ));
             engine.pause(PAUSE_MS);
             engine.turn();
         }
         assert_eq!(engine.state(&setup), OrderState::Held);
-        let end = |engine: &Engine| {
+        let end = |engine: &ManualEngine| {
             let book = engine.writer.shared.book.read();
             book.expires_at(OPENS, HOLD_MS)
         };
         let (before, now) = (end(&engine), engine.writer.clock.now());
         assert!(before >= OPENS.plus_millis(HOLD_MS + 70 * PAUSE_MS));
-        let Engine { folder, writer, .. } = engine;
+        let ManualEngine { folder, writer, .. } = engine;
         drop(writer);
         let mut engine = serving(folder);
         engine.clock.set(now);
@@ -192,7 +198,7 @@ mod tests {
     /// A process that handles due times while no node runs records no downtime.
     #[test]
     fn holds_do_not_pause_without_service() {
-        let mut engine = Engine::new();
+        let mut engine = ManualEngine::new();
         let setup = open_sale(&mut engine);
         engine.pause(HOLD_MS);
         engine.turn();

@@ -10,19 +10,19 @@ use qiang_core::{book::Grace, ports::EngineError};
 use super::{PARTITION, Writer};
 use crate::{
     downtimes,
-    error::StoreError,
-    file::{self, FileKind},
+    error::DataFileError,
+    file::{self, DataFileKind},
     ledger,
-    log::Refs,
-    rebuild::{self, Rebuilt},
-    task::Task,
+    log::EventRefs,
+    rebuild::{self, RebuiltBook},
+    task::WriterTask,
 };
 
 /// Interval between the repair attempts of a stopped engine.
 const REPAIR_EVERY: Duration = Duration::from_millis(250);
 
 impl Writer {
-    pub(super) fn stop(&mut self, error: &StoreError) {
+    pub(super) fn stop(&mut self, error: &DataFileError) {
         // A missing file is the cause of the other errors.
         let cause = self.watch.check(&self.conn).err();
         let error = cause.as_ref().unwrap_or(error);
@@ -42,7 +42,7 @@ impl Writer {
     }
 
     /// Refuses the rest of a batch during which granting stopped.
-    pub(super) fn refuse_all(&self, inbox: &mut Vec<Task>) {
+    pub(super) fn refuse_all(&self, inbox: &mut Vec<WriterTask>) {
         let reason = self.shared.stopped.read().clone().unwrap_or_default();
         let unavailable = EngineError::Unavailable { reason };
         for task in inbox.drain(..) {
@@ -69,20 +69,20 @@ impl Writer {
     }
 
     /// Reopens the file, proves with a commit that it is writable, and rebuilds the book from it.
-    pub(super) fn repair(&mut self) -> Result<(), StoreError> {
+    pub(super) fn repair(&mut self) -> Result<(), DataFileError> {
         self.watch.check(&self.conn)?;
-        self.conn = file::reopen_writer(&self.path, FileKind::Engine)?;
+        self.conn = file::reopen_writer(&self.path, DataFileKind::Engine)?;
         let now = self.clock.now();
         self.alive = (Instant::now(), now);
         downtimes::end(&self.conn, now)?;
         self.watch.check(&self.conn)?;
-        let mut refs = Refs::default();
+        let mut refs = EventRefs::default();
         // While granting was stopped, no payment report was accepted.
         let grace = Grace {
             since: self.clock.now(),
             ..self.shared.book.read().grace()
         };
-        let Rebuilt { book, places } = rebuild::rebuild(&self.conn, &mut refs, grace)?;
+        let RebuiltBook { book, places } = rebuild::rebuild(&self.conn, &mut refs, grace)?;
         self.refs = refs;
         self.known.clear();
         self.parked.replace(places);

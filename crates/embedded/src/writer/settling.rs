@@ -11,17 +11,17 @@ use qiang_core::{
     outcome::Outcome,
     ports::{Claimed, EngineError, QuarantineCount},
     quarantine::GRANT_QUARANTINED,
-    settlement::{Bisect, check_refused},
+    settlement::{QuarantineBisect, check_refused},
 };
 use rusqlite::Connection;
 
 use super::{CHECKPOINT_ENTRIES, PARTITION, Writer};
 use crate::{
-    error::StoreError,
+    error::DataFileError,
     file,
     ledger::{self, known::KnownCampaigns, settle},
     log,
-    task::Task,
+    task::WriterTask,
 };
 
 /// Pause of settlement after a failure.
@@ -47,7 +47,7 @@ impl Writer {
 
     /// Records that settlement is stuck. The log stays valid, so granting continues up to the bound of unsettled
     /// entries, and `stuck` has the reason.
-    pub(super) fn settling_is_stuck(&mut self, error: &StoreError) {
+    pub(super) fn settling_is_stuck(&mut self, error: &DataFileError) {
         let reason = error.chain();
         if self.settle_again_at.is_none() {
             tracing::error!(reason, after = self.settled, "settlement is stuck");
@@ -59,7 +59,7 @@ impl Writer {
 
     /// Refuses claims and readiness probes if settlement is stuck and the backlog is above its bound. Commands on
     /// existing grants continue up to a second bound. Tasks that may help settlement always continue.
-    pub(super) fn refuse_too_far_behind(&mut self, inbox: &mut Vec<Task>) {
+    pub(super) fn refuse_too_far_behind(&mut self, inbox: &mut Vec<WriterTask>) {
         let backlog = self.backlog();
         if self.settle_again_at.is_none() || !self.pace.is_behind(backlog) {
             return;
@@ -67,11 +67,11 @@ impl Writer {
         let is_far_behind = self.pace.is_far_behind(backlog);
         let reason = "settlement is stuck and the log may run no further ahead of it";
         let unavailable = EngineError::unavailable(reason);
-        let is_refused = |task: &mut Task| match task {
-            Task::Claim(..) | Task::Probe(_) => true,
-            Task::Command(..) | Task::Enter(_) => is_far_behind,
-            Task::Ledger(job) => is_far_behind && job.entries() == 0,
-            Task::Read(_) | Task::Recalled(..) => false,
+        let is_refused = |task: &mut WriterTask| match task {
+            WriterTask::Claim(..) | WriterTask::Probe(_) => true,
+            WriterTask::Command(..) | WriterTask::Enter(_) => is_far_behind,
+            WriterTask::Ledger(job) => is_far_behind && job.entries() == 0,
+            WriterTask::Read(_) | WriterTask::Recalled(..) => false,
         };
         for task in inbox.extract_if(.., is_refused) {
             task.refuse(&unavailable);
@@ -88,13 +88,13 @@ impl Writer {
 
     /// Settles the next entries of the log. The first refused one is quarantined; the entries after it wait for the
     /// next slice.
-    pub(super) fn settle_slice(&mut self) -> Result<(), StoreError> {
+    pub(super) fn settle_slice(&mut self) -> Result<(), DataFileError> {
         let slice = self.pace.slice();
         let mut entries = Vec::with_capacity(slice);
         log::read(&self.conn, &mut self.refs, self.settled, slice, |entry| {
             entries.push(entry)
         })?;
-        let mut bisect = Bisect::new(&entries);
+        let mut bisect = QuarantineBisect::new(&entries);
         loop {
             let part = bisect.part();
             let settle =
@@ -104,7 +104,9 @@ impl Writer {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_io() => return Err(error),
                 Err(error) => {
-                    let refused = bisect.failed(error.into()).map_err(StoreError::Refused)?;
+                    let refused = bisect
+                        .failed(error.into())
+                        .map_err(DataFileError::Refused)?;
                     if let Some((entry, reason)) = refused {
                         return self.quarantine(entry, &reason);
                     }
@@ -114,9 +116,9 @@ impl Writer {
     }
 
     /// Quarantines the entry after the settled position.
-    fn quarantine(&mut self, entry: &Entry, reason: &str) -> Result<(), StoreError> {
+    fn quarantine(&mut self, entry: &Entry, reason: &str) -> Result<(), DataFileError> {
         let count = ledger::quarantine::count(&self.conn, PARTITION)?;
-        check_refused(count, reason).map_err(StoreError::Refused)?;
+        check_refused(count, reason).map_err(DataFileError::Refused)?;
         let now = self.clock.now();
         // Grants that wait for this entry are answered from the quarantine.
         self.count_quarantine_at = Some(Instant::now());
@@ -132,8 +134,8 @@ impl Writer {
     /// Runs work in a transaction that moves the settled position, and answers the grants that waited for it.
     fn advance(
         &mut self,
-        work: impl FnOnce(&Connection, &mut KnownCampaigns) -> Result<Seq, StoreError>,
-    ) -> Result<Seq, StoreError> {
+        work: impl FnOnce(&Connection, &mut KnownCampaigns) -> Result<Seq, DataFileError>,
+    ) -> Result<Seq, DataFileError> {
         let shared = Arc::clone(&self.shared);
         let commit = shared.under_way.begin();
         let tx = file::begin(&self.conn)?;

@@ -22,7 +22,7 @@ const TICKS: Duration = Duration::from_millis(2_500);
 async fn a_glitch_of_the_clock_ends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let wall = ManualClock::new(OPENS);
-    let guarded = GuardedClock::of(wall.clone());
+    let guarded = GuardedClock::from_wall_clock(wall.clone());
     let started = Instant::now();
     let embedded = Embedded::open(&folder.path().join("qiang.db"), guarded.clone()).unwrap();
     let setup = sale(5).setup(1);

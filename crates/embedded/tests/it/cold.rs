@@ -9,7 +9,7 @@ use qiang_core::{
     money::Money,
     order::OrderState,
     outcome::Outcome,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{AccountStore as _, CampaignStore as _, Engine, SettlementStore as _},
     split::SplitRule,
 };
@@ -62,7 +62,7 @@ impl Scene {
     }
 
     fn look(&self, claim: &Claim) -> Option<Outcome> {
-        block_on(self.engine.look(claim)).unwrap()
+        block_on(self.engine.gate_outcome(claim)).unwrap()
     }
 
     /// Settles everything and restarts: no campaign is in memory.
@@ -109,7 +109,7 @@ fn nothing_is_read_whole_for_numbers_an_order_or_a_user() {
         order: sale.order(number),
         payment: PaymentRef::new(payment).unwrap(),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     scene.command(payment(1, "p-1"));
     scene.command(payment(1, "p-2"));

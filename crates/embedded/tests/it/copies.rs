@@ -8,8 +8,8 @@ use qiang_core::{
     ports::{CampaignStore as _, Engine, SettlementStore as _},
 };
 use qiang_embedded::{
-    Embedded, SqliteLedger, StoreError,
-    copies::{Copied, Restore, back_up, restore},
+    DataFileError, Embedded, SqliteLedger,
+    copies::{CopyReport, Restore, back_up, restore},
 };
 use qiang_testkit::{
     ManualClock,
@@ -35,8 +35,8 @@ async fn on_sale(embedded: &Embedded, units: u32) -> Target {
     target
 }
 
-fn is_there(result: &Result<Copied, StoreError>, name: &str) -> bool {
-    matches!(result, Err(StoreError::Exists { path }) if path.ends_with(name))
+fn is_there(result: &Result<CopyReport, DataFileError>, name: &str) -> bool {
+    matches!(result, Err(DataFileError::Exists { path }) if path.ends_with(name))
 }
 
 /// A user with an answer from before the backup has the same grant in the copy. Later users get the remaining units.
@@ -69,7 +69,7 @@ async fn a_file_is_backed_up_while_it_grants() {
     // No file is replaced while it is in use, or without a request.
     let in_use = restore(&copy, &path, REPLACE);
     assert!(
-        matches!(in_use, Err(StoreError::InUse { .. })),
+        matches!(in_use, Err(DataFileError::InUse { .. })),
         "{in_use:?}"
     );
     embedded.abort();
@@ -167,7 +167,7 @@ fn what_is_no_file_of_ours_is_no_backup() {
     drop(conn);
     for copied in [back_up(&other, &to), restore(&other, &to, REPLACE)] {
         assert!(
-            matches!(copied, Err(StoreError::Damaged { .. })),
+            matches!(copied, Err(DataFileError::Damaged { .. })),
             "{copied:?}"
         );
     }

@@ -18,7 +18,7 @@ use qiang_core::{
     event::PartitionId,
     id::PaymentRef,
     outcome::Outcome,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{AccountStore as _, CampaignStore as _, Engine, EventLog, SettlementStore as _},
     split::SplitRule,
 };
@@ -99,7 +99,7 @@ fn child(path: &Path, round: u64) -> ! {
                     order,
                     payment,
                     paid_at: None,
-                    received: Received::Price,
+                    received: ReceivedMoney::Price,
                 });
                 assert!(matches!(block_on(reply), Ok(Reply::Payment(..))));
                 paid = 1;

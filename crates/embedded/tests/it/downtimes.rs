@@ -6,11 +6,11 @@ use qiang_core::{
     book::{Command, Grace, PaymentOutcome, Reply},
     id::PaymentRef,
     order::OrderState,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{CampaignStore as _, Engine as _},
     time::Timestamp,
 };
-use qiang_embedded::{Embedded, EmbeddedOptions, StoreError};
+use qiang_embedded::{DataFileError, Embedded, EmbeddedOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{HOLD_MS, OPENS, Target, sale},
@@ -45,7 +45,7 @@ async fn pay(
         order: target.order(number),
         payment,
         paid_at: Some(paid_at),
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     match embedded.submit(pay).await.unwrap() {
         Reply::Payment(outcome, _) => outcome,
@@ -127,7 +127,7 @@ async fn a_clock_behind_the_newest_entry_is_refused() {
         assert!(
             matches!(
                 refused,
-                Err(StoreError::ClockBehind {
+                Err(DataFileError::ClockBehind {
                     behind_s: 28_800,
                     ..
                 })

@@ -7,7 +7,9 @@ use qiang_core::{
     book::Command,
     campaign::AckLevel,
     event::PartitionId,
-    ports::{CampaignStore as _, Claimed, Engine as _, EngineError, SettlementStore as _, Ticket},
+    ports::{
+        CampaignStore as _, Claimed, Engine as _, EngineError, PendingReply, SettlementStore as _,
+    },
 };
 use qiang_embedded::{Embedded, EmbeddedOptions};
 use qiang_testkit::{
@@ -78,7 +80,7 @@ impl Case {
         other.execute_batch(stick).unwrap();
     }
 
-    fn claim(&self, target: Target, name: &str) -> Ticket<Claimed> {
+    fn claim(&self, target: Target, name: &str) -> PendingReply<Claimed> {
         self.embedded.claim(target.one(name))
     }
 }

@@ -10,7 +10,7 @@ use qiang_core::{
     money::Money,
     order::OrderState,
     outcome::{Grant, Outcome},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{AccountStore as _, CampaignStore as _, Engine, EngineError, SettlementStore as _},
     split::SplitRule,
 };
@@ -127,7 +127,7 @@ fn pay(target: Target, number: u32, payment: &str) -> Command {
         order: target.order(number),
         payment: PaymentRef::new(payment).unwrap(),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     }
 }
 

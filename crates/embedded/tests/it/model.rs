@@ -13,7 +13,7 @@ use qiang_core::{
     event::{Entry, PartitionId},
     ports::{
         AccountStore as _, CampaignStore as _, Claimed, Engine, EngineError, EventLog,
-        SettlementStore as _, Ticket,
+        PendingReply, SettlementStore as _,
     },
     time::Timestamp,
 };
@@ -67,8 +67,8 @@ struct Pair {
 }
 
 enum Pending {
-    Claim(Ticket<Claimed>, Claim),
-    Command(Ticket<Reply>, Command),
+    Claim(PendingReply<Claimed>, Claim),
+    Command(PendingReply<Reply>, Command),
 }
 
 impl Pair {
@@ -196,8 +196,8 @@ impl Pair {
         assert_eq!(log, self.log);
         let now = self.now();
         for claim in self.last_claims() {
-            let outcome = self.runtime.block_on(engine.look(claim)).unwrap();
-            let expected = self.book.peek(now, claim, self.book.head());
+            let outcome = self.runtime.block_on(engine.gate_outcome(claim)).unwrap();
+            let expected = self.book.try_gate_outcome(now, claim, self.book.head());
             assert_eq!(outcome, expected, "{claim:?}");
         }
         for setup in &self.history.setups {

@@ -10,7 +10,7 @@ use qiang_core::{
     ports::{AccountStore as _, CampaignStore as _, Claimed, Engine as _, EngineError},
 };
 use qiang_embedded::{
-    Embedded, SqliteLedger, StoreError,
+    DataFileError, Embedded, SqliteLedger,
     copies::{self, Restore},
 };
 use qiang_testkit::{
@@ -24,7 +24,7 @@ use uuid::Uuid;
 /// Maximum time until a process notices the change.
 const NOTICE_MAX: Duration = Duration::from_secs(60);
 
-fn try_open(path: &Path) -> Result<Embedded, StoreError> {
+fn try_open(path: &Path) -> Result<Embedded, DataFileError> {
     Embedded::open(path, ManualClock::new(OPENS))
 }
 
@@ -136,7 +136,7 @@ fn a_file_that_is_overwritten_is_refused_until_it_is_restored() {
     for _ in 0..2 {
         let refused = try_open(&path).map(drop);
         assert!(
-            matches!(refused, Err(StoreError::Overwritten { .. })),
+            matches!(refused, Err(DataFileError::Overwritten { .. })),
             "{refused:?}"
         );
     }

@@ -15,7 +15,7 @@ use qiang_core::{
     ports::{CampaignStore as _, Claimed, Engine as _, EngineError},
 };
 use qiang_embedded::{
-    Embedded, SqliteLedger, StoreError, SystemClock,
+    DataFileError, Embedded, SqliteLedger, SystemClock,
     copies::{self, Restore},
 };
 use qiang_testkit::{
@@ -29,7 +29,7 @@ const FILE: &str = "QIANG_TEST_ONE_FILE";
 const DOES: &str = "QIANG_TEST_ONE_FILE_DOES";
 const MOUNT: &str = "QIANG_TEST_ONE_FILE_MOUNT";
 
-fn try_open(path: &Path) -> Result<Embedded, StoreError> {
+fn try_open(path: &Path) -> Result<Embedded, DataFileError> {
     Embedded::open(path, ManualClock::new(OPENS))
 }
 
@@ -37,10 +37,10 @@ fn open(path: &Path) -> Embedded {
     try_open(path).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn is_in_use<T>(opened: Result<T, StoreError>) -> bool {
+fn is_in_use<T>(opened: Result<T, DataFileError>) -> bool {
     match opened {
         Ok(_) => false,
-        Err(StoreError::InUse { .. }) => true,
+        Err(DataFileError::InUse { .. }) => true,
         Err(other) => panic!("{other}"),
     }
 }
@@ -288,7 +288,7 @@ fn an_empty_log_beside_a_hard_link_is_not_the_files() {
     for _ in 0..2 {
         let refused = try_open(&hard).map(drop);
         assert!(
-            matches!(refused, Err(StoreError::Incomplete { .. })),
+            matches!(refused, Err(DataFileError::Incomplete { .. })),
             "{refused:?}"
         );
         fs::write(&log, "").unwrap(); // // as a reader leaves it

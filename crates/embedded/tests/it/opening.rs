@@ -11,13 +11,13 @@ use qiang_core::{
     },
     split::SplitRule,
 };
-use qiang_embedded::{Embedded, StoreError};
+use qiang_embedded::{DataFileError, Embedded};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, red_packet, sale, user},
 };
 
-fn try_open(path: &Path) -> Result<Embedded, StoreError> {
+fn try_open(path: &Path) -> Result<Embedded, DataFileError> {
     Embedded::open(path, ManualClock::new(OPENS))
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn refuses(damage: &str, why: &str) {
     drop(file);
     for _ in 0..2 {
         match try_open(&path).err() {
-            Some(StoreError::Damaged { reason }) => assert!(reason.contains(why), "{reason}"),
+            Some(DataFileError::Damaged { reason }) => assert!(reason.contains(why), "{reason}"),
             other => panic!("{damage}: {other:?}"),
         }
     }
@@ -173,7 +173,7 @@ fn a_second_writer_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("qiang.db");
     let first = open(&path);
-    let in_use = |path: &Path| matches!(try_open(path).err(), Some(StoreError::InUse { .. }));
+    let in_use = |path: &Path| matches!(try_open(path).err(), Some(DataFileError::InUse { .. }));
     assert!(in_use(&path));
     let handle = first.clone();
     drop(first);
@@ -232,7 +232,7 @@ fn copied_while_open(directory: &Path, suffixes: &[&str]) -> std::path::PathBuf 
 }
 
 fn is_incomplete(path: &Path) -> bool {
-    matches!(try_open(path).err(), Some(StoreError::Incomplete { .. }))
+    matches!(try_open(path).err(), Some(DataFileError::Incomplete { .. }))
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_newer_file_is_refused() {
     file.pragma_update(None, "user_version", 99).unwrap();
     let error = try_open(&path).err().unwrap();
     assert!(
-        matches!(error, StoreError::TooNew { found: 99, .. }),
+        matches!(error, DataFileError::TooNew { found: 99, .. }),
         "{error}"
     );
     assert!(error.to_string().contains("newer"), "{error}");
@@ -459,7 +459,7 @@ fn a_foreign_file_is_refused_and_stays_as_it_is() {
             Embedded::is_engine(&path).map(drop),
         ] {
             assert!(
-                matches!(refused, Err(StoreError::Foreign { .. })),
+                matches!(refused, Err(DataFileError::Foreign { .. })),
                 "{what}: {refused:?}"
             );
         }

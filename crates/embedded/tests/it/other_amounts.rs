@@ -5,7 +5,7 @@ use qiang_core::{
     event::PartitionId,
     id::PaymentRef,
     money::Money,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{CampaignStore as _, Payout, PayoutStore as _, SettlementStore as _},
 };
 use qiang_embedded::SqliteLedger;
@@ -55,7 +55,7 @@ async fn a_refund_without_its_posting_counts() {
         order,
         payment: PaymentRef::new("p").unwrap(),
         paid_at: None,
-        received: Received::Other(amount),
+        received: ReceivedMoney::Other(amount),
     };
     book.apply(OPENS, &pay, &mut log).unwrap();
     ledger.settle(PartitionId(0), &log).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_refund_without_its_posting_counts() {
     };
     assert!(ledger.pay_out(&refund).await.unwrap().fresh);
     let owed = ledger.owed(order).await.unwrap();
-    let left: Vec<_> = owed.iter().map(|owed| owed.left().minor).collect();
+    let left: Vec<_> = owed.iter().map(|owed| owed.outstanding().minor).collect();
     assert_eq!(left, [0]);
     drop(ledger);
 

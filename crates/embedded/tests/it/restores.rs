@@ -13,7 +13,7 @@ use qiang_core::{
     event::PartitionId,
     id::PaymentRef,
     order::OrderState,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{CampaignStore as _, Engine as _, SettlementStore as _, WebhookStore as _},
     webhook::{Filter, Webhook},
 };
@@ -218,7 +218,7 @@ async fn orders_on_both_sides_of_the_gap_live_on() {
             order: scene.target().order(number),
             payment: PaymentRef::new(&format!("p-{number}")).unwrap(),
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         };
         let paid = engine.submit(pay).await.unwrap();
         assert!(

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use qiang_core::{
     admission::AdmissionBound,
     book::{CampaignAction, Command},
-    campaign::TermsChange,
+    campaign::SaleSettingsChange,
     event::PartitionId,
     id::PaymentRef,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{
         CampaignRecord, CampaignStore as _, Engine as _, QuarantineCount, QuarantineStore as _,
         SettlementStore as _, WebhookStore as _,
@@ -88,7 +88,7 @@ async fn a_close_is_not_forgotten_by_what_is_settled_next() {
         order,
         payment,
         paid_at,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     })
     .await;
     let action = CampaignAction::Close;
@@ -105,9 +105,9 @@ async fn a_close_is_not_forgotten_by_what_is_settled_next() {
 async fn a_change_of_terms_is_not_forgotten_by_what_is_settled_next() {
     let case = Case::new(sale(STOCK)).await;
     assert_eq!(case.claim("a").await, "granted");
-    let change = TermsChange {
+    let change = SaleSettingsChange {
         per_user_limit: Some(2),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     };
     let campaign = case.target.id;
     case.submit(Command::SetTerms { campaign, change }).await;
@@ -127,9 +127,9 @@ async fn changed_admission_bounds_the_next_batches() {
     let campaign = case.target.id;
     let mut decided = Vec::new();
     for (round, percent) in [0, 100, 0].into_iter().enumerate() {
-        let change = TermsChange {
+        let change = SaleSettingsChange {
             admission: Some(AdmissionBound::from_percent(percent).unwrap()),
-            ..TermsChange::default()
+            ..SaleSettingsChange::default()
         };
         case.submit(Command::SetTerms { campaign, change }).await;
         let stock = u64::from(STOCK) * (round as u64 + 1);

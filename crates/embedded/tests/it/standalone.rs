@@ -14,7 +14,7 @@ use qiang_core::{
     money::Money,
     ports::{AccountStore as _, CampaignStore as _, LedgerError, SettlementStore as _},
 };
-use qiang_embedded::{Embedded, SqliteLedger, StoreError};
+use qiang_embedded::{DataFileError, Embedded, SqliteLedger};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, currency, sale, user},
@@ -23,7 +23,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-fn try_open(path: &Path) -> Result<SqliteLedger, StoreError> {
+fn try_open(path: &Path) -> Result<SqliteLedger, DataFileError> {
     SqliteLedger::open(path, ManualClock::new(OPENS))
 }
 
@@ -31,7 +31,7 @@ fn open(path: &Path) -> SqliteLedger {
     try_open(path).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn open_engine(path: &Path) -> Result<Embedded, StoreError> {
+fn open_engine(path: &Path) -> Result<Embedded, DataFileError> {
     Embedded::open(path, ManualClock::new(OPENS))
 }
 
@@ -73,7 +73,7 @@ fn a_second_writer_is_refused() {
     let first = open(&path);
     let handle = first.clone();
     drop(first);
-    let in_use = |path: &Path| matches!(try_open(path).err(), Some(StoreError::InUse { .. }));
+    let in_use = |path: &Path| matches!(try_open(path).err(), Some(DataFileError::InUse { .. }));
     assert!(in_use(&path), "another handle is left");
     handle.close();
     drop(open(&path));

@@ -15,7 +15,7 @@ use sqlx::{
 
 use self::rows::{SIZES, text};
 use crate::{
-    dialect::{Class, Dialect, Query, Statement},
+    dialect::{Dialect, ErrorClass, Query, Statement},
     error::contradiction,
 };
 
@@ -43,26 +43,26 @@ impl Dialect for MySql {
         Self::run(conn, include_str!("sql/session.sql")).await
     }
 
-    fn class(error: &dyn DatabaseError) -> Class {
+    fn class(error: &dyn DatabaseError) -> ErrorClass {
         let number = error
             .try_downcast_ref::<MySqlDatabaseError>()
             .map(MySqlDatabaseError::number);
         match number {
             // A deadlock; a row that changed since it was read.
-            Some(1213 | 1020) => Class::Retry,
+            Some(1213 | 1020) => ErrorClass::Retry,
             // Out of range, as a column's value and as an expression's.
-            Some(1264 | 1690) => Class::Overflow,
+            Some(1264 | 1690) => ErrorClass::Overflow,
             // `read_only` of the server and of its storage engine, and a read-only session.
-            Some(1290 | 1836 | 1792) => Class::ReadOnly,
+            Some(1290 | 1836 | 1792) => ErrorClass::ReadOnly,
             // A shutdown, a killed or idle session, a node outside its cluster's majority, and a prepared statement
             // that a proxy lost.
-            Some(1053 | 1927 | 3168 | 3169 | 4031 | 1047 | 1243) => Class::Session,
+            Some(1053 | 1927 | 3168 | 3169 | 4031 | 1047 | 1243) => ErrorClass::Session,
             // A column that this program does not know and that has no default: the table was changed.
-            Some(1364) => Class::Other,
+            Some(1364) => ErrorClass::Other,
             // A value that its column cannot hold: too long, of another type, or not of its character set.
-            Some(1265 | 1366 | 1406) => Class::Contradiction,
-            _ if error.kind() != ErrorKind::Other => Class::Contradiction,
-            _ => Class::Other,
+            Some(1265 | 1366 | 1406) => ErrorClass::Contradiction,
+            _ if error.kind() != ErrorKind::Other => ErrorClass::Contradiction,
+            _ => ErrorClass::Other,
         }
     }
 

@@ -6,14 +6,14 @@
 pub(super) const SIZES: [usize; 6] = [1_024, 256, 64, 16, 4, 1];
 
 /// Statement that takes several rows.
-struct Rows {
+struct MultiRowStatement {
     head: &'static str,
     row: &'static str,
     between: &'static str,
     tail: &'static str,
 }
 
-impl Rows {
+impl MultiRowStatement {
     /// Parses the text of a statement's file; `None` if its marks are not in order.
     fn parse(text: &'static str) -> Option<Self> {
         let (head, rest) = text.split_once("/*rows")?;
@@ -46,7 +46,7 @@ impl Rows {
 /// Text of a statement for `rows` rows.
 pub(super) fn text(file: &'static str, rows: usize) -> String {
     // A test checks the marks of every file.
-    Rows::parse(file).map_or_else(|| file.to_owned(), |statement| statement.text(rows))
+    MultiRowStatement::parse(file).map_or_else(|| file.to_owned(), |statement| statement.text(rows))
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
                 text.matches("/*rows").count(),
                 text.matches("/*end*/").count(),
             ];
-            let whole = Rows::parse(Box::leak(text.into_boxed_str())).is_some();
+            let whole = MultiRowStatement::parse(Box::leak(text.into_boxed_str())).is_some();
             assert!(
                 marks == [0, 0] || marks == [1, 1] && whole,
                 "{}",

@@ -15,7 +15,7 @@ use sqlx::{
 };
 
 use crate::{
-    dialect::{Class, Dialect, Query, Statement},
+    dialect::{Dialect, ErrorClass, Query, Statement},
     error::is_code,
 };
 
@@ -70,27 +70,31 @@ impl Dialect for Postgres {
         Self::run(conn, include_str!("sql/session.sql")).await
     }
 
-    fn class(error: &dyn DatabaseError) -> Class {
+    fn class(error: &dyn DatabaseError) -> ErrorClass {
         let severity = error
             .try_downcast_ref::<PgDatabaseError>()
             .map(PgDatabaseError::severity);
         match error.code().as_ref().map(Cow::as_ref) {
             // A serialisation failure, a deadlock.
-            Some("40001" | "40P01") => Class::Retry,
-            Some("22003") => Class::Overflow,
+            Some("40001" | "40P01") => ErrorClass::Retry,
+            Some("22003") => ErrorClass::Overflow,
             // A read-only database or session, and a server in recovery.
-            Some("25006") => Class::ReadOnly,
+            Some("25006") => ErrorClass::ReadOnly,
             // A shutdown or an ended session, a failed connection, and prepared statements that the session lost or
             // that no longer fit their tables.
-            Some("26000" | "42P05" | "0A000") => Class::Session,
-            Some(code) if code.starts_with("57P") || code.starts_with("08") => Class::Session,
-            _ if matches!(severity, Some(PgSeverity::Fatal | PgSeverity::Panic)) => Class::Session,
+            Some("26000" | "42P05" | "0A000") => ErrorClass::Session,
+            Some(code) if code.starts_with("57P") || code.starts_with("08") => ErrorClass::Session,
+            _ if matches!(severity, Some(PgSeverity::Fatal | PgSeverity::Panic)) => {
+                ErrorClass::Session
+            }
             // A column that this program does not know and that has no default: the table was changed.
-            Some("23502") => Class::Other,
+            Some("23502") => ErrorClass::Other,
             // A value that its column cannot hold; a rule of the table.
-            Some(code) if code.starts_with("22") || code.starts_with("23") => Class::Contradiction,
-            _ if error.kind() != ErrorKind::Other => Class::Contradiction,
-            _ => Class::Other,
+            Some(code) if code.starts_with("22") || code.starts_with("23") => {
+                ErrorClass::Contradiction
+            }
+            _ if error.kind() != ErrorKind::Other => ErrorClass::Contradiction,
+            _ => ErrorClass::Other,
         }
     }
 

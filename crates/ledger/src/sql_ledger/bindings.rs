@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use qiang_core::ports::{BindingStore, EngineBinding, LedgerError};
 
 use super::SqlLedger;
-use crate::{bindings, dialect::Dialect, pool::Mode};
+use crate::{bindings, dialect::Dialect, pool::AccessMode};
 
 #[async_trait]
 impl<D: Dialect> BindingStore for SqlLedger<D> {
@@ -15,14 +15,14 @@ impl<D: Dialect> BindingStore for SqlLedger<D> {
 
     async fn bind(&self, from: &str, to: &EngineBinding) -> Result<EngineBinding, LedgerError> {
         let args = (from.to_owned(), to.clone());
-        self.run(Mode::Write, args, |conn, (from, to)| {
+        self.run(AccessMode::Write, args, |conn, (from, to)| {
             Box::pin(bindings::bind::<D>(conn, from, to))
         })
         .await
     }
 
     async fn beat(&self, engine: &str) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, engine.to_owned(), |conn, engine| {
+        self.run(AccessMode::Write, engine.to_owned(), |conn, engine| {
             Box::pin(bindings::beat::<D>(conn, engine))
         })
         .await

@@ -8,7 +8,9 @@ use qiang_core::{
 };
 
 use super::SqlLedger;
-use crate::{dialect::Dialect, order_restoration, pool::Mode, recounts, repairs, restatements};
+use crate::{
+    dialect::Dialect, order_restoration, pool::AccessMode, recounts, repairs, restatements,
+};
 
 #[async_trait]
 impl<D: Dialect> RepairStore for SqlLedger<D> {
@@ -18,7 +20,7 @@ impl<D: Dialect> RepairStore for SqlLedger<D> {
     }
 
     async fn claim_repair(&self, attempt: &RepairAttempt) -> Result<(), LedgerError> {
-        self.run(Mode::Write, attempt.clone(), |conn, attempt| {
+        self.run(AccessMode::Write, attempt.clone(), |conn, attempt| {
             Box::pin(repairs::claim::<D>(conn, attempt))
         })
         .await
@@ -30,7 +32,7 @@ impl<D: Dialect> RepairStore for SqlLedger<D> {
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError> {
         let both = (repair.clone(), attempt.clone());
-        self.run(Mode::Write, both, |conn, (repair, attempt)| {
+        self.run(AccessMode::Write, both, |conn, (repair, attempt)| {
             Box::pin(repairs::begin::<D>(conn, repair, attempt))
         })
         .await
@@ -42,7 +44,7 @@ impl<D: Dialect> RepairStore for SqlLedger<D> {
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError> {
         let both = (withheld.clone(), attempt.clone());
-        self.run(Mode::Write, both, |conn, (withheld, attempt)| {
+        self.run(AccessMode::Write, both, |conn, (withheld, attempt)| {
             Box::pin(repairs::withhold::<D>(conn, withheld, attempt))
         })
         .await
@@ -55,7 +57,7 @@ impl<D: Dialect> RepairStore for SqlLedger<D> {
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError> {
         let both = (part, attempt.clone());
-        self.run(Mode::Write, both, move |conn, (part, attempt)| {
+        self.run(AccessMode::Write, both, move |conn, (part, attempt)| {
             Box::pin(recounts::recount::<D>(conn, part, units, attempt))
         })
         .await
@@ -67,16 +69,18 @@ impl<D: Dialect> RepairStore for SqlLedger<D> {
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError> {
         let both = (deleted.clone(), attempt.clone());
-        self.run(Mode::Write, both, |conn, (deleted, attempt)| {
+        self.run(AccessMode::Write, both, |conn, (deleted, attempt)| {
             Box::pin(order_restoration::restore::<D>(conn, deleted, attempt))
         })
         .await
     }
 
     async fn restate(&self, restatement: &Restatement) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, restatement.clone(), |conn, restatement| {
-            Box::pin(restatements::restate::<D>(conn, restatement))
-        })
+        self.run(
+            AccessMode::Write,
+            restatement.clone(),
+            |conn, restatement| Box::pin(restatements::restate::<D>(conn, restatement)),
+        )
         .await
     }
 
@@ -87,14 +91,14 @@ impl<D: Dialect> RepairStore for SqlLedger<D> {
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError> {
         let both = (epoch.to_owned(), attempt.clone());
-        self.run(Mode::Write, both, move |conn, (epoch, attempt)| {
+        self.run(AccessMode::Write, both, move |conn, (epoch, attempt)| {
             Box::pin(repairs::finish::<D>(conn, epoch, upto, attempt))
         })
         .await
     }
 
     async fn release_withheld(&self, partition: PartitionId) -> Result<(), LedgerError> {
-        self.run(Mode::Write, self.clock.now(), move |conn, now| {
+        self.run(AccessMode::Write, self.clock.now(), move |conn, now| {
             Box::pin(repairs::release::<D>(conn, *now, partition))
         })
         .await

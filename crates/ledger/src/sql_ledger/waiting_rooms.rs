@@ -7,12 +7,12 @@ use qiang_core::{
 };
 
 use super::SqlLedger;
-use crate::{dialect::Dialect, pool::Mode, waiting_rooms};
+use crate::{dialect::Dialect, pool::AccessMode, waiting_rooms};
 
 #[async_trait]
 impl<D: Dialect> WaitingRoomStore for SqlLedger<D> {
     async fn add_waiting_room(&self, id: CampaignId) -> Result<(), LedgerError> {
-        self.run(Mode::Write, id, |conn, id| {
+        self.run(AccessMode::Write, id, |conn, id| {
             Box::pin(waiting_rooms::add::<D>(conn, *id))
         })
         .await

@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use qiang_core::{
     ports::{Action, LedgerError, WebhookStore},
     time::Timestamp,
-    webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{DeliveryProgress, Webhook, WebhookEvent, WebhookRecord},
 };
 use uuid::Uuid;
 
 use super::SqlLedger;
-use crate::{dialect::Dialect, pool::Mode, webhooks};
+use crate::{dialect::Dialect, pool::AccessMode, webhooks};
 
 #[async_trait]
 impl<D: Dialect> WebhookStore for SqlLedger<D> {
@@ -19,7 +19,7 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         by: Option<&Action>,
     ) -> Result<bool, LedgerError> {
         let args = (webhook.clone(), by.cloned());
-        self.run(Mode::Write, args, |conn, (webhook, by)| {
+        self.run(AccessMode::Write, args, |conn, (webhook, by)| {
             Box::pin(webhooks::add::<D>(conn, webhook, by.as_ref()))
         })
         .await
@@ -37,7 +37,7 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         by: Option<&Action>,
     ) -> Result<bool, LedgerError> {
         let args = (secret.to_owned(), by.cloned());
-        self.run(Mode::Write, args, move |conn, (secret, by)| {
+        self.run(AccessMode::Write, args, move |conn, (secret, by)| {
             let secret = (secret.as_str(), previous_until);
             Box::pin(webhooks::rotate::<D>(conn, id, secret, by.as_ref()))
         })
@@ -45,7 +45,7 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
     }
 
     async fn delete_webhook(&self, id: Uuid, by: Option<&Action>) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, by.cloned(), move |conn, by| {
+        self.run(AccessMode::Write, by.cloned(), move |conn, by| {
             Box::pin(webhooks::delete::<D>(conn, id, by.as_ref()))
         })
         .await
@@ -57,7 +57,7 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         since: Option<Timestamp>,
         by: Option<&Action>,
     ) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, by.cloned(), move |conn, by| {
+        self.run(AccessMode::Write, by.cloned(), move |conn, by| {
             Box::pin(webhooks::redrive::<D>(conn, id, since, by.as_ref()))
         })
         .await
@@ -70,7 +70,7 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<Option<WebhookRecord>, LedgerError> {
-        self.run(Mode::Write, (), move |conn, ()| {
+        self.run(AccessMode::Write, (), move |conn, ()| {
             Box::pin(webhooks::lease::<D>(conn, (id, holder), (now, until)))
         })
         .await
@@ -90,11 +90,15 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         id: Uuid,
         holder: Uuid,
         until: Timestamp,
-        progress: &Progress,
+        progress: &DeliveryProgress,
     ) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, progress.clone(), move |conn, progress| {
-            Box::pin(webhooks::record::<D>(conn, (id, holder), until, progress))
-        })
+        self.run(
+            AccessMode::Write,
+            progress.clone(),
+            move |conn, progress| {
+                Box::pin(webhooks::record::<D>(conn, (id, holder), until, progress))
+            },
+        )
         .await
     }
 
@@ -103,7 +107,7 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         before: Timestamp,
         limit: u32,
     ) -> Result<u64, LedgerError> {
-        self.run(Mode::Write, (), move |conn, ()| {
+        self.run(AccessMode::Write, (), move |conn, ()| {
             Box::pin(webhooks::forget::<D>(conn, before, limit))
         })
         .await

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::common::{OPTIONS, Postgres, Server, audit::audit, history::History, open};
-use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
+use qiang_ledger::{
+    LedgerOptions, MigrationResult, OpenError, SCHEMA_VERSION, migrate, schema_version,
+};
 use qiang_testkit::{
     ManualClock,
     campaign::OPENS,
@@ -42,7 +44,7 @@ async fn a_schema_is_made_once<S: Server>() {
     assert!(error.to_string().contains("run `qiang migrate`"), "{error}");
     for from in [0, SCHEMA_VERSION] {
         let to = SCHEMA_VERSION;
-        assert_eq!(migrate(&url).await.unwrap(), Migrated { from, to });
+        assert_eq!(migrate(&url).await.unwrap(), MigrationResult { from, to });
         assert_eq!(schema_version(&url).await.unwrap(), to);
     }
     let ledger = open(&url, ManualClock::new(OPENS)).await;

@@ -9,7 +9,7 @@ use qiang_core::{
     event::{Entry, Event, PartitionId},
     id::{IdempotencyKey, PaymentRef},
     money::Money,
-    payment::{PaymentOutcome, Received},
+    payment::{PaymentOutcome, ReceivedMoney},
     ports::{KeyUse, Ledger, LedgerError},
     split::SplitRule,
 };
@@ -144,7 +144,7 @@ async fn what_contradicts_the_books_is_refused<S: Server>() {
     let paid = |number: u32, name: &str| Event::Paid {
         number,
         payment: payment(name),
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     let sound = [
         entry(&packet, 1, granted(1, "ann", 1, 100)),
@@ -217,7 +217,7 @@ async fn what_contradicts_the_books_is_refused<S: Server>() {
             let due = Event::RefundDue {
                 number: 1,
                 payment: payment("first"),
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             };
             vec![entry(&many_each, 1, due)]
         }),
@@ -293,7 +293,7 @@ async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
         entry(7, Event::Cancelled { number: 3 }),
         entry(
             8,
-            Event::of_payment(1, payment, PaymentOutcome::Reinstated.into()),
+            Event::payment_recorded(1, payment, PaymentOutcome::Reinstated.into()),
         ),
     ];
     for (run, settled) in [(&log[..4], 4), (&log[4..], 8)] {

@@ -7,8 +7,8 @@ use std::{
     process::ExitCode,
 };
 
-use qiang::config::{Config, EngineKind, Secret};
-use qiang_audit::{EnginePlace, LedgerPlace, Report};
+use qiang::config::{EngineKind, NodeConfig, Secret};
+use qiang_audit::{AuditFindings, EnginePlace, LedgerPlace};
 
 use crate::{backend::REDIS, block_on, secrets::refuse as refuse_password, usage};
 
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn report(args: &AuditArgs) -> anyhow::Result<Report> {
+fn report(args: &AuditArgs) -> anyhow::Result<AuditFindings> {
     let ledger_url = args.ledger.as_ref().map(Secret::expose);
     let redis_urls = args.redis.as_ref().map(Secret::expose);
     refuse_password("--ledger", ledger_url, LEDGER)?;
@@ -120,7 +120,7 @@ fn report(args: &AuditArgs) -> anyhow::Result<Report> {
 
 /// Ledger file, or database URL, from the flags or else the configuration.
 fn ledger(args: &AuditArgs) -> anyhow::Result<(PathBuf, Option<Secret>)> {
-    let config = Config::load(args.config.as_deref(), &[])?;
+    let config = NodeConfig::load(args.config.as_deref(), &[])?;
     let configured = config.ledger.url().map(Secret::new);
     let url = match &args.ledger {
         Some(url) if url.is_empty() => {
@@ -150,7 +150,7 @@ fn engine(args: &AuditArgs) -> anyhow::Result<Option<EnginePlace>> {
     let overrides: Vec<_> = given
         .filter_map(|(key, value)| Some((key, value?)))
         .collect();
-    let config = Config::load(args.config.as_deref(), &overrides)?;
+    let config = NodeConfig::load(args.config.as_deref(), &overrides)?;
     Ok(Some(EnginePlace {
         partitions: args.partitions,
         ..qiang::engine_place(&config.redis)

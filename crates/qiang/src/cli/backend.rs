@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use qiang::{Config, UsageError, config::Setting};
+use qiang::{NodeConfig, UsageError, config::Setting};
 
 use crate::secrets::refuse as refuse_password;
 
@@ -60,15 +60,15 @@ impl BackendArgs {
     }
 
     /// Loads the configuration, overridden by these flags and by `overrides`.
-    pub(super) fn load(&self, overrides: &[(&str, String)]) -> anyhow::Result<Config> {
+    pub(super) fn load(&self, overrides: &[(&str, String)]) -> anyhow::Result<NodeConfig> {
         self.check()?;
-        Config::load(self.config.as_deref(), overrides)
+        NodeConfig::load(self.config.as_deref(), overrides)
     }
 
     /// Every configuration key, overridden by these flags.
     pub(super) fn explain(&self) -> anyhow::Result<Vec<Setting>> {
         self.check()?;
-        let (_, settings) = Config::explain(self.config.as_deref(), &self.overrides())?;
+        let (_, settings) = NodeConfig::explain(self.config.as_deref(), &self.overrides())?;
         Ok(settings)
     }
 

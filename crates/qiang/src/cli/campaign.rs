@@ -10,7 +10,7 @@ use crate::service::{Service, secret};
 
 /// Options of a new campaign of either kind.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Rules {
+pub(crate) struct CampaignArgs {
     /// The campaign's id: a random UUID of version 7, made within a day. Default: the service makes one.
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<CampaignId>,
@@ -40,7 +40,7 @@ pub(crate) struct Rules {
     passphrase_file: Option<PathBuf>,
 }
 
-impl Rules {
+impl CampaignArgs {
     pub(crate) fn waiting_room(&self) -> Option<bool> {
         self.waiting_room.then_some(true)
     }
@@ -61,7 +61,7 @@ impl Rules {
 
 /// Filter of campaigns.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Which {
+pub(crate) struct CampaignFilter {
     /// Only campaigns of this sender or seller. Default: of all.
     #[arg(long, value_name = "USER")]
     owner: Option<UserId>,
@@ -79,7 +79,7 @@ pub(crate) struct Which {
     newest: bool,
 }
 
-impl Which {
+impl CampaignFilter {
     pub(crate) fn listing(&self) -> Listing {
         Listing {
             owner: self.owner.clone(),
@@ -95,7 +95,7 @@ impl Which {
 
 /// Action on a campaign that needs no further arguments.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Action {
+pub(crate) enum CampaignVerb {
     Pause,
     Resume,
     Close,
@@ -106,16 +106,16 @@ pub(crate) enum Action {
 pub(crate) async fn act(
     service: &Service,
     campaign: &CampaignId,
-    action: Action,
+    action: CampaignVerb,
 ) -> anyhow::Result<()> {
     let client = &service.client;
     let state = match action {
-        Action::Pause => client.pause(campaign).await?,
-        Action::Resume => client.resume(campaign).await?,
-        Action::Close => client.close(campaign).await?,
-        Action::Archive => client.archive(campaign).await?,
+        CampaignVerb::Pause => client.pause(campaign).await?,
+        CampaignVerb::Resume => client.resume(campaign).await?,
+        CampaignVerb::Close => client.close(campaign).await?,
+        CampaignVerb::Archive => client.archive(campaign).await?,
     };
-    let is_archived = matches!(action, Action::Archive);
+    let is_archived = matches!(action, CampaignVerb::Archive);
     service.print(&state, |state| match is_archived {
         true => format!("{campaign}: archived"),
         false => format!("{campaign}: {}", numbers(state)),

@@ -13,7 +13,7 @@ pub(crate) fn parse(text: &str) -> Result<ColorChoice, String> {
 }
 
 /// Choice for help and usage errors, which are printed before the flags are parsed.
-pub(crate) fn of_help() -> ColorChoice {
+pub(crate) fn help_styles() -> ColorChoice {
     let words: Vec<_> = std::env::args().collect();
     let given =
         words

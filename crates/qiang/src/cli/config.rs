@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use qiang::{config::Source, run};
+use qiang::{config::ConfigSource, run};
 
 use crate::backend::BackendArgs;
 
@@ -53,7 +53,7 @@ pub(crate) fn carry_out(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
             json,
         } => {
             for setting in backend.explain()? {
-                if *changed && setting.source == Source::Default {
+                if *changed && setting.source == ConfigSource::Default {
                     continue;
                 }
                 if *json {

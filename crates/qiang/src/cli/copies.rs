@@ -3,9 +3,9 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use qiang::{
-    Config, UsageError,
+    NodeConfig, UsageError,
     config::EngineKind,
-    copies::{self, Copied, Restore},
+    copies::{self, CopyReport, Restore},
 };
 
 /// Copy the file of an embedded engine, or of a ledger alone, as of one moment. The node may keep running: requests do
@@ -63,7 +63,7 @@ impl FileArgs {
         if let Some(db) = &self.db {
             return Ok(db.clone());
         }
-        let config = Config::load(self.config.as_deref(), &[])?;
+        let config = NodeConfig::load(self.config.as_deref(), &[])?;
         let is_elsewhere = config.engine.kind == EngineKind::Redis;
         if config.ledger.url().is_some_and(|_| is_elsewhere) {
             let line = "the ledger is in a database: use pg_dump and pg_restore, or mariadb-dump and mariadb, as \
@@ -92,7 +92,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(copied: &Copied, json: bool, who: &str) {
+fn print(copied: &CopyReport, json: bool, who: &str) {
     if json {
         let settled = copied.settled.iter();
         let settled = settled.map(|(partition, seq)| (partition.0.to_string(), (*seq).into()));

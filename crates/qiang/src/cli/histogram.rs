@@ -14,8 +14,8 @@ pub(crate) struct Histogram {
 impl Histogram {
     /// Histogram of at least one share. The number of bins is about the square root of the number of shares, between 5
     /// and `bins_max`.
-    pub(crate) fn of(shares: &[i64], bins_max: u64) -> Self {
-        let Summary { min, max, .. } = Summary::of(shares);
+    pub(crate) fn from_shares(shares: &[i64], bins_max: u64) -> Self {
+        let Summary { min, max, .. } = Summary::from_shares(shares);
         // Shares are positive, so the span cannot overflow.
         let span = max.abs_diff(min) + 1;
         let width = span.div_ceil((shares.len() as u64).isqrt().clamp(5, bins_max));
@@ -70,7 +70,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of(shares: &[i64]) -> Self {
+    pub(crate) fn from_shares(shares: &[i64]) -> Self {
         let count = shares.len() as f64;
         let sum: i128 = shares.iter().map(|share| i128::from(*share)).sum();
         let mean = sum as f64 / count;
@@ -93,7 +93,7 @@ mod tests {
 
     fn check(shares: &[i64], expected: &str) {
         let mut out = Vec::new();
-        Histogram::of(shares, 20)
+        Histogram::from_shares(shares, 20)
             .write_bars(&mut out, 4)
             .expect("write to a Vec");
         assert_eq!(String::from_utf8_lossy(&out), expected);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_largest_amounts_fit() {
-        let histogram = Histogram::of(&[1, i64::MAX], 20);
+        let histogram = Histogram::from_shares(&[1, i64::MAX], 20);
         assert_eq!(histogram.counts, [1, 0, 0, 0, 1]);
         assert_eq!(histogram.range(4).1, i64::MAX);
     }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_the_shares() {
-        let summary = Summary::of(&[2, 4, 4, 4, 5, 5, 7, 9]);
+        let summary = Summary::from_shares(&[2, 4, 4, 4, 5, 5, 7, 9]);
         assert_eq!((summary.min, summary.max), (2, 9));
         assert_eq!((summary.mean, summary.stddev), (5.0, 2.0));
     }

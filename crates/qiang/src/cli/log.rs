@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use qiang::{
-    Config,
+    NodeConfig,
     archive::{self, ArchiveReport, LogStretch, Month},
 };
 
@@ -59,7 +59,7 @@ fn archive(args: &ArchiveArgs) -> anyhow::Result<ExitCode> {
     let overrides: Vec<_> = given
         .filter_map(|(key, value)| Some((key, value?)))
         .collect();
-    let config = Config::load(args.config.as_deref(), &overrides)?;
+    let config = NodeConfig::load(args.config.as_deref(), &overrides)?;
     let report = block_on(archive::archive(&config, args.before, args.dry_run))?;
     match args.json {
         true => println!("{}", json(&report)),

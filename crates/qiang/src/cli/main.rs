@@ -44,7 +44,7 @@ use qiang::UsageError;
 #[command(name = "qiang", version = version::line(), long_version = version::long(), after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
     /// Colours in help, errors and logs: auto, always or never. `auto`: on a terminal, unless NO_COLOR is set.
     #[arg(long, global = true, value_name = "WHEN", value_parser = color::parse)]
     color: Option<ColorChoice>,
@@ -58,7 +58,7 @@ Examples:
   qiang config check --config q.toml     report errors of a configuration";
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Serve the HTTP API.
     Serve(serve::ServeArgs),
     /// Settle grants of the engine on Redis into the ledger, without serving.
@@ -78,12 +78,12 @@ enum Command {
     Quarantine(quarantine::QuarantineCommand),
     /// List, inspect, repair and resume the partitions of the engine on Redis.
     #[command(subcommand)]
-    Partition(partition::Partition),
+    Partition(partition::PartitionCommand),
     /// List reconcilers, or run one once.
     #[command(subcommand)]
     Reconciler(reconciler::ReconcilerCommand),
     Sale(sale::SaleArgs),
-    Packet(packet::PacketArgs),
+    Packet(packet::RedPacketArgs),
     Order(order::OrderArgs),
     Account(account::AccountArgs),
     Webhook(webhook::WebhookArgs),
@@ -118,7 +118,7 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
 
 /// Runs a command. Exits 0 if it succeeded, 1 if it failed, and 2 if its arguments are wrong.
 fn main() -> ExitCode {
-    let matches = Cli::command().color(color::of_help()).get_matches();
+    let matches = Cli::command().color(color::help_styles()).get_matches();
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
@@ -126,30 +126,30 @@ fn main() -> ExitCode {
     color::set(cli.color);
     version::BUILD.announce();
     let result = match cli.command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Worker(args) => worker::run(&args),
-        Command::Config(command) => config::carry_out(&command),
-        Command::Migrate(args) => migrate::run(&args),
-        Command::Backup(args) => copies::back_up(&args),
-        Command::Restore(args) => copies::restore(&args),
-        Command::Log(command) => log::run(&command),
-        Command::Quarantine(command) => quarantine::run(&command),
-        Command::Partition(command) => partition::run(&command),
-        Command::Reconciler(command) => reconciler::run(&command),
-        Command::Sale(args) => sale::run(&args),
-        Command::Packet(args) => packet::run(&args),
-        Command::Order(args) => order::run(&args),
-        Command::Account(args) => account::run(&args),
-        Command::Webhook(args) => webhook::run(&args),
-        Command::Reconcile(args) => reconcile::run(&args),
-        Command::Demo(args) => demo::run(&args),
-        Command::Audit(args) => audit::run(&args),
-        Command::Split(args) => split::run(*args),
-        Command::Top(args) => top::run(&args),
-        Command::Token(args) => token::run(&args),
-        Command::Openapi => openapi::run(),
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => completions::man(&args),
+        CliCommand::Serve(args) => serve::run(&args),
+        CliCommand::Worker(args) => worker::run(&args),
+        CliCommand::Config(command) => config::carry_out(&command),
+        CliCommand::Migrate(args) => migrate::run(&args),
+        CliCommand::Backup(args) => copies::back_up(&args),
+        CliCommand::Restore(args) => copies::restore(&args),
+        CliCommand::Log(command) => log::run(&command),
+        CliCommand::Quarantine(command) => quarantine::run(&command),
+        CliCommand::Partition(command) => partition::run(&command),
+        CliCommand::Reconciler(command) => reconciler::run(&command),
+        CliCommand::Sale(args) => sale::run(&args),
+        CliCommand::Packet(args) => packet::run(&args),
+        CliCommand::Order(args) => order::run(&args),
+        CliCommand::Account(args) => account::run(&args),
+        CliCommand::Webhook(args) => webhook::run(&args),
+        CliCommand::Reconcile(args) => reconcile::run(&args),
+        CliCommand::Demo(args) => demo::run(&args),
+        CliCommand::Audit(args) => audit::run(&args),
+        CliCommand::Split(args) => split::run(*args),
+        CliCommand::Top(args) => top::run(&args),
+        CliCommand::Token(args) => token::run(&args),
+        CliCommand::Openapi => openapi::run(),
+        CliCommand::Completions(args) => completions::run(&args),
+        CliCommand::Man(args) => completions::man(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("qiang: {error:#}");

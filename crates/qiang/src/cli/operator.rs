@@ -1,6 +1,6 @@
 //! Actor of changes from the command line.
 
-use qiang::{Config, Operator, UsageError};
+use qiang::{NodeConfig, Operator, UsageError};
 use qiang_core::id::UserId;
 
 use crate::environment;
@@ -19,16 +19,16 @@ pub(crate) struct OperatorArgs {
 
 impl OperatorArgs {
     /// The actor, with the operation log.
-    pub(crate) fn operator(&self, config: &Config) -> anyhow::Result<Operator> {
+    pub(crate) fn operator(&self, config: &NodeConfig) -> anyhow::Result<Operator> {
         let actor = match &self.actor {
             Some(actor) => actor.clone(),
-            None => of_user(environment::variable("USER")?.as_deref())?,
+            None => from_user(environment::variable("USER")?.as_deref())?,
         };
         Operator::new(actor, config)
     }
 }
 
-fn of_user(user: Option<&str>) -> Result<UserId, UsageError> {
+fn from_user(user: Option<&str>) -> Result<UserId, UsageError> {
     let user = user.filter(|user| !user.is_empty()).unwrap_or(NOBODY);
     UserId::new(&format!("cli:{user}")).map_err(|error| {
         UsageError::new(format!(
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn users_of_the_machine_are_actors() {
         let check = |user: Option<&str>, expected: Option<&str>| {
-            let actor = of_user(user).ok();
+            let actor = from_user(user).ok();
             assert_eq!(actor.as_ref().map(UserId::as_str), expected, "{user:?}");
         };
         check(Some("ann"), Some("cli:ann"));

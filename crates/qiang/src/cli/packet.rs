@@ -8,7 +8,7 @@ use qiang_client::{
 
 use crate::{
     amounts,
-    campaign::{Action, Rules, Which, act, numbers},
+    campaign::{CampaignArgs, CampaignFilter, CampaignVerb, act, numbers},
     packet_file,
     service::{EXITS, Service, ServiceArgs, ask, plain},
 };
@@ -16,7 +16,7 @@ use crate::{
 /// Send, show, list and end red packets of a service.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXITS)]
-pub(crate) struct PacketArgs {
+pub(crate) struct RedPacketArgs {
     #[command(subcommand)]
     command: PacketCommand,
     #[command(flatten)]
@@ -53,7 +53,7 @@ enum PacketCommand {
     #[command(after_help = "Example: qiang packet list --mine --archived")]
     List {
         #[command(flatten)]
-        which: Which,
+        which: CampaignFilter,
     },
     /// List the settled shares of a red packet and their users, in the order of the grants.
     #[command(after_help = "Example: qiang packet claims 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
@@ -112,7 +112,7 @@ struct NewPacket {
     #[arg(long, value_name = "WHO")]
     draws: Option<Draws>,
     #[command(flatten)]
-    rules: Rules,
+    rules: CampaignArgs,
 }
 
 impl NewPacket {
@@ -146,7 +146,7 @@ impl NewPacket {
     }
 }
 
-pub(crate) fn run(args: &PacketArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &RedPacketArgs) -> anyhow::Result<ExitCode> {
     ask(&args.service, async |service| {
         carry_out(&args.command, service).await
     })
@@ -205,10 +205,10 @@ async fn carry_out(command: &PacketCommand, service: &Service) -> anyhow::Result
                 .print_all(heading, client.shares(packet), line)
                 .await
         }
-        PacketCommand::Pause { packet } => act(service, packet, Action::Pause).await,
-        PacketCommand::Resume { packet } => act(service, packet, Action::Resume).await,
-        PacketCommand::Close { packet } => act(service, packet, Action::Close).await,
-        PacketCommand::Archive { packet } => act(service, packet, Action::Archive).await,
+        PacketCommand::Pause { packet } => act(service, packet, CampaignVerb::Pause).await,
+        PacketCommand::Resume { packet } => act(service, packet, CampaignVerb::Resume).await,
+        PacketCommand::Close { packet } => act(service, packet, CampaignVerb::Close).await,
+        PacketCommand::Archive { packet } => act(service, packet, CampaignVerb::Archive).await,
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use qiang::{
-    Config, Operator, SystemClock, UsageError,
+    NodeConfig, Operator, SystemClock, UsageError,
     maintenance::{Maintenance, OldLog},
 };
 use qiang_core::{event::PartitionId, ports::RepairState};
@@ -23,12 +23,12 @@ const LEFT: u8 = 1;
 
 /// Partitions of the engine on Redis: show their state, repair them, end their halt.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Partition {
+pub(crate) enum PartitionCommand {
     /// List all partitions with their state: open, gathering, halted or unreachable.
     #[command(
         after_help = "Example: qiang partition list --json | jq -r 'select(.status != \"open\").partition'"
     )]
-    List(ListArgs),
+    List(PartitionListArgs),
     /// Show a partition as Redis and the ledger record it: term, nodes, repairs, withheld units.
     #[command(after_help = "Example: qiang partition inspect 3")]
     Inspect(OneArgs),
@@ -68,7 +68,7 @@ pub(crate) struct AdoptArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct PartitionListArgs {
     #[command(flatten)]
     backend: BackendArgs,
     /// Print one JSON object per line.
@@ -107,15 +107,15 @@ pub(crate) struct ResumeArgs {
     release_withheld: bool,
 }
 
-pub(crate) fn run(command: &Partition) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: &PartitionCommand) -> anyhow::Result<ExitCode> {
     match command {
-        Partition::List(args) => open(&args.backend, async |maintenance, _| {
+        PartitionCommand::List(args) => open(&args.backend, async |maintenance, _| {
             print::list(maintenance, args.json)
         }),
-        Partition::Inspect(one) => open_one(one, async |maintenance, _, partition| {
+        PartitionCommand::Inspect(one) => open_one(one, async |maintenance, _, partition| {
             print::inspect(maintenance, partition, one.json).await
         }),
-        Partition::Repair(args) => change(args, async |maintenance, by, partition| {
+        PartitionCommand::Repair(args) => change(args, async |maintenance, by, partition| {
             let state = maintenance.repair(partition, by).await?;
             let is_left = state == RepairState::Waiting;
             print::repair(state, args.one.json)?;
@@ -125,17 +125,15 @@ pub(crate) fn run(command: &Partition) -> anyhow::Result<ExitCode> {
                 ExitCode::SUCCESS
             })
         }),
-        Partition::Resume(args) => {
-            change(
-                &args.change,
-                async |maintenance, by, partition| match args.release_withheld {
-                    true => release(maintenance, by, partition, args.change.one.json).await,
-                    false => resume(maintenance, by, partition, args.change.one.json).await,
-                },
-            )
-        }
-        Partition::Adopt(args) => adopt(args),
-        Partition::Close(args) => change(args, async |maintenance, by, partition| {
+        PartitionCommand::Resume(args) => change(
+            &args.change,
+            async |maintenance, by, partition| match args.release_withheld {
+                true => release(maintenance, by, partition, args.change.one.json).await,
+                false => resume(maintenance, by, partition, args.change.one.json).await,
+            },
+        ),
+        PartitionCommand::Adopt(args) => adopt(args),
+        PartitionCommand::Close(args) => change(args, async |maintenance, by, partition| {
             close(maintenance, by, partition, args.one.json).await
         }),
     }
@@ -169,7 +167,7 @@ fn adopt(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
 /// Opens the engine and its ledger, does the work, and closes them.
 fn open(
     backend: &BackendArgs,
-    work: impl AsyncFnOnce(&Maintenance, &Config) -> anyhow::Result<ExitCode>,
+    work: impl AsyncFnOnce(&Maintenance, &NodeConfig) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let config = backend.load(&backend.overrides())?;
     block_on(async {
@@ -185,7 +183,7 @@ fn open(
 /// Does the work with one partition. A missing partition is a usage error.
 fn open_one(
     one: &OneArgs,
-    work: impl AsyncFnOnce(&Maintenance, &Config, PartitionId) -> anyhow::Result<ExitCode>,
+    work: impl AsyncFnOnce(&Maintenance, &NodeConfig, PartitionId) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let partition = PartitionId(one.partition);
     open(&one.backend, async |maintenance, config| {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp as Calendar;
-use qiang::{Config, LedgerBackend, SystemClock, UsageError};
+use qiang::{LedgerBackend, NodeConfig, SystemClock, UsageError};
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::{Ledger, QuarantinedEntry},
@@ -34,7 +34,7 @@ const LEFT: u8 = 1;
 pub(crate) enum QuarantineCommand {
     /// List quarantined entries.
     #[command(after_help = "Example: qiang quarantine list --partition 3 --json")]
-    List(ListArgs),
+    List(QuarantineListArgs),
     /// Settle quarantined entries after you repaired the cause.
     #[command(after_help = "Example: qiang quarantine redrive 3 17 3 20 --as ann")]
     Redrive(RedriveArgs),
@@ -47,7 +47,7 @@ pub(crate) enum QuarantineCommand {
 ///
 /// Only one process can open a ledger in a file: stop its node first.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct QuarantineListArgs {
     #[command(flatten)]
     backend: BackendArgs,
     /// Only entries of this partition.
@@ -148,7 +148,7 @@ pub(crate) fn run(command: &QuarantineCommand) -> anyhow::Result<ExitCode> {
 }
 
 /// Opens the ledger as `qiang worker` does, or an embedded engine's ledger. Creates none.
-async fn open(config: &Config) -> anyhow::Result<LedgerBackend> {
+async fn open(config: &NodeConfig) -> anyhow::Result<LedgerBackend> {
     if config.ledger.url().is_none() && !config.engine.data.is_file() {
         let line = format!(
             "no ledger: {} does not exist, and no database is configured; give --data FILE, or \
@@ -184,7 +184,7 @@ fn place_of(quarantined: &QuarantinedEntry) -> (PartitionId, Seq) {
 
 /// A quarantined entry in the output.
 #[derive(Debug, Serialize)]
-struct Row {
+struct QuarantineLine {
     partition: u16,
     seq: Seq,
     campaign: String,
@@ -197,8 +197,8 @@ struct Row {
     discard: bool,
 }
 
-impl Row {
-    fn of(quarantined: &QuarantinedEntry) -> Self {
+impl QuarantineLine {
+    fn from_quarantined(quarantined: &QuarantinedEntry) -> Self {
         let at = Calendar::from_millisecond(quarantined.at.as_millis());
         Self {
             partition: quarantined.partition.0,
@@ -217,13 +217,13 @@ impl Row {
 }
 
 #[derive(Debug, Serialize)]
-struct Listed {
-    entries: Vec<Row>,
+struct QuarantineListing {
+    entries: Vec<QuarantineLine>,
     /// Whether more entries than the limit exist.
     more: bool,
 }
 
-async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> {
+async fn list(ledger: &dyn Ledger, args: &QuarantineListArgs) -> anyhow::Result<ExitCode> {
     let mut after = match args.partition {
         None | Some(0) => None,
         Some(partition) => Some((PartitionId(partition - 1), SEQ_MAX)),
@@ -234,7 +234,11 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
         let page = ledger.list_quarantined(after, PAGE_MAX).await?;
         let is_asked_for =
             |row: &&QuarantinedEntry| args.partition.is_none_or(|only| only == row.partition.0);
-        entries.extend(page.iter().take_while(is_asked_for).map(Row::of));
+        entries.extend(
+            page.iter()
+                .take_while(is_asked_for)
+                .map(QuarantineLine::from_quarantined),
+        );
         after = page.last().filter(is_asked_for).map(place_of);
         if after.is_none() || entries.len() > wanted {
             break;
@@ -242,7 +246,7 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
     }
     let more = entries.len() > wanted;
     entries.truncate(wanted);
-    let listed = Listed { entries, more };
+    let listed = QuarantineListing { entries, more };
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&listed)?)?;
@@ -252,7 +256,7 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
         writeln!(out, "nothing is quarantined")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let wide = |row: &Row| row.event.chars().count();
+    let wide = |row: &QuarantineLine| row.event.chars().count();
     let width = listed.entries.iter().map(wide).max().unwrap_or(0).max(5);
     writeln!(
         out,

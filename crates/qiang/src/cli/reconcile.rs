@@ -14,8 +14,8 @@ use qiang_core::{
 };
 
 use self::{
-    campaigns::Campaigns,
-    found::{Found, MissingCampaign, Withheld},
+    campaigns::CampaignReport,
+    found::{MissingCampaign, ReconcileFindings, WithheldRow},
 };
 use crate::{backend::BackendArgs, block_on, operator::OperatorArgs, partition::withheld_of};
 
@@ -79,7 +79,7 @@ impl From<Side> for CampaignSource {
 
 pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
     let config = args.backend.load(&args.backend.overrides())?;
-    let mut found = Found::default();
+    let mut found = ReconcileFindings::default();
     let (reconciled, closed) = block_on(async {
         let by = match args.repair {
             true => Some(args.operator.operator(&config)?),
@@ -106,7 +106,7 @@ async fn reconcile(
     maintenance: &Maintenance,
     args: &ReconcileArgs,
     by: Option<&Operator>,
-    found: &mut Found,
+    found: &mut ReconcileFindings,
 ) -> anyhow::Result<()> {
     if let Some(campaign) = args.campaign
         && !maintenance.has_campaign(campaign).await?
@@ -114,7 +114,7 @@ async fn reconcile(
         return Err(UsageError::new(format!("campaign {campaign} does not exist")).into());
     }
     let source = args.campaigns_from.map(CampaignSource::from);
-    let mut campaigns = Campaigns::compare(maintenance, args.campaign).await?;
+    let mut campaigns = CampaignReport::compare(maintenance, args.campaign).await?;
     if let Some((by, source)) = by.zip(source) {
         campaigns.repair(maintenance, (by, source), found).await?;
     }
@@ -128,8 +128,8 @@ async fn reconcile_rows(
     maintenance: &Maintenance,
     args: &ReconcileArgs,
     by: Option<&Operator>,
-    campaigns: &mut Campaigns,
-    found: &mut Found,
+    campaigns: &mut CampaignReport,
+    found: &mut ReconcileFindings,
 ) -> anyhow::Result<()> {
     for partition in maintenance.partitions() {
         let withheld = withheld(maintenance, partition).await?;
@@ -187,11 +187,11 @@ async fn reconcile_rows(
 async fn withheld(
     maintenance: &Maintenance,
     partition: PartitionId,
-) -> anyhow::Result<Vec<Withheld>> {
+) -> anyhow::Result<Vec<WithheldRow>> {
     let (_, records) = maintenance.records(partition).await?;
     let records = records.into_iter();
     let held = records.filter(|record| record.released_at.is_none() && record.units > 0);
-    let held = held.map(|record| Withheld {
+    let held = held.map(|record| WithheldRow {
         partition: partition.0,
         text: withheld_of(&record),
         epoch: record.epoch,

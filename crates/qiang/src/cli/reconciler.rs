@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use qiang::{
     SystemClock, UsageError,
-    control::{ByHand, Reconciler, RunReport},
+    control::{ReconcilerName, ReconcilerRunner, RunReport},
 };
 use serde_json::json;
 
@@ -55,7 +55,7 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(command: &ReconcilerCommand) -> anyhow::Result<ExitCode> {
     match command {
         ReconcilerCommand::List { json } => {
-            for one in Reconciler::ALL {
+            for one in ReconcilerName::ALL {
                 if *json {
                     let (name, purpose, dry_run) = (one.name(), one.purpose(), one.has_dry_run());
                     let one = json!({ "name": name, "purpose": purpose, "dry_run": dry_run });
@@ -73,7 +73,7 @@ pub(crate) fn run(command: &ReconcilerCommand) -> anyhow::Result<ExitCode> {
 
 fn run_once(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let name = &args.name;
-    let reconciler = Reconciler::of_name(name).ok_or_else(|| {
+    let reconciler = ReconcilerName::from_name(name).ok_or_else(|| {
         let line = format!("there is no reconciler `{name}`: see `qiang reconciler list`");
         UsageError::new(line)
     })?;
@@ -83,7 +83,7 @@ fn run_once(args: &RunArgs) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let report = runtime.block_on(async {
-        let by_hand = ByHand::open(&config, Arc::new(SystemClock)).await?;
+        let by_hand = ReconcilerRunner::open(&config, Arc::new(SystemClock)).await?;
         let report = match args.dry_run {
             true => by_hand.run(&config, reconciler, None).await,
             false => match args.operator.operator(&config) {

@@ -6,7 +6,7 @@ use qiang_client::{CampaignId, Id, NewSale, PaymentPolicy, Sale, SaleChange, Tim
 
 use crate::{
     amounts,
-    campaign::{Action, Rules, Which, act, numbers},
+    campaign::{CampaignArgs, CampaignFilter, CampaignVerb, act, numbers},
     service::{EXITS, Service, ServiceArgs, ask, or_dash, plain},
 };
 
@@ -26,7 +26,7 @@ enum SaleCommand {
     #[command(
         after_help = "Example: qiang sale create --title 'Phone 10' --stock 100 --price 999.00 CNY --limit 2"
     )]
-    Create(Box<Create>),
+    Create(Box<CreateSaleArgs>),
     /// Show a sale with its current numbers.
     #[command(after_help = "Example: qiang sale show 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --json")]
     Show {
@@ -51,7 +51,7 @@ enum SaleCommand {
         /// The sale's id.
         sale: CampaignId,
         #[command(flatten)]
-        terms: Terms,
+        terms: SaleSettingsArgs,
     },
     /// Change texts of a sale: title, product, description, picture. An empty text removes the value, except the title.
     #[command(
@@ -61,13 +61,13 @@ enum SaleCommand {
         /// The sale's id.
         sale: CampaignId,
         #[command(flatten)]
-        texts: Texts,
+        texts: SaleTextArgs,
     },
     /// List sales by id, with their settled numbers; sales of a product by start.
     #[command(after_help = "Example: qiang sale list --phase live --json | jq -r .id")]
     List {
         #[command(flatten)]
-        which: Which,
+        which: CampaignFilter,
         /// Only sales of this product.
         #[arg(long, value_name = "ID")]
         product_id: Option<Id>,
@@ -100,7 +100,7 @@ enum SaleCommand {
 
 /// A sale to open.
 #[derive(Debug, clap::Args)]
-struct Create {
+struct CreateSaleArgs {
     /// Title that users see.
     #[arg(long)]
     title: String,
@@ -139,10 +139,10 @@ struct Create {
     #[arg(long, num_args = 2, value_names = ["AMOUNT", "CURRENCY"])]
     payment_tolerance: Option<Vec<String>>,
     #[command(flatten)]
-    rules: Rules,
+    rules: CampaignArgs,
 }
 
-impl Create {
+impl CreateSaleArgs {
     fn sale(&self) -> anyhow::Result<NewSale> {
         let rules = &self.rules;
         Ok(NewSale {
@@ -177,7 +177,7 @@ impl Create {
 /// Changes of the terms of a sale.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
-struct Terms {
+struct SaleSettingsArgs {
     /// Start time, such as 2027-01-15T08:00:00Z: not in the past, and only before the sale has started.
     #[arg(long, value_name = "TIME")]
     starts_at: Option<Timestamp>,
@@ -198,7 +198,7 @@ struct Terms {
 /// Texts of a sale that users see.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
-struct Texts {
+struct SaleTextArgs {
     /// Title, at most 1,024 characters.
     #[arg(long)]
     title: Option<String>,
@@ -213,7 +213,7 @@ struct Texts {
     image_url: Option<String>,
 }
 
-impl Texts {
+impl SaleTextArgs {
     fn change(&self) -> anyhow::Result<SaleChange> {
         let text = |text: &Option<String>| {
             Some(text.clone()?).map(|text| Some(text).filter(|text| !text.is_empty()))
@@ -303,10 +303,10 @@ async fn carry_out(command: &SaleCommand, service: &Service) -> anyhow::Result<(
                 .print_all(heading, client.sales(&listing), line)
                 .await
         }
-        SaleCommand::Pause { sale } => act(service, sale, Action::Pause).await,
-        SaleCommand::Resume { sale } => act(service, sale, Action::Resume).await,
-        SaleCommand::Close { sale } => act(service, sale, Action::Close).await,
-        SaleCommand::Archive { sale } => act(service, sale, Action::Archive).await,
+        SaleCommand::Pause { sale } => act(service, sale, CampaignVerb::Pause).await,
+        SaleCommand::Resume { sale } => act(service, sale, CampaignVerb::Resume).await,
+        SaleCommand::Close { sale } => act(service, sale, CampaignVerb::Close).await,
+        SaleCommand::Archive { sale } => act(service, sale, CampaignVerb::Archive).await,
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
 
 fn check_scope(scope: &str) -> Result<(), UsageError> {
     let mut words = scope.split_ascii_whitespace();
-    match words.find(|word| Scope::of_word(word).is_none()) {
+    match words.find(|word| Scope::from_word(word).is_none()) {
         Some(word) => Err(UsageError::new(format!(
             "--scope: `{word}` is not one of {}",
             Scope::ALL.map(Scope::name).join(", ")

@@ -13,7 +13,7 @@ use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
 use qiang::UsageError;
 
-use self::reader::Reader;
+use self::reader::MetricsReader;
 use crate::service::{ServiceArgs, ask};
 
 const HELP: &str = "\
@@ -49,7 +49,7 @@ pub(crate) struct TopArgs {
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let every = Duration::from_secs(args.every);
     ask(&args.service, async |service| {
-        let reader = Reader::new(service, &args.service, args.metrics_url.as_deref())?;
+        let reader = MetricsReader::new(service, &args.service, args.metrics_url.as_deref())?;
         if args.once || args.service.is_json() {
             return print::once(service, reader, every).await;
         }
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
 use self::screen::show;
 
 #[cfg(not(feature = "top"))]
-async fn show(_: &crate::service::Service, _: Reader, _: Duration) -> anyhow::Result<()> {
+async fn show(_: &crate::service::Service, _: MetricsReader, _: Duration) -> anyhow::Result<()> {
     let line =
         "this program has no screen: build it with `--features top`, or use --once or --json";
     Err(UsageError::new(line).into())

@@ -25,7 +25,7 @@ pub(super) fn variables(
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Config, *};
+    use super::{super::NodeConfig, *};
 
     #[test]
     fn a_variable_of_ours_that_is_no_text_is_refused() {
@@ -34,7 +34,7 @@ mod tests {
                 let text: OsString = std::os::unix::ffi::OsStringExt::from_vec(bytes.to_vec());
                 text
             };
-            let read = Config::read(None, [(text(name), text(value))], &[]);
+            let read = NodeConfig::read(None, [(text(name), text(value))], &[]);
             read.err().map(|error| error.to_string())
         };
         let line = read(b"QIANG__REDIS__URLS", b"redis://\xff");

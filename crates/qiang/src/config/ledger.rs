@@ -40,7 +40,7 @@ impl LedgerConfig {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
 pub struct SettlementConfig {
-    pub transport: TransportKind,
+    pub transport: TransportName,
     pub rabbitmq_url: Secret,
     pub in_process: bool,
     pub worker: String,
@@ -52,7 +52,7 @@ pub struct SettlementConfig {
 /// Transport of entries to the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TransportKind {
+pub enum TransportName {
     /// A consumer group that reads the log.
     Stream,
     /// A list beside the log.
@@ -64,7 +64,7 @@ pub enum TransportKind {
     Log,
 }
 
-impl TransportKind {
+impl TransportName {
     /// The name in the configuration.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -95,9 +95,9 @@ impl SettlementConfig {
 
     /// Options of the transport over RabbitMQ. The names of its queues begin with `prefix`.
     #[cfg(feature = "rabbitmq")]
-    pub(crate) fn broker(&self, prefix: &str) -> qiang_worker::broker::Options {
+    pub(crate) fn broker(&self, prefix: &str) -> qiang_worker::broker::BrokerOptions {
         let url = self.rabbitmq_url.expose();
-        let mut options = qiang_worker::broker::Options::new(url, &self.worker());
+        let mut options = qiang_worker::broker::BrokerOptions::new(url, &self.worker());
         prefix.clone_into(&mut options.prefix);
         options
     }
@@ -106,9 +106,9 @@ impl SettlementConfig {
     #[must_use]
     pub fn transport_options(&self) -> Option<TransportOptions> {
         let transport_kind = match self.transport {
-            TransportKind::Stream => qiang_redis::TransportKind::Stream,
-            TransportKind::List => qiang_redis::TransportKind::List,
-            TransportKind::RabbitMq | TransportKind::Log => return None,
+            TransportName::Stream => qiang_redis::LogTransportKind::Stream,
+            TransportName::List => qiang_redis::LogTransportKind::List,
+            TransportName::RabbitMq | TransportName::Log => return None,
         };
         let mut transport_options = TransportOptions::new(transport_kind, &self.worker());
         transport_options.lease = Duration::from_millis(self.lease_ms);
@@ -125,8 +125,8 @@ impl SettlementConfig {
             let text = "settlement.lag_entries_max must be at least 1, and settlement.lease_ms at least 100";
             return Err(UsageError::new(text.to_owned()));
         }
-        if self.transport == TransportKind::RabbitMq && !cfg!(feature = "rabbitmq") {
-            return Err(TransportKind::without_rabbitmq());
+        if self.transport == TransportName::RabbitMq && !cfg!(feature = "rabbitmq") {
+            return Err(TransportName::without_rabbitmq());
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use qiang_api::{UsageError, config::Secret};
-use qiang_redis::{Options, PARTITIONS_MAX, Topology, WaitFor};
+use qiang_redis::{PARTITIONS_MAX, RedisOptions, Topology, WaitFor};
 use qiang_worker::{reconcile::ReconcileOptions, repair::RepairMode};
 use serde::Deserialize;
 
@@ -30,7 +30,7 @@ pub struct RedisConfig {
     pub shards_max: u16,
     pub replicas: u32,
     pub replica_timeout_ms: u64,
-    #[serde(with = "WaitForName")]
+    #[serde(with = "WaitForSetting")]
     pub wait_for: WaitFor,
     pub read_urls: String,
     pub call_timeout_ms: u64,
@@ -60,7 +60,7 @@ pub enum TopologyKind {
 /// Configuration words of [`WaitFor`].
 #[derive(Deserialize)]
 #[serde(remote = "WaitFor", rename_all = "snake_case")]
-enum WaitForName {
+enum WaitForSetting {
     Asked,
     Always,
 }
@@ -76,9 +76,9 @@ enum RepairModeName {
 impl RedisConfig {
     /// Options of the engine.
     #[must_use]
-    pub fn options(&self) -> Options {
+    pub fn options(&self) -> RedisOptions {
         let text = |text: &String| (!text.is_empty()).then(|| text.clone());
-        Options {
+        RedisOptions {
             urls: list(&self.urls),
             topology: match self.topology {
                 TopologyKind::Standalone => Topology::Standalone,
@@ -169,11 +169,11 @@ fn list(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::config::NodeConfig;
 
     #[test]
     fn calls_are_not_tried_for_longer_than_replies_are_kept() {
-        let mut config = Config::defaults().expect("the defaults").redis;
+        let mut config = NodeConfig::defaults().expect("the defaults").redis;
         config.claim_timeout_ms = 60_000 - config.call_timeout_ms;
         assert!(config.check().is_ok());
         for claim_timeout_ms in [config.claim_timeout_ms + 1, u64::MAX] {

@@ -25,12 +25,12 @@ pub struct Setting {
     pub value: String,
     /// Source of the value.
     #[serde(serialize_with = "as_text")]
-    pub source: Source,
+    pub source: ConfigSource,
 }
 
 /// Source of a configuration value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ConfigSource {
     /// The built-in defaults.
     Default,
     /// A file, and the line in it, counted from 1.
@@ -41,7 +41,7 @@ pub enum Source {
     Flag,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ConfigSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -52,12 +52,12 @@ impl fmt::Display for Source {
     }
 }
 
-fn as_text<S: serde::Serializer>(source: &Source, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: serde::Serializer>(source: &ConfigSource, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(source)
 }
 
 /// A key of a TOML text, with its line and its value as text.
-struct Leaf {
+struct ConfigEntry {
     key: String,
     line: usize,
     value: String,
@@ -65,7 +65,7 @@ struct Leaf {
 
 /// All configured values, by source.
 pub(super) struct Sources {
-    file: Option<(PathBuf, Vec<Leaf>)>,
+    file: Option<(PathBuf, Vec<ConfigEntry>)>,
     environment: Vec<(String, String)>,
     flags: Vec<(String, String)>,
 }
@@ -105,30 +105,30 @@ impl Sources {
 
     /// Source of a key's value, and the value; `None` if only the defaults set it. Flags win over variables, and
     /// variables win over the file.
-    fn of(&self, key: &str) -> Option<(Source, &str)> {
+    fn for_key(&self, key: &str) -> Option<(ConfigSource, &str)> {
         let variable = format!("qiang__{}", key.replace('.', "__"));
         if let Some((_, value)) = self.flags.iter().find(|(flag, _)| flag == key) {
-            return Some((Source::Flag, value));
+            return Some((ConfigSource::Flag, value));
         }
         let mut variables = self.environment.iter();
         if let Some((name, value)) =
             variables.find(|(name, _)| name.eq_ignore_ascii_case(&variable))
         {
-            return Some((Source::Environment(name.clone()), value));
+            return Some((ConfigSource::Environment(name.clone()), value));
         }
         let (path, leaves) = self.file.as_ref()?;
         let leaf = leaves.iter().find(|leaf| leaf.key == key)?;
-        Some((Source::File(path.clone(), leaf.line), &leaf.value))
+        Some((ConfigSource::File(path.clone(), leaf.line), &leaf.value))
     }
 
     /// All keys, in the order of the defaults.
     pub(super) fn settings(&self) -> Vec<Setting> {
         // A test checks that the defaults can be parsed.
         let defaults = leaves(DEFAULTS).unwrap_or_default();
-        let setting = |Leaf { key, value, .. }: Leaf| {
-            let (source, value) = match self.of(&key) {
+        let setting = |ConfigEntry { key, value, .. }: ConfigEntry| {
+            let (source, value) = match self.for_key(&key) {
                 Some((source, value)) => (source, value.to_owned()),
-                None => (Source::Default, value),
+                None => (ConfigSource::Default, value),
             };
             Setting {
                 value: shown(&key, value),
@@ -150,7 +150,7 @@ impl Sources {
         });
         let words = what.split(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c)));
         let candidates = unknown.iter().map(String::as_str).chain(key).chain(words);
-        let mut sources = candidates.filter_map(|key| match self.of(key) {
+        let mut sources = candidates.filter_map(|key| match self.for_key(key) {
             Some((source, _)) => Some(source),
             // The name may be that of an unknown section.
             None => self.below(key),
@@ -177,22 +177,22 @@ impl Sources {
     }
 
     /// Source of a key with this name in any section.
-    fn ending(&self, name: &str) -> Option<Source> {
+    fn ending(&self, name: &str) -> Option<ConfigSource> {
         let (in_file, in_environment) = (format!(".{name}"), format!("__{name}"));
         let named = |(variable, _): &&(String, String)| {
             let variable = variable.to_ascii_lowercase();
             variable.ends_with(&in_environment)
         };
         if let Some((variable, _)) = self.environment.iter().find(named) {
-            return Some(Source::Environment(variable.clone()));
+            return Some(ConfigSource::Environment(variable.clone()));
         }
         let (path, leaves) = self.file.as_ref()?;
         let leaf = leaves.iter().find(|leaf| leaf.key.ends_with(&in_file))?;
-        Some(Source::File(path.clone(), leaf.line))
+        Some(ConfigSource::File(path.clone(), leaf.line))
     }
 
     /// Source of the first key of a section.
-    fn below(&self, section: &str) -> Option<Source> {
+    fn below(&self, section: &str) -> Option<ConfigSource> {
         let (in_file, in_environment) = (format!("{section}."), format!("qiang__{section}__"));
         let named =
             |(name, _): &&(String, String)| name.to_ascii_lowercase().starts_with(&in_environment);
@@ -200,11 +200,11 @@ impl Sources {
             return None;
         }
         if let Some((name, _)) = self.environment.iter().find(named) {
-            return Some(Source::Environment(name.clone()));
+            return Some(ConfigSource::Environment(name.clone()));
         }
         let (path, leaves) = self.file.as_ref()?;
         let leaf = leaves.iter().find(|leaf| leaf.key.starts_with(&in_file))?;
-        Some(Source::File(path.clone(), leaf.line))
+        Some(ConfigSource::File(path.clone(), leaf.line))
     }
 }
 
@@ -271,7 +271,7 @@ fn shown(key: &str, value: String) -> String {
 }
 
 /// The keys of a TOML text. For an invalid text: the line of the fault, and the reason.
-fn leaves(text: &str) -> Result<Vec<Leaf>, (usize, String)> {
+fn leaves(text: &str) -> Result<Vec<ConfigEntry>, (usize, String)> {
     let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
     let table = toml::de::DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -280,7 +280,7 @@ fn leaves(text: &str) -> Result<Vec<Leaf>, (usize, String)> {
     let mut found = Vec::new();
     gather(text, "", table.get_ref(), &mut found);
     found.sort_by_key(|(at, ..)| *at);
-    let leaf = |(at, key, value)| Leaf {
+    let leaf = |(at, key, value)| ConfigEntry {
         key,
         value,
         line: line(at),

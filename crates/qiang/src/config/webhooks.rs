@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use qiang_api::{UsageError, Webhooks};
-use qiang_worker::webhook_delivery::{HttpSender, Options};
+use qiang_worker::webhook_delivery::{HttpSender, SenderOptions};
 use qiang_worker::webhooks::WebhookOptions;
 use serde::Deserialize;
 
@@ -31,7 +31,7 @@ impl WebhooksConfig {
     /// # Errors
     /// If the certificate file cannot be used.
     pub fn sender(&self) -> anyhow::Result<Webhooks> {
-        let options = Options {
+        let options = SenderOptions {
             allow_private: self.allow_private,
             timeout: Duration::from_millis(self.timeout_ms),
         };

@@ -8,7 +8,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
+    ports::{Claimed, Engine, EngineError, GateAnswers, PendingReply, ProbeResult},
 };
 use tokio::runtime::Handle;
 
@@ -43,9 +43,9 @@ impl LedgerAckEngine {
         &self,
         claim: Claim,
         room: R,
-        decided: Ticket<Claimed>,
-    ) -> Ticket<Claimed> {
-        let (answer, ticket) = Ticket::new();
+        decided: PendingReply<Claimed>,
+    ) -> PendingReply<Claimed> {
+        let (answer, ticket) = PendingReply::new();
         let distributed = Arc::clone(&self.distributed);
         self.runtime.spawn(async move {
             let _room = room;
@@ -68,9 +68,9 @@ impl LedgerAckEngine {
 }
 
 impl Engine for LedgerAckEngine {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         if self.is_behind(&claim) {
-            return Ticket::ready(Err(EngineError::Overloaded));
+            return PendingReply::ready(Err(EngineError::Overloaded));
         }
         let engine = &self.distributed.engine;
         let asks = engine.asks_for(&claim);
@@ -82,14 +82,14 @@ impl Engine for LedgerAckEngine {
         // A campaign that this node does not know yet has few claims before the node learns it, so they go without a
         // permit.
         if room.is_none() && asks.is_some() {
-            return Ticket::ready(Err(EngineError::LedgerShareFull));
+            return PendingReply::ready(Err(EngineError::LedgerShareFull));
         }
         let decided = engine.claim(claim.clone());
         self.confirm_later(claim, room, decided)
     }
 
-    fn claim_in_order(&self, mut claims: Vec<Claim>) -> Vec<Ticket<Claimed>> {
-        let refused = |error: EngineError| Ticket::ready(Err(error));
+    fn claim_in_order(&self, mut claims: Vec<Claim>) -> Vec<PendingReply<Claimed>> {
+        let refused = |error: EngineError| PendingReply::ready(Err(error));
         let engine = &self.distributed.engine;
         let Some(first) = claims.first() else {
             return Vec::new();
@@ -119,7 +119,7 @@ impl Engine for LedgerAckEngine {
             .collect()
     }
 
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         // The ledger has a campaign before it opens, and no caller waits for a tick.
         let Some(campaign) = campaign_of(&command).filter(|_| !is_kept_before(&command)) else {
             return self.distributed.engine.submit(command);
@@ -135,9 +135,9 @@ impl Engine for LedgerAckEngine {
         let known = asks.map(|_| campaign);
         let room = self.distributed.confirmations.enter_command(known);
         if room.is_none() && asks.is_some() {
-            return Ticket::ready(Err(EngineError::LedgerShareFull));
+            return PendingReply::ready(Err(EngineError::LedgerShareFull));
         }
-        let (answer, ticket) = Ticket::new();
+        let (answer, ticket) = PendingReply::new();
         let distributed = Arc::clone(&self.distributed);
         self.runtime.spawn(async move {
             let _room = room;
@@ -169,31 +169,31 @@ impl Engine for LedgerAckEngine {
         ticket
     }
 
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.distributed.engine.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.distributed.engine.try_gate_outcome(claim)
     }
 
     fn gate_answers(&self) -> GateAnswers {
         self.distributed.engine.gate_answers()
     }
 
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.distributed.engine.tally(campaign)
     }
 
-    fn present_tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn present_tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.distributed.engine.present_tally(campaign)
     }
 
-    fn is_paused_throughout(&self, campaign: CampaignId) -> Ticket<bool> {
+    fn is_paused_throughout(&self, campaign: CampaignId) -> PendingReply<bool> {
         self.distributed.engine.is_paused_throughout(campaign)
     }
 
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.distributed.engine.order(order)
     }
 
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.distributed.engine.probe(partition)
     }
 

@@ -14,8 +14,8 @@ use std::{
 
 use anyhow::{bail, ensure};
 use qiang_core::ports::{EngineBinding, Ledger, LedgerError};
-use qiang_redis::{Identity, Options, Topology, new_epoch};
-use qiang_worker::host::{Next, Reconciler, Schedule, Stuck};
+use qiang_redis::{Identity, RedisOptions, Topology, new_epoch};
+use qiang_worker::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 use super::old_log::{self, OldLog};
 
@@ -39,27 +39,27 @@ pub(crate) struct Binder {
     is_sharded: bool,
     /// Whether this process has seen the ledger's engine in its Redis.
     is_known: bool,
-    stillness: Stillness,
+    stillness: QuietPeriod,
 }
 
 /// Time without a new sign of life of the engine, watched by this process without a pause.
 #[derive(Default)]
-struct Stillness(Option<Watched>);
+struct QuietPeriod(Option<WatchedBinding>);
 
-struct Watched {
+struct WatchedBinding {
     beats: u64,
     since: Instant,
     last: Instant,
 }
 
-impl Stillness {
+impl QuietPeriod {
     /// Whether the engine has shown no sign of life for [`SILENCE`]. `beats` is the number of signs of life by now.
     /// After a pause the watch starts again: other processes may have been unable to record a sign of life during it.
     fn is_silence(&mut self, beats: u64, now: Instant) -> bool {
         let before = self.0.take();
         let before = before.filter(|it| it.beats == beats && now - it.last <= WATCH_GAP_MAX);
         let since = before.map_or(now, |it| it.since);
-        self.0 = Some(Watched {
+        self.0 = Some(WatchedBinding {
             beats,
             since,
             last: now,
@@ -75,7 +75,10 @@ impl Stillness {
 
 impl Binder {
     /// Reads the engine of the ledger. A ledger without an engine gets one at this location.
-    pub(crate) async fn start(ledger: Arc<dyn Ledger>, options: &Options) -> anyhow::Result<Self> {
+    pub(crate) async fn start(
+        ledger: Arc<dyn Ledger>,
+        options: &RedisOptions,
+    ) -> anyhow::Result<Self> {
         let location = location_of(options);
         let (bound, is_ours) = match ledger.binding().await? {
             Some(bound) => (bound, false),
@@ -102,7 +105,7 @@ impl Binder {
             location,
             is_sharded: options.topology == Topology::Cluster,
             is_known: false,
-            stillness: Stillness::default(),
+            stillness: QuietPeriod::default(),
         };
         binder.advise(&bound);
         Ok(binder)
@@ -273,11 +276,11 @@ impl Binder {
 }
 
 impl Reconciler for Binder {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         let looked = self.look().await;
         looked
-            .map(|()| Next::Wait)
-            .map_err(|error| Stuck(error.to_string()))
+            .map(|()| NextRun::Wait)
+            .map_err(|error| ReconcileError(error.to_string()))
     }
 }
 
@@ -292,7 +295,7 @@ impl Binder {
 /// that engine does not answer.
 pub(crate) async fn adopt(
     ledger: &dyn Ledger,
-    options: &Options,
+    options: &RedisOptions,
     old: &OldLog,
 ) -> anyhow::Result<Option<(String, String)>> {
     let location = location_of(options);
@@ -323,7 +326,7 @@ pub(crate) async fn adopt(
 }
 
 /// Location of an engine, without credentials. All spellings of the same servers give the same text.
-fn location_of(options: &Options) -> String {
+fn location_of(options: &RedisOptions) -> String {
     let place = |url: &String| {
         let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
         let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
@@ -356,7 +359,7 @@ mod tests {
     #[test]
     fn engine_is_silent_only_while_it_was_watched() {
         let start = Instant::now();
-        let mut stillness = Stillness::default();
+        let mut stillness = QuietPeriod::default();
         let mut at =
             |millis: u64, beats| stillness.is_silence(beats, start + Duration::from_millis(millis));
         for millis in (0..3_000).step_by(400) {
@@ -377,9 +380,9 @@ mod tests {
     #[test]
     fn location_is_one_for_all_spellings() {
         let check = |urls: &[&str], expected: &str| {
-            let options = Options {
+            let options = RedisOptions {
                 urls: urls.iter().map(|url| (*url).to_owned()).collect(),
-                ..Options::default()
+                ..RedisOptions::default()
             };
             assert_eq!(location_of(&options), expected);
         };

@@ -14,18 +14,18 @@ const COMMANDS_MAX: usize = 4_096;
 /// Permits by campaign. All campaigns that this node does not know yet share one count.
 type Shares = Arc<Mutex<FairShares<Option<CampaignId>>>>;
 
-pub(super) struct Confirmations {
+pub(super) struct ConfirmationPermits {
     claims: Shares,
     commands: Shares,
 }
 
 /// A permit for a request that may wait. Dropping it returns the permit.
-pub(super) struct Room {
+pub(super) struct ConfirmationPermit {
     shares: Shares,
     campaign: Option<CampaignId>,
 }
 
-impl Confirmations {
+impl ConfirmationPermits {
     pub(super) fn new() -> Self {
         let shares = |max| Arc::new(Mutex::new(FairShares::new(max)));
         Self {
@@ -36,17 +36,17 @@ impl Confirmations {
 
     /// A permit for a claim; `None` if its campaign has its share already. `campaign` is `None` if this node does not
     /// know it.
-    pub(super) fn enter(&self, campaign: Option<CampaignId>) -> Option<Room> {
-        Room::enter(&self.claims, campaign)
+    pub(super) fn enter(&self, campaign: Option<CampaignId>) -> Option<ConfirmationPermit> {
+        ConfirmationPermit::enter(&self.claims, campaign)
     }
 
     /// A permit for a command, by the rules of [`Self::enter`].
-    pub(super) fn enter_command(&self, campaign: Option<CampaignId>) -> Option<Room> {
-        Room::enter(&self.commands, campaign)
+    pub(super) fn enter_command(&self, campaign: Option<CampaignId>) -> Option<ConfirmationPermit> {
+        ConfirmationPermit::enter(&self.commands, campaign)
     }
 }
 
-impl Room {
+impl ConfirmationPermit {
     fn enter(shares: &Shares, campaign: Option<CampaignId>) -> Option<Self> {
         let fits = shares.lock().enter(campaign);
         fits.then(|| Self {
@@ -56,7 +56,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for ConfirmationPermit {
     fn drop(&mut self) {
         self.shares.lock().leave(&self.campaign);
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, ensure};
 use qiang_core::ports::{EngineBinding, Ledger};
-use qiang_redis::{Options, Topology, log_ends};
+use qiang_redis::{RedisOptions, Topology, log_ends};
 
 /// How a move treats the log of the Redis that the ledger leaves.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +20,7 @@ pub struct OldLog {
 pub(crate) async fn check(
     ledger: &dyn Ledger,
     bound: &EngineBinding,
-    options: &Options,
+    options: &RedisOptions,
     old: &OldLog,
 ) -> anyhow::Result<()> {
     // An engine that no process ever saw has no log.
@@ -31,14 +31,14 @@ pub(crate) async fn check(
     let ends = match log_ends(options.clone()).await {
         // The location does not tell a server from a Cluster.
         Err(_) if options.topology == Topology::Standalone => {
-            log_ends(Options {
+            log_ends(RedisOptions {
                 topology: Topology::Cluster,
                 ..options
             })
             .await
         }
         Err(_) if options.topology == Topology::Cluster => {
-            log_ends(Options {
+            log_ends(RedisOptions {
                 topology: Topology::Standalone,
                 ..options
             })
@@ -85,7 +85,7 @@ pub(crate) async fn check(
 }
 
 /// Options of the Redis at a location, see `location_of`.
-fn options_of(location: &str, options: &Options, urls: &[String]) -> Options {
+fn options_of(location: &str, options: &RedisOptions, urls: &[String]) -> RedisOptions {
     let (prefix, rest) = location.rsplit_once('@').unwrap_or(("", location));
     let (rest, database) = match rest.rsplit_once('/') {
         Some((before, number)) => match number.parse() {
@@ -107,7 +107,7 @@ fn options_of(location: &str, options: &Options, urls: &[String]) -> Options {
         (None, Topology::Cluster) => Topology::Cluster,
         (None, _) => Topology::Standalone,
     };
-    Options {
+    RedisOptions {
         prefix: prefix.to_owned(),
         urls: match urls.is_empty() {
             true => places.split(',').map(url).collect(),
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn location_gives_the_options() {
         let check = |location: &str, prefix: &str, urls: &[&str], database: i64| {
-            let options = options_of(location, &Options::default(), &[]);
+            let options = options_of(location, &RedisOptions::default(), &[]);
             assert_eq!(options.prefix, prefix);
             assert_eq!(options.urls, urls);
             assert_eq!(options.database, database);

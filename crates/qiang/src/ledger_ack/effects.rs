@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::{CampaignAction, Command, PaymentOutcome, Reply, SaleCorrection},
-    campaign::{Phase, Terms, TermsChange},
+    campaign::{Phase, SaleSettings, SaleSettingsChange},
     id::{CampaignId, OrderId},
     order::OrderState,
     ports::{Ledger, LedgerError},
@@ -100,10 +100,10 @@ async fn has_stock(ledger: &dyn Ledger, id: CampaignId, stock: u64) -> Result<bo
 async fn has_terms(
     ledger: &dyn Ledger,
     id: CampaignId,
-    change: &TermsChange,
+    change: &SaleSettingsChange,
 ) -> Result<bool, LedgerError> {
     let record = ledger.campaign(id).await?;
-    let terms = record.and_then(|record| Terms::of(&record.campaign));
+    let terms = record.and_then(|record| SaleSettings::from_campaign(&record.campaign));
     Ok(terms.is_some_and(|terms| change.is_in(&terms)))
 }
 

@@ -17,7 +17,7 @@ use qiang_core::{
         ComparedCampaign, NotCompared,
     },
 };
-use qiang_redis::PartitionState;
+use qiang_redis::PartitionHealth;
 use serde_json::{Value, json};
 
 use super::{AGAIN_AFTER, Maintenance};
@@ -102,7 +102,7 @@ impl Maintenance {
         only: Option<CampaignId>,
     ) -> anyhow::Result<CampaignFindings> {
         let mut found = CampaignFindings::default();
-        if matches!(self.state(partition), PartitionState::Halted { .. }) {
+        if matches!(self.state(partition), PartitionHealth::Halted { .. }) {
             found.not_compared.push((None, NotCompared::NotOpen));
             return Ok(found);
         }

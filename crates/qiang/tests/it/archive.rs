@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::common::output;
-use qiang::{Backend, Config, Server};
+use qiang::{Backend, NodeConfig, NodeStarter};
 use qiang_core::{
     book::Command,
     event::PartitionId,
@@ -147,14 +147,14 @@ fn a_node_archives_what_is_over_for_long_enough() {
             "a secret that no token is signed with".to_owned(),
         ),
     ];
-    let config = Config::defaults_with(&flags).unwrap();
+    let config = NodeConfig::defaults_with(&flags).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let backend = Backend::open(&config).await.unwrap();
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
             .await
             .unwrap();
-        let running = Server::start(config, backend, listener).await.unwrap();
+        let running = NodeStarter::start(config, backend, listener).await.unwrap();
         let (reader, began) = (rusqlite::Connection::open(&data).unwrap(), Instant::now());
         let left = "SELECT count(*) + (SELECT 2 - count(*) FROM archives) FROM events \
                     WHERE seq <= (SELECT coalesce(max(last), 1) FROM archives)";

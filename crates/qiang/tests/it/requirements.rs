@@ -11,11 +11,11 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use qiang::{
-    Backend, Running, Server,
-    config::{Config, EngineKind, Secret},
+    Backend, NodeStarter, RunningNode,
+    config::{EngineKind, NodeConfig, Secret},
 };
 use qiang_client::load::{
-    client::Client,
+    client::LoadClient,
     load_generator::{self, LoadPlan, User},
     ticket, verdict,
 };
@@ -32,19 +32,19 @@ const USERS: u32 = 60;
 const DIFFICULTY: u32 = 6;
 
 struct Node {
-    running: Running,
+    running: RunningNode,
     exp: i64,
 }
 
 impl Node {
-    async fn start(mut config: Config) -> Self {
+    async fn start(mut config: NodeConfig) -> Self {
         config.auth.hs256_secret = Secret::new(SECRET);
         config.tickets.difficulty = DIFFICULTY;
         config.order_check.secret = Secret::new(format!("whsec_{}", "A".repeat(44)));
         let backend = Backend::open(&config).await.unwrap();
         let exp = backend.ports.clock.now().as_millis() / 1_000 + 3_600;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let running = Server::start(config, backend, listener).await.unwrap();
+        let running = NodeStarter::start(config, backend, listener).await.unwrap();
         Self { running, exp }
     }
 
@@ -56,8 +56,8 @@ impl Node {
         HeaderValue::from_str(&format!("Bearer {}", self.token(user, "claim"))).unwrap()
     }
 
-    async fn client(&self) -> Client {
-        Client::connect(self.running.addr()).await.unwrap()
+    async fn client(&self) -> LoadClient {
+        LoadClient::connect(self.running.addr()).await.unwrap()
     }
 
     /// The path of a new sale with this requirement.
@@ -148,8 +148,8 @@ async fn check_orders(creator: &Node, asked: &Node) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_embedded_engine() {
     let folder = tempfile::tempdir().unwrap();
-    let mut config = Config::defaults().unwrap();
-    config.limits.meter_nobody();
+    let mut config = NodeConfig::defaults().unwrap();
+    config.limits.disable_rate_limits();
     config.engine.data = folder.path().join("q.db");
     config.order_check.url = shop().await;
     let node = Node::start(config.clone()).await;
@@ -176,8 +176,8 @@ async fn on_redis_with_two_nodes() {
         )
     });
     qiang_ledger::migrate(&postgres.url()).await.unwrap();
-    let mut config = Config::defaults().unwrap();
-    config.limits.meter_nobody();
+    let mut config = NodeConfig::defaults().unwrap();
+    config.limits.disable_rate_limits();
     config.engine.kind = EngineKind::Redis;
     config.redis.urls = redis.url();
     config.redis.partitions = 2;
@@ -205,7 +205,7 @@ async fn on_redis_with_two_nodes() {
         .unwrap()
         .to_owned();
     let ticket = HeaderValue::from_str(&ticket).unwrap();
-    let order = async |client: &mut Client| {
+    let order = async |client: &mut LoadClient| {
         client
             .post_with_ticket(&orders, &ann, &ticket, Bytes::new())
             .await

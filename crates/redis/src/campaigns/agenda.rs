@@ -14,7 +14,7 @@ use crate::{
     node::Node,
     partitions::nobody,
     protocol::scripts::{AGENDA, REBUILD_AGENDA},
-    shards::snapshot::of_ledger,
+    shards::snapshot::engine_error_from_ledger,
 };
 
 /// Campaigns that one tick of a partition looks at.
@@ -93,7 +93,7 @@ impl Node {
         let ledger = self.recalls.ledger().ok_or_else(no_ledger)?;
         while !is_last {
             let page = ledger.live_campaigns(campaigns.last().copied(), PAGE).await;
-            let page = page.map_err(of_ledger)?;
+            let page = page.map_err(engine_error_from_ledger)?;
             is_last = page.len() < PAGE as usize;
             campaigns.extend(page);
         }

@@ -16,7 +16,7 @@ use redis::Cmd;
 
 use crate::{
     campaigns::damaged_keys::is_damaged,
-    connection::{Call, CallConnection, is_wrong_type, memory_full, unavailable, unreadable},
+    connection::{CallConnection, ScriptCall, is_wrong_type, memory_full, unavailable, unreadable},
     intake::{
         batcher::{Batch, PendingClaim},
         gate::hints_inactive,
@@ -24,19 +24,19 @@ use crate::{
     node::Node,
     partitions::nobody,
     protocol::{
-        campaign_meta::CampaignMeta,
-        reply::{self, Claims},
+        campaign_meta::CachedCampaign,
+        reply::{self, ClaimsReply},
         scripts::{CLAIM_PACKET, CLAIM_PACKETS, CLAIM_SALE},
     },
-    shards::transfer::Pulled,
+    shards::transfer::PullResult,
 };
 
 /// Maximum concurrent calls of one partition: during one call, claims gather for the next.
 pub(crate) const CALLS_MAX: usize = 2;
 
 /// Claims of one campaign to send.
-struct Asked {
-    meta: Arc<CampaignMeta>,
+struct CampaignClaims {
+    meta: Arc<CachedCampaign>,
     claims: Vec<PendingClaim>,
 }
 
@@ -87,8 +87,8 @@ pub(crate) async fn decide(
 fn with_meta(
     node: &Arc<Node>,
     batch: Batch,
-    meta: Result<Option<Arc<CampaignMeta>>, EngineError>,
-) -> Option<(Arc<CampaignMeta>, Batch)> {
+    meta: Result<Option<Arc<CachedCampaign>>, EngineError>,
+) -> Option<(Arc<CachedCampaign>, Batch)> {
     let (group, claims) = batch;
     match meta {
         Ok(Some(meta)) => return Some((meta, (group, claims))),
@@ -106,9 +106,9 @@ async fn decide_known(
     node: &Arc<Node>,
     connection: &mut CallConnection,
     partition: PartitionId,
-    batches: Vec<(Arc<CampaignMeta>, Batch)>,
+    batches: Vec<(Arc<CachedCampaign>, Batch)>,
 ) {
-    let mut calls: Vec<(AckLevel, bool, Vec<Asked>)> = Vec::new();
+    let mut calls: Vec<(AckLevel, bool, Vec<CampaignClaims>)> = Vec::new();
     for (meta, batch) in batches {
         let Some(asked) = prepare(node, partition, meta, batch) else {
             continue;
@@ -131,7 +131,7 @@ async fn decide_known(
             continue;
         }
         // They may have waited for another call.
-        for Asked { claims, .. } in &mut asked {
+        for CampaignClaims { claims, .. } in &mut asked {
             node.drop_stale(partition, claims);
             node.rooms.sent(claims.len());
         }
@@ -151,9 +151,9 @@ async fn decide_known(
 fn prepare(
     node: &Arc<Node>,
     partition: PartitionId,
-    meta: Arc<CampaignMeta>,
+    meta: Arc<CachedCampaign>,
     ((_, kind), batch): Batch,
-) -> Option<Asked> {
+) -> Option<CampaignClaims> {
     if meta.kind != kind {
         answer_unknown(batch);
         return None;
@@ -161,7 +161,7 @@ fn prepare(
     let (mut here, mut elsewhere) = (batch, Vec::new());
     if meta.parts > 1 {
         let ours = |pending: &PendingClaim| {
-            node.partitions.of_user(&meta, &pending.claim.user) == partition
+            node.partitions.for_user(&meta, &pending.claim.user) == partition
         };
         (here, elsewhere) = here.into_iter().partition(ours);
     }
@@ -174,7 +174,7 @@ fn prepare(
         .partition(|pending| pending.claim.quantity > 0);
     answer_all(empty, Err(Refusal::NothingAsked.into()));
     let claims = node.admit(&meta, here);
-    (!claims.is_empty()).then_some(Asked { meta, claims })
+    (!claims.is_empty()).then_some(CampaignClaims { meta, claims })
 }
 
 /// Decides claims of one campaign.
@@ -182,10 +182,10 @@ async fn decide_one(
     node: &Arc<Node>,
     connection: &mut CallConnection,
     partition: PartitionId,
-    Asked { meta, claims }: Asked,
+    CampaignClaims { meta, claims }: CampaignClaims,
 ) {
     let plain = is_plain(&claims);
-    let call = Call {
+    let call = ScriptCall {
         script: match meta.kind {
             CampaignKind::RedPacket => &CLAIM_PACKET,
             CampaignKind::Sale => &CLAIM_SALE,
@@ -211,11 +211,11 @@ async fn decide_packets(
     node: &Arc<Node>,
     connection: &mut CallConnection,
     (partition, ack): (PartitionId, AckLevel),
-    packets: Vec<Asked>,
+    packets: Vec<CampaignClaims>,
 ) {
     let keys = node.partitions.keys();
-    let keys_of = |asked: &Asked| {
-        let of_campaign = |rest| keys.of_campaign(partition, asked.meta.id, rest);
+    let keys_of = |asked: &CampaignClaims| {
+        let of_campaign = |rest| keys.for_campaign(partition, asked.meta.id, rest);
         [
             keys.campaign(partition, asked.meta.id),
             of_campaign("shares"),
@@ -223,12 +223,12 @@ async fn decide_packets(
         ]
     };
     let more_keys: Vec<String> = packets.iter().flat_map(keys_of).collect();
-    let call = Call {
+    let call = ScriptCall {
         script: &CLAIM_PACKETS,
         campaign: nobody(),
         more_keys: &more_keys,
         arguments: &|command| {
-            for Asked { meta, claims } in &packets {
+            for CampaignClaims { meta, claims } in &packets {
                 let plain = is_plain(claims);
                 command.arg(meta.id.to_string());
                 command.arg(claims.len()).arg(values(plain));
@@ -247,7 +247,7 @@ async fn decide_packets(
         return answer_packets(packets, &unreadable());
     };
     let level = reply.level(ack);
-    for (Asked { meta, claims }, part) in packets.into_iter().zip(parts) {
+    for (CampaignClaims { meta, claims }, part) in packets.into_iter().zip(parts) {
         let reason = || {
             let text = String::from_utf8_lossy(&part[1..]);
             format!("{} of {}: {text}", CLAIM_PACKETS.name, meta.id)
@@ -263,8 +263,8 @@ async fn decide_packets(
 }
 
 /// Answers the claims of all these campaigns with an error.
-fn answer_packets(packets: Vec<Asked>, error: &EngineError) {
-    for Asked { claims, .. } in packets {
+fn answer_packets(packets: Vec<CampaignClaims>, error: &EngineError) {
+    for CampaignClaims { claims, .. } in packets {
         answer_all(claims, Err(error.clone()));
     }
 }
@@ -311,13 +311,13 @@ fn write<'a>(command: &'a mut Cmd, claims: &[PendingClaim], plain: bool) -> &'a 
 /// Answers claims of one campaign from Redis' reply, and keeps the reply.
 fn answer(
     node: &Arc<Node>,
-    meta: &Arc<CampaignMeta>,
+    meta: &Arc<CachedCampaign>,
     partition: PartitionId,
     (level, reply): (&Result<AckLevel, EngineError>, Vec<u8>),
     batch: Vec<PendingClaim>,
 ) {
     let text = std::str::from_utf8(&reply).ok();
-    let Some(mut claims) = text.and_then(Claims::parse) else {
+    let Some(mut claims) = text.and_then(ClaimsReply::parse) else {
         return answer_all(batch, Err(unreadable()));
     };
     node.partitions.clock(partition).observe(claims.now);
@@ -364,7 +364,8 @@ fn answer(
     node.partitions.note_admission(meta, claims.admission);
     node.rooms.granted(meta.id, grants, left);
     if granted {
-        node.kept(partition).keep(meta, seq, reply, users);
+        node.unsettled_answers(partition)
+            .keep(meta, seq, reply, users);
     }
     if !short.is_empty() {
         tokio::spawn(pull(Arc::clone(node), Arc::clone(meta), partition, short));
@@ -378,7 +379,7 @@ fn answer(
 /// units, answers "sold out".
 async fn pull(
     node: Arc<Node>,
-    meta: Arc<CampaignMeta>,
+    meta: Arc<CachedCampaign>,
     partition: PartitionId,
     mut short: Vec<PendingClaim>,
 ) {
@@ -397,12 +398,12 @@ async fn pull(
         .pulls
         .pull(&meta, partition, (wanted, min), short.len());
     match pulled.await {
-        Ok(Pulled::Some) => {
+        Ok(PullResult::Some) => {
             for pending in short {
                 node.resubmit(pending);
             }
         }
-        Ok(Pulled::Dry { remaining }) => {
+        Ok(PullResult::Dry { remaining }) => {
             answer_all(short, Ok(Outcome::SoldOut { remaining }));
             node.gate.refresh(&meta);
         }

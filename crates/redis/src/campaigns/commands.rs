@@ -11,21 +11,21 @@ use qiang_core::{
     },
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, Probed},
+    ports::{EngineError, ProbeResult},
     time::Timestamp,
 };
 
 use crate::{
     campaigns::agenda::DUE_MAX,
     connection::{memory_full, unreadable},
-    intake::reload_queue::Need,
+    intake::reload_queue::ReloadNeed,
     node::Node,
     partitions::{
         nobody,
         ticking::{FailedRebuilds, Ticking},
     },
     protocol::{
-        campaign_meta::CampaignMeta,
+        campaign_meta::CachedCampaign,
         scripts::{CHANGE_PHASE, PROBE, SET_STOCK, TICK},
     },
     shards::{
@@ -192,7 +192,7 @@ impl Node {
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
         // A shard that fails must not prevent the pause or close of the others.
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
-        for partition in self.partitions.of_campaign(&meta) {
+        for partition in self.partitions.for_campaign(&meta) {
             parts.push(self.act_on_part(&meta, partition, action).await);
         }
         let some_have_changed = parts.iter().any(Result::is_ok);
@@ -206,7 +206,7 @@ impl Node {
 
     async fn act_on_part(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         partition: PartitionId,
         action: CampaignAction,
     ) -> Result<PartTally, EngineError> {
@@ -217,9 +217,12 @@ impl Node {
         };
         for _ in 0..MOVES_MAX {
             let reply = self
-                .change(partition, &CHANGE_PHASE, (meta, Need::Any), &|command| {
-                    command.arg(word)
-                })
+                .change(
+                    partition,
+                    &CHANGE_PHASE,
+                    (meta, ReloadNeed::Any),
+                    &|command| command.arg(word),
+                )
                 .await?;
             match reply.status.as_str() {
                 "busy" => {
@@ -263,7 +266,10 @@ impl Node {
         }
     }
 
-    async fn tally_of_primaries(&self, meta: &CampaignMeta) -> Result<Option<Tally>, EngineError> {
+    async fn tally_of_primaries(
+        &self,
+        meta: &CachedCampaign,
+    ) -> Result<Option<Tally>, EngineError> {
         // Moving units are in no shard. So pending transfers are completed until there are none.
         let mut parts = self.part_tallies(meta).await?;
         for _ in 0..MOVES_MAX {
@@ -291,7 +297,7 @@ impl Node {
     /// Counters of each shard, after evicted shards are reloaded.
     pub(crate) async fn part_tallies(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
     ) -> Result<Vec<PartTally>, EngineError> {
         let mut parts = self.partitions.part_tallies(meta).await;
         for _ in 0..RECALLS_MAX {
@@ -389,7 +395,7 @@ impl Node {
     ) -> Result<Option<bool>, EngineError> {
         let grace_ms = self.partitions.options().payment_grace.as_millis() as u64;
         // The home shard may be evicted while an order of this shard is still held.
-        let Some(meta) = self.meta_for((campaign, Need::Owed)).await? else {
+        let Some(meta) = self.meta_for((campaign, ReloadNeed::Owed)).await? else {
             // A shard that opened before its home: the campaign is not known yet.
             return Ok(None);
         };
@@ -397,7 +403,7 @@ impl Node {
         for _ in 0..TICK_CALLS_MAX {
             let expired_max = left.min(EXPIRED_MAX);
             let reply = self
-                .change(partition, &TICK, (&meta, Need::Owed), &|command| {
+                .change(partition, &TICK, (&meta, ReloadNeed::Owed), &|command| {
                     command
                         .arg(expired_max)
                         .arg(grace_ms)
@@ -425,7 +431,7 @@ impl Node {
     }
 
     /// Tests a partition with a call that writes and grants nothing.
-    pub(crate) async fn probe(&self, partition: PartitionId) -> Result<Probed, EngineError> {
+    pub(crate) async fn probe(&self, partition: PartitionId) -> Result<ProbeResult, EngineError> {
         let options = self.partitions.options();
         let asks = match options.replicas {
             0 => AckLevel::Memory,
@@ -438,7 +444,7 @@ impl Node {
         // Payments, reads and the drain still work, and the drain frees memory.
         if let Some(reason) = reply.as_ref().err().and_then(memory_full) {
             let reason = reason.to_owned();
-            return Ok(Probed::Degraded { reason });
+            return Ok(ProbeResult::Degraded { reason });
         }
         let reply = reply?;
         if reply.reached < asks {
@@ -450,9 +456,9 @@ impl Node {
             };
             let missing = self.partitions.lacks_replicas(partition).await;
             let reason = missing.unwrap_or_else(unconfirmed);
-            return Ok(Probed::Degraded { reason });
+            return Ok(ProbeResult::Degraded { reason });
         }
-        Ok(Probed::Ready)
+        Ok(ProbeResult::Ready)
     }
 }
 

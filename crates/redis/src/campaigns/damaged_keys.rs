@@ -22,8 +22,8 @@ use crate::{
     connection::{ScriptReply, is_wrong_type, unavailable},
     node::Node,
     partitions::Partitions,
-    protocol::{campaign_meta::CampaignMeta, scripts::DAMAGE},
-    shards::snapshot::of_ledger,
+    protocol::{campaign_meta::CachedCampaign, scripts::DAMAGE},
+    shards::snapshot::engine_error_from_ledger,
 };
 
 /// Pause before the ledger's position is read again.
@@ -33,7 +33,7 @@ const QUARANTINE_PAGE: u32 = 1_000;
 
 /// State of a campaign's keys in one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keys {
+enum CampaignKeys {
     /// They match.
     Whole,
     /// Some do not match the others.
@@ -49,7 +49,7 @@ impl Partitions {
         (partition, campaign): (PartitionId, CampaignId),
         is_open: bool,
         (what, reason): (&str, &str),
-    ) -> Result<Keys, EngineError> {
+    ) -> Result<CampaignKeys, EngineError> {
         let asks = Some(AckLevel::Memory);
         let reply = self
             .call(partition, &DAMAGE, campaign, asks, &|command| {
@@ -57,13 +57,13 @@ impl Partitions {
             })
             .await?;
         match (reply.status.as_str(), reply.text().as_str()) {
-            ("ok", "") => Ok(Keys::Whole),
+            ("ok", "") => Ok(CampaignKeys::Whole),
             ("ok", entry) => {
                 let entry = entry.parse();
                 let unreadable = |_| unavailable("an entry cannot be read");
-                entry.map(Keys::Gone).map_err(unreadable)
+                entry.map(CampaignKeys::Gone).map_err(unreadable)
             }
-            _ => Ok(Keys::Damaged),
+            _ => Ok(CampaignKeys::Damaged),
         }
     }
 
@@ -97,12 +97,12 @@ impl Node {
         let (parts, mut are_gone, mut failed) = (known.parts.max(1), false, None);
         let is_open = !is_behind && !matches!(known.phase, Phase::Draft | Phase::Closed);
         for index in 0..parts {
-            let partition = self.partitions.of_part(campaign, index);
+            let partition = self.partitions.for_part(campaign, index);
             let place = (partition, campaign);
             let is_open = is_open && index == 0;
             let look = |what| self.partitions.look_at_keys(place, is_open, (what, ""));
             let mut keys = match look("look").await {
-                Ok(Keys::Whole) => continue,
+                Ok(CampaignKeys::Whole) => continue,
                 Ok(keys) => keys,
                 // Another shard may be damaged too, and a repair needs all of them halted.
                 Err(error) if parts > 1 => {
@@ -115,16 +115,16 @@ impl Node {
                 failed.get_or_insert(self.halt_damaged(place, is_open).await);
                 continue;
             }
-            if keys == Keys::Damaged && is_quarantined(ledger, place).await? {
+            if keys == CampaignKeys::Damaged && is_quarantined(ledger, place).await? {
                 return Err(self.halt_damaged(place, is_open).await);
             }
-            if keys == Keys::Damaged {
+            if keys == CampaignKeys::Damaged {
                 // Only these keys may have what the ledger lacks.
                 let end = self.partitions.log_end(partition).await?;
                 self.wait_settled(ledger, place, end).await?;
                 keys = look("take").await?;
             }
-            if let Keys::Gone(entry) = keys {
+            if let CampaignKeys::Gone(entry) = keys {
                 tracing::warn!(
                     partition = partition.0,
                     %campaign,
@@ -155,7 +155,7 @@ impl Node {
         (partition, campaign): (PartitionId, CampaignId),
     ) -> Result<(), EngineError> {
         let known = ledger.settled_part(campaign, partition).await;
-        let known = known.map_err(of_ledger)?;
+        let known = known.map_err(engine_error_from_ledger)?;
         let is_open = known.is_some_and(|it| !matches!(it.phase, Phase::Draft | Phase::Closed));
         let place = (partition, campaign);
         match self
@@ -163,8 +163,10 @@ impl Node {
             .look_at_keys(place, is_open, ("look", ""))
             .await?
         {
-            Keys::Whole => Ok(()),
-            Keys::Damaged | Keys::Gone(_) => Err(self.halt_damaged(place, is_open).await),
+            CampaignKeys::Whole => Ok(()),
+            CampaignKeys::Damaged | CampaignKeys::Gone(_) => {
+                Err(self.halt_damaged(place, is_open).await)
+            }
         }
     }
 
@@ -194,7 +196,12 @@ impl Node {
         entry: Seq,
     ) -> Result<(), EngineError> {
         let until = Instant::now() + self.partitions.options().claim_timeout;
-        while ledger.settled(partition).await.map_err(of_ledger)? < entry {
+        while ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?
+            < entry
+        {
             if Instant::now() >= until {
                 return Err(unavailable(format!(
                     "campaign {campaign} is rebuilt once the ledger has entry {entry} of partition {}",
@@ -210,7 +217,7 @@ impl Node {
     pub(crate) async fn readable_meta(
         &self,
         campaign: CampaignId,
-    ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
+    ) -> Result<Option<Arc<CachedCampaign>>, EngineError> {
         match self.partitions.meta(campaign).await {
             Err(error) if is_wrong_type(&error) && self.recalls.ledger().is_some() => Ok(None),
             known => known,
@@ -249,7 +256,7 @@ pub(crate) async fn quarantined_entries(
     let (mut entries, mut after) = (Vec::new(), (partition, 0));
     loop {
         let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
-        let page = page.map_err(of_ledger)?;
+        let page = page.map_err(engine_error_from_ledger)?;
         let is_last = page.len() < QUARANTINE_PAGE as usize;
         for it in page {
             if it.partition != partition {

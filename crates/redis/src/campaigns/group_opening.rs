@@ -7,13 +7,13 @@ use qiang_core::{book::Setup, campaign::AckLevel, event::PartitionId, ports::Eng
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use crate::{
-    campaigns::opening::{CHUNK, Part, fields_of, sums_of},
-    connection::{Call, ScriptReply, unreadable},
-    intake::opening_queue::{Opened, Opening},
+    campaigns::opening::{CHUNK, ShardShare, fields_of, sums_of},
+    connection::{ScriptCall, ScriptReply, unreadable},
+    intake::opening_queue::{Opening, OpeningResult},
     node::Node,
     partitions::nobody,
     protocol::{
-        campaign_meta::{CampaignMeta, FIELDS},
+        campaign_meta::{CachedCampaign, FIELDS},
         reply::share_text,
         scripts::OPEN_MANY,
     },
@@ -48,14 +48,14 @@ impl Node {
             drop(turn);
         };
         match opened.map_err(|_| given_up())?? {
-            Opened::Now => {
+            OpeningResult::Now => {
                 if let Some(meta) = meta {
                     self.partitions.remember(Arc::new(meta));
                 }
                 Ok(true)
             }
-            Opened::Before => self.partitions.meta(campaign.id).await.map(|_| true),
-            Opened::Otherwise => Ok(false),
+            OpeningResult::Before => self.partitions.meta(campaign.id).await.map(|_| true),
+            OpeningResult::Otherwise => Ok(false),
         }
     }
 
@@ -64,10 +64,10 @@ impl Node {
         &self,
         home: PartitionId,
         setup: &Setup,
-        answer: oneshot::Sender<Result<Opened, EngineError>>,
-    ) -> (Opening, Option<CampaignMeta>) {
+        answer: oneshot::Sender<Result<OpeningResult, EngineError>>,
+    ) -> (Opening, Option<CachedCampaign>) {
         let campaign = &setup.campaign;
-        let part = Part::of(setup, 0, 1);
+        let part = ShardShare::from_setup(setup, 0, 1);
         let origin = (campaign, campaign.window.starts_at());
         let fields = fields_of(origin, (1, 0), part.supply, part.funded_minor);
         let sums = sums_of(&part.shares);
@@ -92,7 +92,7 @@ impl Node {
         };
         let values: Vec<_> = FIELDS.iter().map(value).collect();
         let keys = self.partitions.keys();
-        let of_campaign = |rest: &str| keys.of_campaign(home, campaign.id, rest);
+        let of_campaign = |rest: &str| keys.for_campaign(home, campaign.id, rest);
         let opening = Opening {
             ack: campaign.ack,
             shares: part.shares.len(),
@@ -105,7 +105,7 @@ impl Node {
             arguments,
             answer,
         };
-        (opening, CampaignMeta::read(campaign.id, &values))
+        (opening, CachedCampaign::read(campaign.id, &values))
     }
 
     /// Opens these campaigns, and answers each request.
@@ -116,7 +116,7 @@ impl Node {
             .map(|it| it.ack)
             .find(|ack| options.waits(*ack));
         let more_keys: Vec<String> = batch.iter().flat_map(|it| it.keys.clone()).collect();
-        let call = Call {
+        let call = ScriptCall {
             script: &OPEN_MANY,
             campaign: nobody(),
             more_keys: &more_keys,
@@ -138,10 +138,11 @@ impl Node {
             }
             Ok((reply, all)) => {
                 for (opening, opened) in batch.into_iter().zip(all) {
-                    let level = match options.waits(opening.ack) && opened != Opened::Otherwise {
-                        true => reply.level(opening.ack).map(drop),
-                        false => Ok(()),
-                    };
+                    let level =
+                        match options.waits(opening.ack) && opened != OpeningResult::Otherwise {
+                            true => reply.level(opening.ack).map(drop),
+                            false => Ok(()),
+                        };
                     drop(opening.answer.send(level.map(|()| opened)));
                 }
             }
@@ -150,12 +151,12 @@ impl Node {
 }
 
 /// Results in a reply about `count` campaigns.
-fn opened(reply: &ScriptReply, count: usize) -> Result<Vec<Opened>, EngineError> {
+fn opened(reply: &ScriptReply, count: usize) -> Result<Vec<OpeningResult>, EngineError> {
     let text = reply.text();
     let words = text.split(' ').map(|word| match word {
-        "new" => Ok(Opened::Now),
-        "here" => Ok(Opened::Before),
-        "left" | "plan" | "gap" => Ok(Opened::Otherwise),
+        "new" => Ok(OpeningResult::Now),
+        "here" => Ok(OpeningResult::Before),
+        "left" | "plan" | "gap" => Ok(OpeningResult::Otherwise),
         _ => Err(unreadable()),
     });
     let all: Vec<_> = words.collect::<Result<_, _>>()?;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::{
-    campaigns::unopened_shards::Unopened,
+    campaigns::unopened_shards::UnopenedShards,
     connection::{Script, ScriptReply, unavailable},
     node::Node,
     protocol::{
@@ -39,7 +39,7 @@ const LEDGER_BEHIND: &str =
     "the ledger lacks entries of evicted campaigns: the campaign may have been open before";
 
 /// Share of a campaign's supply and shares that one shard gets.
-pub(crate) struct Part {
+pub(crate) struct ShardShare {
     index: u16,
     parts: u16,
     pub(crate) supply: u64,
@@ -48,8 +48,8 @@ pub(crate) struct Part {
     pub(crate) shares: Vec<(u32, i64)>,
 }
 
-impl Part {
-    pub(crate) fn of(setup: &Setup, index: u16, parts: u16) -> Self {
+impl ShardShare {
+    pub(crate) fn from_setup(setup: &Setup, index: u16, parts: u16) -> Self {
         let supply = setup.campaign.supply();
         let shares: Vec<(u32, i64)> = (1..)
             .zip(setup.shares.iter().copied())
@@ -83,8 +83,8 @@ impl Node {
         };
         // The home shard is the first one, and opens last.
         for index in (0..parts).rev() {
-            let part = Part::of(setup, index, parts);
-            self.open_part(self.partitions.of_part(id, index), setup, &part)
+            let part = ShardShare::from_setup(setup, index, parts);
+            self.open_part(self.partitions.for_part(id, index), setup, &part)
                 .await?;
         }
         self.partitions.meta(id).await.map(drop)
@@ -100,7 +100,7 @@ impl Node {
             setup.campaign.id,
             self.partitions.parts_for(&setup.campaign),
         );
-        let mut unopened = Unopened::default();
+        let mut unopened = UnopenedShards::default();
         let home = self.partitions.home(id);
         let planned = self
             .step(
@@ -127,9 +127,9 @@ impl Node {
         &self,
         partition: PartitionId,
         setup: &Setup,
-        part: &Part,
+        part: &ShardShare,
     ) -> Result<(), EngineError> {
-        let mut unopened = Unopened::default();
+        let mut unopened = UnopenedShards::default();
         let sums = sums_of(&part.shares);
         for (chunk, shares) in part.shares.chunks(CHUNK).enumerate() {
             let offset = chunk * CHUNK;
@@ -175,8 +175,8 @@ impl Node {
         partition: PartitionId,
         script: &'static Script,
         setup: &Setup,
-        unopened: &mut Unopened,
-        arguments: &(dyn Fn(&mut Cmd, Unopened) + Send + Sync),
+        unopened: &mut UnopenedShards,
+        arguments: &(dyn Fn(&mut Cmd, UnopenedShards) + Send + Sync),
     ) -> Result<Option<ScriptReply>, EngineError> {
         let campaign = (setup.campaign.id, setup.campaign.ack);
         let created_ms = setup.campaign.created_at.as_millis();

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     connection::{Arguments, Script, unreadable},
-    intake::reload_queue::Need,
+    intake::reload_queue::ReloadNeed,
     node::Node,
     protocol::{
-        campaign_meta::CampaignMeta,
+        campaign_meta::CachedCampaign,
         reply,
         scripts::{CANCEL, ORDER, PAY, RETURN_ORDER},
     },
@@ -17,7 +17,7 @@ use qiang_core::{
     event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
     order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::EngineError,
     time::Timestamp,
 };
@@ -27,12 +27,12 @@ impl Node {
         &self,
         order: OrderId,
         payment: &PaymentRef,
-        (paid_at, received): (Option<Timestamp>, Received),
+        (paid_at, received): (Option<Timestamp>, ReceivedMoney),
     ) -> Result<Reply, EngineError> {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
         let reply = self
-            .change(partition, &PAY, (&meta, Need::Owed), &|command| {
+            .change(partition, &PAY, (&meta, ReloadNeed::Owed), &|command| {
                 let paid_at = paid_at.map(|paid_at| paid_at.as_millis().to_string());
                 let paid_at = paid_at.unwrap_or_default();
                 command.arg(order.number).arg(payment.as_str()).arg(paid_at);
@@ -53,8 +53,8 @@ impl Node {
             return Ok(Reply::Payment(PaymentOutcome::Paid, view)); // nothing was recorded
         };
         let (number, payment) = (order.number, payment.clone());
-        let event = Event::of_payment(number, payment, state);
-        self.kept(partition).keep_step(&meta, event);
+        let event = Event::payment_recorded(number, payment, state);
+        self.unsettled_answers(partition).keep_step(&meta, event);
         Ok(Reply::Payment(state.outcome, view))
     }
 
@@ -83,7 +83,7 @@ impl Node {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
         let reply = self
-            .change(partition, script, (&meta, Need::Owed), &|command| {
+            .change(partition, script, (&meta, ReloadNeed::Owed), &|command| {
                 command.arg(order.number);
                 match &part {
                     Some(ReturnPart { quantity, key }) => command.arg(quantity).arg(key.as_str()),
@@ -106,7 +106,7 @@ impl Node {
             Some(OrderState::Returned) => Event::Returned { number, part: None },
             _ => Event::Cancelled { number },
         };
-        self.kept(partition).keep_step(&meta, event);
+        self.unsettled_answers(partition).keep_step(&meta, event);
         Ok(view)
     }
 
@@ -119,7 +119,7 @@ impl Node {
             let partitions = &self.partitions;
             partitions.call(partition, &ORDER, meta.id, None, arguments)
         };
-        let reply = self.call_back((meta.id, Need::Owed), read).await?;
+        let reply = self.call_back((meta.id, ReloadNeed::Owed), read).await?;
         match reply.found(Refusal::UnknownOrder) {
             Ok(text) => reply::order(&meta, &text).map(Some).ok_or_else(unreadable),
             Err(_) => Ok(None),
@@ -130,10 +130,10 @@ impl Node {
     async fn issuer(
         &self,
         order: OrderId,
-    ) -> Result<Option<(Arc<CampaignMeta>, PartitionId)>, EngineError> {
-        let meta = self.meta_for((order.campaign, Need::Owed)).await?;
+    ) -> Result<Option<(Arc<CachedCampaign>, PartitionId)>, EngineError> {
+        let meta = self.meta_for((order.campaign, ReloadNeed::Owed)).await?;
         Ok(meta.map(|meta| {
-            let partition = self.partitions.of_order(&meta, order.number);
+            let partition = self.partitions.for_order(&meta, order.number);
             (meta, partition)
         }))
     }

@@ -10,8 +10,8 @@ use qiang_core::{
     admission::AdmissionBound,
     book::Refusal,
     campaign::{
-        AckLevel, CampaignError, Phase, STOCK_PRICE_MINOR_MAX, Tally, Terms, TermsChange,
-        Transition, TransitionError,
+        AckLevel, CampaignError, Phase, STOCK_PRICE_MINOR_MAX, SaleSettings, SaleSettingsChange,
+        Tally, Transition, TransitionError,
     },
     event::{Event, PartitionId},
     id::CampaignId,
@@ -22,10 +22,10 @@ use qiang_core::{
 use crate::{
     campaigns::commands::after_an_effect,
     connection::{Arguments, ScriptReply, unreadable},
-    intake::reload_queue::Need,
+    intake::reload_queue::ReloadNeed,
     node::Node,
     protocol::{
-        campaign_meta::CampaignMeta,
+        campaign_meta::CachedCampaign,
         scripts::{FOLLOW_TERMS, SET_TERMS},
     },
     shards::tally::{self, PartTally},
@@ -42,8 +42,8 @@ impl Node {
     pub(crate) async fn set_terms(
         &self,
         campaign: CampaignId,
-        change: &TermsChange,
-        expected: Option<&Terms>,
+        change: &SaleSettingsChange,
+        expected: Option<&SaleSettings>,
     ) -> Result<Tally, EngineError> {
         let meta = self.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
@@ -52,7 +52,7 @@ impl Node {
             self.part_tallies(&meta).await?;
         }
         let decide = || self.decide_terms(&meta, (change, expected), None);
-        let reply = self.call_back((campaign, Need::Any), decide).await?;
+        let reply = self.call_back((campaign, ReloadNeed::Any), decide).await?;
         let rules = |error| Err(Refusal::Rules(error).into());
         match (reply.status.as_str(), reply.text().as_str()) {
             ("refused", phase) => {
@@ -79,13 +79,13 @@ impl Node {
     }
 
     /// Copies the terms of the first shard to all shards of a spread sale.
-    pub(crate) async fn follow_terms(&self, meta: &CampaignMeta) -> Result<(), EngineError> {
-        let nothing = TermsChange::default();
+    pub(crate) async fn follow_terms(&self, meta: &CachedCampaign) -> Result<(), EngineError> {
+        let nothing = SaleSettingsChange::default();
         let reply = self.decide_terms(meta, (&nothing, None), None).await?;
         let text = reply.found(Refusal::UnknownCampaign)?;
         let first = PartTally::parse(&text).ok_or_else(unreadable)?;
         let home = self.partitions.home(meta.id);
-        let others = self.partitions.of_campaign(meta);
+        let others = self.partitions.for_campaign(meta);
         let others = others.filter(|partition| *partition != home);
         // An unreachable shard does not delay the others.
         let followed = join_all(others.map(|other| self.follow(meta, other, &first))).await;
@@ -97,7 +97,7 @@ impl Node {
 
     async fn follow(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         part: PartitionId,
         first: &PartTally,
     ) -> Result<(), EngineError> {
@@ -117,7 +117,7 @@ impl Node {
             let partitions = &self.partitions;
             partitions.change(part, &FOLLOW_TERMS, campaign, arguments)
         };
-        let reply = self.call_back((meta.id, Need::Any), follow).await;
+        let reply = self.call_back((meta.id, ReloadNeed::Any), follow).await;
         self.invalidate(meta.id);
         let text = reply?.found(Refusal::UnknownCampaign)?;
         let phase = PartTally::parse(&text).map(|part| part.tally.phase);
@@ -132,8 +132,8 @@ impl Node {
     /// followed.
     async fn decide_terms(
         &self,
-        meta: &CampaignMeta,
-        (change, expected): (&TermsChange, Option<&Terms>),
+        meta: &CachedCampaign,
+        (change, expected): (&SaleSettingsChange, Option<&SaleSettings>),
         followed: Option<u64>,
     ) -> Result<ScriptReply, EngineError> {
         let home = self.partitions.home(meta.id);
@@ -161,7 +161,7 @@ impl Node {
             .await;
         self.invalidate(meta.id);
         let reply = reply?;
-        if change != &TermsChange::default() {
+        if change != &SaleSettingsChange::default() {
             self.keep_terms(meta, &reply);
         }
         if self.partitions.options().waits(ack) && reply.is_ok() {
@@ -172,7 +172,7 @@ impl Node {
 
     /// Keeps the present terms, even if replicas do not confirm them, because users receive grants under them. A repair
     /// that knew only these grants could find some above the limit.
-    fn keep_terms(&self, meta: &CampaignMeta, reply: &ScriptReply) {
+    fn keep_terms(&self, meta: &CachedCampaign, reply: &ScriptReply) {
         let part = reply.is_ok().then(|| PartTally::parse(&reply.text()));
         let Some((revision, Some(terms))) = part
             .flatten()
@@ -183,11 +183,11 @@ impl Node {
         };
         let home = self.partitions.home(meta.id);
         let event = Event::TermsChanged { revision, terms };
-        self.kept(home).keep_step(meta, event);
+        self.unsettled_answers(home).keep_step(meta, event);
     }
 
     /// If there are replicas, they have the change before it is answered, at any level that the campaign requests.
-    fn terms_ack(&self, meta: &CampaignMeta) -> AckLevel {
+    fn terms_ack(&self, meta: &CachedCampaign) -> AckLevel {
         match self.partitions.options().replicas {
             0 => meta.ack,
             _ => AckLevel::Replica,

@@ -19,15 +19,15 @@ use redis::{
 use tokio::time::Instant;
 
 use crate::connection::{
-    call::Call,
+    call::ScriptCall,
     directory::Directory,
     error::{
         ConnectError, failure, is_before_writes, is_transient, no_answer, read, refused,
         unavailable, unreadable,
     },
     keys::{KeySpace, PARTITIONS_MAX},
-    options::Options,
-    partition::Partition,
+    options::RedisOptions,
+    partition::PartitionHandle,
     replicas::{replicas_have, wait_commands},
     reply::ScriptReply,
     script::head_in_term,
@@ -47,7 +47,7 @@ const REPLY_LOST: &str = "the call was carried out, but its stored reply has exp
 /// State shared by all connections of one node.
 pub(crate) struct ConnectionContext {
     /// The settings.
-    pub options: Options,
+    pub options: RedisOptions,
     /// Finds the primary of each partition.
     pub directory: Directory,
     /// Builds the keys.
@@ -61,7 +61,7 @@ impl ConnectionContext {
     ///
     /// # Errors
     /// If an option is invalid.
-    pub(crate) fn new(options: Options) -> Result<Self, ConnectError> {
+    pub(crate) fn new(options: RedisOptions) -> Result<Self, ConnectError> {
         if !(1..=PARTITIONS_MAX).contains(&options.partitions) {
             let text = format!("invalid number of partitions: it must be 1 to {PARTITIONS_MAX}");
             return Err(ConnectError::Options(text));
@@ -85,7 +85,7 @@ impl ConnectionContext {
 /// A connection to one partition.
 pub(crate) struct CallConnection {
     context: Arc<ConnectionContext>,
-    partition: Arc<Partition>,
+    partition: Arc<PartitionHandle>,
     /// Name of this connection, unique among all that use the same Redis.
     name: String,
     /// Number of calls so far.
@@ -98,7 +98,7 @@ impl CallConnection {
     /// Connection with this name. It opens when it is first used.
     pub(crate) fn new(
         context: Arc<ConnectionContext>,
-        partition: Arc<Partition>,
+        partition: Arc<PartitionHandle>,
         name: &str,
     ) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl CallConnection {
     /// # Errors
     /// [`EngineError::Uncertain`] if an attempt may have been carried out: its answer was lost, or it failed after it
     /// had begun. Otherwise [`EngineError::Unavailable`].
-    pub(crate) async fn call(&mut self, call: &Call<'_>) -> Result<ScriptReply, EngineError> {
+    pub(crate) async fn call(&mut self, call: &ScriptCall<'_>) -> Result<ScriptReply, EngineError> {
         let waits = call.waits(&self.context.options);
         let (reply, _) = self.carry_out(call, waits).await?;
         Ok(reply)
@@ -129,7 +129,7 @@ impl CallConnection {
     /// As for [`call`](Self::call).
     pub(crate) async fn call_unconfirmed(
         &mut self,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
     ) -> Result<(ScriptReply, Arc<str>), EngineError> {
         self.carry_out(call, false).await
     }
@@ -161,7 +161,7 @@ impl CallConnection {
 
     async fn carry_out(
         &mut self,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
         waits: bool,
     ) -> Result<(ScriptReply, Arc<str>), EngineError> {
         self.calls += 1;
@@ -367,7 +367,7 @@ impl CallConnection {
 
     async fn attempt(
         &mut self,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
         waits: bool,
         term: &str,
         sent: &mut bool,
@@ -458,7 +458,7 @@ impl CallConnection {
 
     fn command(
         &self,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
         term: &str,
         again: bool,
         (how, script): (&str, &str),
@@ -470,7 +470,7 @@ impl CallConnection {
         let (context, partition) = (&self.context, &self.partition);
         for key in context
             .keys
-            .of_script(partition.id, &self.name, call.campaign)
+            .for_script(partition.id, &self.name, call.campaign)
             .into_iter()
             .take(call.script.keys)
         {

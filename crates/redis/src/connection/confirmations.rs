@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const BUSY: &str = "earlier commands of the partition still wait for replicas";
 
 /// Confirms one partition's commands by its replicas.
-pub(crate) struct Confirmations {
+pub(crate) struct ReplicaConfirmations {
     /// Number of decided commands that need a confirmation, so far.
     decided: AtomicU64,
     rounds: Mutex<Rounds>,
@@ -50,7 +50,7 @@ struct Round {
     enough: bool,
 }
 
-impl Confirmations {
+impl ReplicaConfirmations {
     /// Confirmations that wait on this connection.
     pub(crate) fn new(connection: CallConnection) -> Self {
         let last = None;

@@ -16,14 +16,14 @@ use tokio::{
 };
 
 use crate::connection::{
-    call::{Arguments, Call},
+    call::{Arguments, ScriptCall},
     call_connection::{CallConnection, ConnectionContext, TERM_OVER},
-    confirmations::Confirmations,
+    confirmations::ReplicaConfirmations,
     error::{ConnectError, is_transient, no_answer, unavailable},
     keys::KeySpace,
-    lanes::{Lane, Lanes},
-    options::Options,
-    partition::{Partition, PartitionState},
+    lanes::{CallLane, CallLanes},
+    options::RedisOptions,
+    partition::{PartitionHandle, PartitionHealth},
     replicas::OnlineReplicas,
     reply::ScriptReply,
     script::Script,
@@ -37,23 +37,23 @@ const UNFENCED_PAUSE: Duration = Duration::from_millis(50);
 const BUSY: &str = "earlier commands of the partition still wait for their answers";
 
 /// All partitions as this node sees them, and its connections to them.
-pub(crate) struct Connections {
+pub(crate) struct RedisConnections {
     /// State shared by all connections.
     pub context: Arc<ConnectionContext>,
-    list: Vec<Arc<Partition>>,
+    list: Vec<Arc<PartitionHandle>>,
     /// Online replicas, one entry per partition.
     replicas: Vec<OnlineReplicas>,
     /// Connections for everything except claims, one set per partition.
-    lanes: Vec<Lanes>,
+    lanes: Vec<CallLanes>,
     /// Confirmations by replicas. At most one `WAIT` per partition runs at a time.
-    confirmations: Vec<Confirmations>,
+    confirmations: Vec<ReplicaConfirmations>,
     /// Connections for presence calls, one per partition.
     pub(crate) presence_connections: Vec<Mutex<CallConnection>>,
     /// Connections for repairs of partitions that are not open, one per partition.
     repair_connections: Vec<Mutex<CallConnection>>,
 }
 
-impl Connections {
+impl RedisConnections {
     /// Reports this node to every partition in Redis. `settled` is the ledger's position of each partition. If `fresh`,
     /// partitions that were never used are set up. A partition that does not answer counts as unreachable.
     ///
@@ -68,7 +68,7 @@ impl Connections {
         let partition = |id: PartitionId| {
             let known = settled.iter().find(|(partition, _)| *partition == id);
             let settled = known.map_or(0, |(_, seq)| *seq);
-            Arc::new(Partition::new(id, settled, fresh, grace))
+            Arc::new(PartitionHandle::new(id, settled, fresh, grace))
         };
         let ids = (0..context.options.partitions).map(PartitionId);
         let mut connections = Self {
@@ -80,10 +80,10 @@ impl Connections {
             presence_connections: Vec::new(),
             repair_connections: Vec::new(),
         };
-        let lanes = |partition| Lanes::new(&connections.context, partition);
+        let lanes = |partition| CallLanes::new(&connections.context, partition);
         connections.lanes = connections.list.iter().map(lanes).collect();
-        let confirmations = |partition: &Arc<Partition>| {
-            Confirmations::new(connections.connection(partition.id, "replicas"))
+        let confirmations = |partition: &Arc<PartitionHandle>| {
+            ReplicaConfirmations::new(connections.connection(partition.id, "replicas"))
         };
         connections.confirmations = connections.list.iter().map(confirmations).collect();
         connections.presence_connections = connections.connections("presence");
@@ -95,7 +95,7 @@ impl Connections {
     }
 
     /// All partitions, ordered by number.
-    pub(crate) fn list(&self) -> &[Arc<Partition>] {
+    pub(crate) fn list(&self) -> &[Arc<PartitionHandle>] {
         &self.list
     }
 
@@ -103,7 +103,7 @@ impl Connections {
     ///
     /// # Panics
     /// If the installation has no such partition.
-    pub(crate) fn get(&self, id: PartitionId) -> &Partition {
+    pub(crate) fn get(&self, id: PartitionId) -> &PartitionHandle {
         &self.list[usize::from(id.0)]
     }
 
@@ -113,7 +113,7 @@ impl Connections {
     }
 
     /// The settings.
-    pub(crate) fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &RedisOptions {
         &self.context.options
     }
 
@@ -131,14 +131,14 @@ impl Connections {
     }
 
     /// State of a partition, as this node sees it.
-    pub(crate) fn state(&self, id: PartitionId) -> PartitionState {
+    pub(crate) fn state(&self, id: PartitionId) -> PartitionHealth {
         self.get(id).state()
     }
 
     /// Whether a partition makes decisions now, or will in a moment.
     pub(crate) fn is_serving(&self, id: PartitionId) -> bool {
         let state = self.state(id);
-        matches!(state, PartitionState::Open | PartitionState::Gathering)
+        matches!(state, PartitionHealth::Open | PartitionHealth::Gathering)
     }
 
     /// Number of required replicas that a partition's primary lacks, as of the last presence call.
@@ -193,7 +193,7 @@ impl Connections {
         partition: PartitionId,
         command: &Cmd,
     ) -> Result<T, EngineError> {
-        let mut connection = self.take(partition, Lane::Read).await?;
+        let mut connection = self.take(partition, CallLane::Read).await?;
         connection.query(command).await
     }
 
@@ -238,7 +238,7 @@ impl Connections {
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
         let more_keys = &[];
-        let call = Call {
+        let call = ScriptCall {
             script,
             campaign,
             more_keys,
@@ -255,14 +255,14 @@ impl Connections {
     pub(crate) async fn carry_out(
         &self,
         partition: PartitionId,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
     ) -> Result<ScriptReply, EngineError> {
         if call.waits(self.options()) {
             return self.carry_out_confirmed(partition, call).await;
         }
         let lane = match call.asks {
-            None => Lane::Read,
-            Some(_) => Lane::Command,
+            None => CallLane::Read,
+            Some(_) => CallLane::Command,
         };
         let mut connection = self.take(partition, lane).await?;
         connection.call(call).await
@@ -273,9 +273,9 @@ impl Connections {
     async fn carry_out_confirmed(
         &self,
         partition: PartitionId,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
     ) -> Result<ScriptReply, EngineError> {
-        let mut connection = self.take(partition, Lane::Confirmed).await?;
+        let mut connection = self.take(partition, CallLane::Confirmed).await?;
         let (mut reply, term) = connection.call_unconfirmed(call).await?;
         drop(connection);
         if !reply.is_ok() {
@@ -310,7 +310,7 @@ impl Connections {
     async fn take(
         &self,
         partition: PartitionId,
-        lane: Lane,
+        lane: CallLane,
     ) -> Result<MutexGuard<'_, CallConnection>, EngineError> {
         let check = || {
             self.given_up(partition)
@@ -349,7 +349,7 @@ impl Connections {
     /// # Errors
     /// If its server does not answer.
     pub(crate) async fn erase(&self, partition: PartitionId) -> Result<(), EngineError> {
-        let mut connection = self.take(partition, Lane::Command).await?;
+        let mut connection = self.take(partition, CallLane::Command).await?;
         let failed = |error| unavailable(no_answer(&error));
         let mut cursor = "0".to_owned();
         loop {

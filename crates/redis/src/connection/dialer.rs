@@ -9,7 +9,7 @@ use redis::{
     io::tcp::TcpSettings,
 };
 
-use crate::connection::{error::ConnectError, options::Options};
+use crate::connection::{error::ConnectError, options::RedisOptions};
 
 /// Time limit for opening a connection, unless the limit of calls is shorter.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub(crate) fn sentinel(url: &str) -> Result<ConnectionInfo, ConnectError> {
 ///
 /// # Errors
 /// If the URL cannot be parsed.
-pub(crate) fn server(url: &str, options: &Options) -> Result<ConnectionInfo, ConnectError> {
+pub(crate) fn server(url: &str, options: &RedisOptions) -> Result<ConnectionInfo, ConnectError> {
     let info = sentinel(url)?;
     let mut login = info.redis_settings().clone();
     if let (Some(username), None) = (&options.username, login.username()) {

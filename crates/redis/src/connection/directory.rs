@@ -23,7 +23,7 @@ use crate::connection::{
     error::ConnectError,
     info::ServerInfo,
     keys::KeySpace,
-    options::{Options, Topology},
+    options::{RedisOptions, Topology},
 };
 
 /// First and last slot of a Cluster's range, and the primary of the range.
@@ -64,7 +64,7 @@ impl Directory {
     ///
     /// # Errors
     /// If a URL cannot be parsed, or there is none.
-    pub(crate) fn new(options: &Options) -> Result<Self, ConnectError> {
+    pub(crate) fn new(options: &RedisOptions) -> Result<Self, ConnectError> {
         let seed = |url: &String| match options.topology {
             Topology::Sentinel { .. } => dialer::sentinel(url),
             _ => dialer::server(url, options),

@@ -22,7 +22,7 @@ pub(crate) enum Mark {
 
 /// Identity that a presence call states.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct IdentityClaim {
     pub(crate) installation: Arc<str>,
     pub(crate) engine: Arc<str>,
     /// Server on which the call may mark the partition as the engine's: [`ANY_SERVER`], no server if empty, or the one
@@ -38,7 +38,7 @@ const LEDGER_SILENT_MAX: Duration = Duration::from_secs(2);
 
 /// Mark that calls found on a partition.
 #[derive(Debug)]
-struct Seen {
+struct SeenMark {
     mark: Mark,
     /// The replication id of the server that answered.
     server: String,
@@ -52,13 +52,13 @@ struct Seen {
 #[derive(Debug)]
 pub struct Identity {
     installation: Arc<str>,
-    state: Mutex<State>,
+    state: Mutex<IdentityState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct IdentityState {
     engine: Arc<str>,
-    seen: BTreeMap<PartitionId, Seen>,
+    seen: BTreeMap<PartitionId, SeenMark>,
     /// Partitions that this process has marked since it took over; `None` if it did not take over.
     marked: Option<BTreeSet<PartitionId>>,
     /// Partitions that lost their mark, while others did not, and the server on which each is marked again.
@@ -75,7 +75,7 @@ impl Identity {
     pub fn new(installation: &str, engine: &str) -> Self {
         Self {
             installation: installation.into(),
-            state: Mutex::new(State {
+            state: Mutex::new(IdentityState {
                 engine: engine.into(),
                 seen: BTreeMap::new(),
                 marked: None,
@@ -109,12 +109,12 @@ impl Identity {
     /// several servers.
     pub fn mark_again(&self, is_sharded: bool) -> bool {
         let mut state = self.state.lock();
-        let is_known = |lost: &Seen| {
+        let is_known = |lost: &SeenMark| {
             let mut own = state.seen.values().filter(|seen| seen.mark == Mark::Own);
             own.any(|own| own.last > lost.first && (is_sharded || own.server == lost.server))
         };
         let lost = state.unmarked().filter(|(_, lost)| is_known(lost));
-        let server = |lost: &Seen| match is_sharded {
+        let server = |lost: &SeenMark| match is_sharded {
             true => ANY_SERVER.to_owned(),
             false => lost.server.clone(),
         };
@@ -162,14 +162,14 @@ impl Identity {
     }
 
     /// Identity that a call to a partition states.
-    pub(crate) fn claim(&self, partition: PartitionId) -> Claim {
+    pub(crate) fn claim(&self, partition: PartitionId) -> IdentityClaim {
         let state = self.state.lock();
         let marked = state.marked.as_ref();
         let marks_on = match marked.is_some_and(|marked| !marked.contains(&partition)) {
             true => ANY_SERVER.to_owned(),
             false => state.lost.get(&partition).cloned().unwrap_or_default(),
         };
-        Claim {
+        IdentityClaim {
             installation: Arc::clone(&self.installation),
             engine: Arc::clone(&state.engine),
             marks_on,
@@ -182,7 +182,7 @@ impl Identity {
     pub(crate) fn note(
         &self,
         partition: PartitionId,
-        claim: &Claim,
+        claim: &IdentityClaim,
         mark: Mark,
         server: &str,
     ) -> String {
@@ -208,7 +208,7 @@ impl Identity {
         let before = state.seen.remove(&partition);
         let before = before.filter(|seen| seen.mark == mark && seen.server == server);
         let first = before.map_or_else(Instant::now, |seen| seen.first);
-        let seen = Seen {
+        let seen = SeenMark {
             mark,
             server: server.to_owned(),
             first,
@@ -219,8 +219,8 @@ impl Identity {
     }
 }
 
-impl State {
-    fn unmarked(&self) -> impl Iterator<Item = (PartitionId, &Seen)> {
+impl IdentityState {
+    fn unmarked(&self) -> impl Iterator<Item = (PartitionId, &SeenMark)> {
         let seen = self.seen.iter().map(|(partition, seen)| (*partition, seen));
         seen.filter(|(_, seen)| seen.mark != Mark::Own)
     }

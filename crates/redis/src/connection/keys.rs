@@ -91,7 +91,7 @@ use qiang_core::{
     id::{CampaignId, UserId},
 };
 
-use crate::connection::{Options, Topology};
+use crate::connection::{RedisOptions, Topology};
 
 /// Maximum number of partitions.
 pub const PARTITIONS_MAX: u16 = 1_000;
@@ -125,7 +125,7 @@ impl KeySpace {
 
     /// Key space of the configured prefix and topology.
     #[must_use]
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &RedisOptions) -> Self {
         let tags = match options.topology {
             Topology::Cluster => cluster_tags(options.partitions),
             Topology::Standalone | Topology::Sentinel { .. } => Vec::new(),
@@ -185,7 +185,7 @@ impl KeySpace {
     }
 
     /// A key of a campaign: `users`, `orders`, …
-    pub(crate) fn of_campaign(
+    pub(crate) fn for_campaign(
         &self,
         partition: PartitionId,
         campaign: CampaignId,
@@ -206,7 +206,7 @@ impl KeySpace {
     }
 
     /// Keys of scripts, in the order in which scripts number them.
-    pub(crate) fn of_script(
+    pub(crate) fn for_script(
         &self,
         partition: PartitionId,
         connection: &str,

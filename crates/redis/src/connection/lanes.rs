@@ -10,12 +10,12 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::connection::{
     call_connection::{CallConnection, ConnectionContext},
-    partition::Partition,
+    partition::PartitionHandle,
 };
 
 /// Kind of call, which selects the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum CallLane {
     /// A call that only reads.
     Read,
     /// A call that changes something; the primary alone answers it.
@@ -25,14 +25,14 @@ pub(crate) enum Lane {
 }
 
 /// Connections of a node to one partition. Each opens when it is first used.
-pub(crate) struct Lanes {
+pub(crate) struct CallLanes {
     reads: Mutex<CallConnection>,
     commands: Mutex<CallConnection>,
     confirmed: Mutex<CallConnection>,
 }
 
-impl Lanes {
-    pub(crate) fn new(context: &Arc<ConnectionContext>, partition: &Arc<Partition>) -> Self {
+impl CallLanes {
+    pub(crate) fn new(context: &Arc<ConnectionContext>, partition: &Arc<PartitionHandle>) -> Self {
         let connection = |name: &str| {
             let (context, partition) = (Arc::clone(context), Arc::clone(partition));
             Mutex::new(CallConnection::new(context, partition, name))
@@ -48,13 +48,13 @@ impl Lanes {
     /// Connection of a lane. Waits until it is free; `None` if that takes longer than `within`.
     pub(crate) async fn take(
         &self,
-        lane: Lane,
+        lane: CallLane,
         within: Duration,
     ) -> Option<MutexGuard<'_, CallConnection>> {
         let connection = match lane {
-            Lane::Read => &self.reads,
-            Lane::Command => &self.commands,
-            Lane::Confirmed => &self.confirmed,
+            CallLane::Read => &self.reads,
+            CallLane::Command => &self.commands,
+            CallLane::Confirmed => &self.confirmed,
         };
         tokio::time::timeout(within, connection.lock()).await.ok()
     }

@@ -8,7 +8,7 @@ use qiang_core::{
 use crate::connection::{
     call_connection::ConnectionContext,
     error::{no_answer, unavailable},
-    options::Options,
+    options::RedisOptions,
 };
 
 /// Last entry of each partition's log. The number of partitions is the engine's, not that of the options. `None`
@@ -17,7 +17,7 @@ use crate::connection::{
 /// # Errors
 /// If a server does not answer, or the engine has no state at all.
 pub async fn log_ends(
-    mut options: Options,
+    mut options: RedisOptions,
 ) -> Result<Vec<(PartitionId, Option<Seq>)>, EngineError> {
     let fields = read(&options, PartitionId(0)).await?;
     let count = fields.0.ok_or_else(|| {
@@ -36,7 +36,7 @@ pub async fn log_ends(
 
 /// The number of partitions, and the last entry of this one.
 async fn read(
-    options: &Options,
+    options: &RedisOptions,
     partition: PartitionId,
 ) -> Result<(Option<u16>, Option<Seq>), EngineError> {
     let context = ConnectionContext::new(options.clone());

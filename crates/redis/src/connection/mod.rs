@@ -31,22 +31,22 @@ pub use self::{
     identity::{Identity, foreign},
     keys::PARTITIONS_MAX,
     log_ends::log_ends,
-    options::{Options, Topology, WaitFor},
-    partition::PartitionState,
+    options::{RedisOptions, Topology, WaitFor},
+    partition::PartitionHealth,
     presence::new_epoch,
 };
 
 pub(crate) use self::{
-    call::{Arguments, Call},
+    call::{Arguments, ScriptCall},
     call_connection::{CallConnection, ConnectionContext},
     checks::{check_servers, check_set_up},
-    connections::Connections,
+    connections::RedisConnections,
     directory::Directory,
     error::{
         is_out_of_memory, is_wrong_type, log_unavailable, memory_full, unavailable, unreadable,
     },
     keys::{KeySpace, fnv1a, home_of, part_of},
-    partition::Partition,
+    partition::PartitionHandle,
     presence::RESUME,
     replicas::replicas_have,
     reply::ScriptReply,

@@ -31,7 +31,7 @@ pub enum WaitFor {
 
 /// Settings of the connections and the engine.
 #[derive(Clone)]
-pub struct Options {
+pub struct RedisOptions {
     /// `redis://` or `rediss://` (TLS) URLs: the server, the Sentinels, or some nodes of the Cluster.
     pub urls: Vec<String>,
     /// Topology of the servers.
@@ -81,7 +81,7 @@ pub struct Options {
     pub identity: Option<Arc<Identity>>,
 }
 
-impl Options {
+impl RedisOptions {
     /// Whether decisions of a campaign that asks for this level wait for replicas.
     pub fn waits(&self, asked: AckLevel) -> bool {
         let always = self.wait_for == WaitFor::Always;
@@ -89,7 +89,7 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for RedisOptions {
     fn default() -> Self {
         Self {
             urls: vec!["redis://127.0.0.1:6379".to_owned()],

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use qiang_core::event::{PartitionId, Seq};
 use tokio::{sync::Notify, time::Instant};
 
-use crate::connection::replies::{Replies, Unkept};
+use crate::connection::replies::{Replies, ReplyGuard};
 
 /// Longest interval between presence calls; a short grace of terms makes it shorter.
 const PRESENCE_EVERY: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ const SILENT: &str = "the partition has not answered for longer than the grace o
 
 /// State of a partition, as this node sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PartitionState {
+pub enum PartitionHealth {
     /// Calls are carried out.
     Open,
     /// A new term has begun, and nodes report what they observed in earlier terms.
@@ -55,7 +55,7 @@ pub enum PartitionState {
     },
 }
 
-impl fmt::Display for PartitionState {
+impl fmt::Display for PartitionHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open => f.write_str("open"),
@@ -88,7 +88,7 @@ impl Term {
 
 /// Content of a presence call.
 #[derive(Debug, Clone)]
-pub(crate) struct Report {
+pub(crate) struct PresenceReport {
     /// When the report was assembled, which is before it is sent.
     pub(crate) at: Instant,
     pub(crate) term: Option<Term>,
@@ -104,15 +104,15 @@ pub(crate) struct Report {
 
 /// Answer to a presence call.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct PresenceReply {
     /// The term; `None` if the state is lost.
     pub(crate) term: Option<Term>,
-    pub(crate) state: PartitionState,
+    pub(crate) state: PartitionHealth,
 }
 
 /// Consequence of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Learned {
+pub(crate) enum TermCheck {
     /// The term is known already.
     Known,
     /// The term is new: the node must report in it what it observed.
@@ -122,10 +122,10 @@ pub(crate) enum Learned {
 }
 
 /// One partition, as this node sees it.
-pub(crate) struct Partition {
+pub(crate) struct PartitionHandle {
     /// The partition's number.
     pub id: PartitionId,
-    view: Mutex<View>,
+    view: Mutex<PartitionLock>,
     /// Notifies when calls may be accepted or refused again.
     changed: Notify,
     /// Requests a presence call at once.
@@ -138,13 +138,13 @@ pub(crate) struct Partition {
     presence_every: Duration,
 }
 
-struct View {
+struct PartitionLock {
     term: Option<Term>,
     /// The term as calls state it.
     token: Arc<str>,
     before: Option<Term>,
     /// The state that the partition last reported, of any age.
-    state: PartitionState,
+    state: PartitionHealth,
     /// The error of failing presence calls, and when they began to fail.
     failing: Option<(String, Instant)>,
     /// When a presence call was last answered.
@@ -165,15 +165,15 @@ struct View {
     fresh: bool,
 }
 
-impl Partition {
+impl PartitionHandle {
     /// View of a partition of which only the ledger's position and whether it was ever used (`fresh`) are known. New
     /// terms wait `grace` for a silent node.
     pub(crate) fn new(id: PartitionId, settled: Seq, fresh: bool, grace: Duration) -> Self {
-        let view = View {
+        let view = PartitionLock {
             term: None,
             token: Arc::from(""),
             before: None,
-            state: PartitionState::Gathering,
+            state: PartitionHealth::Gathering,
             failing: None,
             answered: Instant::now(),
             grace: (!grace.is_zero()).then_some(grace),
@@ -200,15 +200,15 @@ impl Partition {
     }
 
     /// State of the partition, and the reason if calls are not carried out.
-    pub(crate) fn state(&self) -> PartitionState {
+    pub(crate) fn state(&self) -> PartitionHealth {
         let view = self.view.lock();
         match (&view.state, &view.failing) {
-            (PartitionState::Halted { .. }, _) | (_, None) => view.state.clone(),
+            (PartitionHealth::Halted { .. }, _) | (_, None) => view.state.clone(),
             (_, Some((reason, since)))
                 if view.term.is_none() || since.elapsed() >= UNREACHABLE_AFTER =>
             {
                 let reason = reason.clone();
-                PartitionState::Unreachable { reason }
+                PartitionHealth::Unreachable { reason }
             }
             _ => view.state.clone(),
         }
@@ -225,7 +225,7 @@ impl Partition {
 
     /// Whether calls are carried out.
     pub(crate) fn is_open(&self) -> bool {
-        self.view.lock().state == PartitionState::Open
+        self.view.lock().state == PartitionHealth::Open
     }
 
     /// Term for a call. Waits until calls are carried out.
@@ -252,7 +252,7 @@ impl Partition {
     /// The term as calls state it; `None` if calls are not carried out.
     pub(crate) fn current_term(&self) -> Option<Arc<str>> {
         let view = self.view.lock();
-        (view.state == PartitionState::Open).then(|| Arc::clone(&view.token))
+        (view.state == PartitionHealth::Open).then(|| Arc::clone(&view.token))
     }
 
     /// The term as calls state it, in any state.
@@ -292,9 +292,10 @@ impl Partition {
         current
     }
 
-    /// Accepts the reply to a call, as [`Partition::accept`] does; `None` if the term is over. The reply is counted
-    /// under the lock that also ends a term. So a repair that waits for [`Partition::all_kept`] misses no reply.
-    pub(crate) fn accept_reply(&self, term: &str, relied_on: Option<Seq>) -> Option<Unkept> {
+    /// Accepts the reply to a call, as [`PartitionHandle::accept`] does; `None` if the term is over. The reply is
+    /// counted under the lock that also ends a term. So a repair that waits for [`PartitionHandle::all_kept`] misses
+    /// no reply.
+    pub(crate) fn accept_reply(&self, term: &str, relied_on: Option<Seq>) -> Option<ReplyGuard> {
         let mut view = self.view.lock();
         if *view.token != *term || !view.is_heard() {
             return None;
@@ -342,8 +343,8 @@ impl Partition {
     /// Handles a call that was refused in this term: a presence call must find out whether the term still runs.
     pub(crate) fn refused(&self, term: &str) {
         let mut view = self.view.lock();
-        if *view.token == *term && view.state == PartitionState::Open {
-            view.state = PartitionState::Gathering;
+        if *view.token == *term && view.state == PartitionHealth::Open {
+            view.state = PartitionHealth::Gathering;
         }
         drop(view);
         self.suspect();
@@ -371,9 +372,9 @@ impl Partition {
     }
 
     /// The report for the next presence call.
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> PresenceReport {
         let view = self.view.lock();
-        Report {
+        PresenceReport {
             at: Instant::now(),
             term: view.term.clone(),
             before: view.before.clone(),
@@ -385,11 +386,11 @@ impl Partition {
     }
 
     /// Applies the answer to a presence call.
-    pub(crate) fn learn(&self, report: &Report, answer: Answer) -> Learned {
+    pub(crate) fn learn(&self, report: &PresenceReport, answer: PresenceReply) -> TermCheck {
         let mut view = self.view.lock();
         let earlier = view.state.clone();
         let learned = view.learn(report, answer);
-        self.tell(&earlier, &view.state);
+        self.log_transition(&earlier, &view.state);
         drop(view);
         self.changed.notify_waiters();
         learned
@@ -404,18 +405,18 @@ impl Partition {
     pub(crate) fn refuse(&self, reason: String) {
         let mut view = self.view.lock();
         view.fail(reason.clone());
-        view.state = PartitionState::Unreachable { reason };
+        view.state = PartitionHealth::Unreachable { reason };
         view.sent = None;
     }
 
     /// Logs changes of state that operators must know.
-    fn tell(&self, earlier: &PartitionState, state: &PartitionState) {
+    fn log_transition(&self, earlier: &PartitionHealth, state: &PartitionHealth) {
         let partition = self.id.0;
         match state {
-            PartitionState::Halted { reason, .. } if earlier != state => {
+            PartitionHealth::Halted { reason, .. } if earlier != state => {
                 tracing::error!(partition, reason, "partition halted: nothing is granted");
             }
-            PartitionState::Open if matches!(earlier, PartitionState::Halted { .. }) => {
+            PartitionHealth::Open if matches!(earlier, PartitionHealth::Halted { .. }) => {
                 tracing::info!(partition, "partition grants again");
             }
             _ => {}
@@ -423,13 +424,13 @@ impl Partition {
     }
 }
 
-impl View {
+impl PartitionLock {
     /// Term for a call, or the reason why there is none; `None` if the call has to wait.
     fn admit(&self) -> Option<Result<Arc<str>, String>> {
         match &self.state {
-            PartitionState::Open => self.is_heard().then(|| Ok(Arc::clone(&self.token))),
-            PartitionState::Halted { reason, .. } => Some(Err(reason.clone())),
-            PartitionState::Gathering | PartitionState::Unreachable { .. } => None,
+            PartitionHealth::Open => self.is_heard().then(|| Ok(Arc::clone(&self.token))),
+            PartitionHealth::Halted { reason, .. } => Some(Err(reason.clone())),
+            PartitionHealth::Gathering | PartitionHealth::Unreachable { .. } => None,
         }
     }
 
@@ -446,7 +447,7 @@ impl View {
     fn closed(&self) -> String {
         let failing = self.failing.as_ref().map(|(reason, _)| reason.clone());
         let reason = match self.state {
-            PartitionState::Open => SILENT,
+            PartitionHealth::Open => SILENT,
             _ => GATHERING,
         };
         failing.unwrap_or_else(|| reason.to_owned())
@@ -457,12 +458,12 @@ impl View {
         self.failing = Some((reason, since.unwrap_or_else(Instant::now)));
     }
 
-    fn learn(&mut self, report: &Report, answer: Answer) -> Learned {
+    fn learn(&mut self, report: &PresenceReport, answer: PresenceReply) -> TermCheck {
         let Some(term) = answer.term else {
             self.failing = None;
             self.answered = Instant::now();
             self.state = answer.state;
-            return Learned::Known;
+            return TermCheck::Known;
         };
         if self
             .term
@@ -473,7 +474,7 @@ impl View {
             self.fail(
                 "the server that was found is no longer the primary of the partition".to_owned(),
             );
-            return Learned::Stale;
+            return TermCheck::Stale;
         }
         (self.failing, self.stale) = (None, None);
         self.answered = Instant::now();
@@ -481,7 +482,7 @@ impl View {
         if report.term.as_ref() == Some(&term) {
             self.before = None;
             self.state = answer.state;
-            return Learned::Known;
+            return TermCheck::Known;
         }
         // From here on no answer of an earlier term counts, so the report is complete.
         self.token = term.token();
@@ -489,8 +490,8 @@ impl View {
         self.before = self.before.take().or(earlier);
         self.replicated = 0;
         self.fresh = false;
-        self.state = PartitionState::Gathering;
-        Learned::NewTerm
+        self.state = PartitionHealth::Gathering;
+        TermCheck::NewTerm
     }
 }
 

@@ -11,10 +11,10 @@ use redis::{Cmd, ErrorKind, RedisError};
 
 use crate::connection::{
     call_connection::CallConnection,
-    connections::Connections,
+    connections::RedisConnections,
     error::{ConnectError, no_answer, unavailable},
-    identity::{Claim, Mark},
-    partition::{Answer, Learned, PartitionState, Report, Term},
+    identity::{IdentityClaim, Mark},
+    partition::{PartitionHealth, PresenceReply, PresenceReport, Term, TermCheck},
     script::eval_at_maxmemory,
 };
 
@@ -28,15 +28,15 @@ const CALLS_MAX: usize = 4;
 const LEAVE_MAX: Duration = Duration::from_millis(500);
 
 /// Result of a presence call.
-enum Asked {
-    Answer(Answer),
+enum PresenceResult {
+    Answer(PresenceReply),
     /// Redis was set up with this number of partitions.
     Count(u16),
     /// The partition does not belong to this node's engine, for this reason.
     Mark(String),
 }
 
-impl Connections {
+impl RedisConnections {
     /// Reports this node to a partition, and learns the partition's state.
     ///
     /// # Errors
@@ -50,14 +50,14 @@ impl Connections {
         for _ in 0..CALLS_MAX {
             let report = partition.report();
             let answer = match self.ask(&mut connection, id, &report).await {
-                Ok(Asked::Answer(answer)) => answer,
-                Ok(Asked::Count(found)) => {
+                Ok(PresenceResult::Answer(answer)) => answer,
+                Ok(PresenceResult::Count(found)) => {
                     return Err(ConnectError::Partitions {
                         found,
                         configured: self.options().partitions,
                     });
                 }
-                Ok(Asked::Mark(reason)) => {
+                Ok(PresenceResult::Mark(reason)) => {
                     partition.refuse(reason);
                     return Ok(());
                 }
@@ -68,9 +68,9 @@ impl Connections {
                 }
             };
             match partition.learn(&report, answer) {
-                Learned::Known => return Ok(()),
-                Learned::NewTerm => {}
-                Learned::Stale => {
+                TermCheck::Known => return Ok(()),
+                TermCheck::NewTerm => {}
+                TermCheck::Stale => {
                     self.context.directory.suspect();
                     connection.disconnect();
                     return Ok(());
@@ -124,8 +124,8 @@ impl Connections {
         &self,
         connection: &mut CallConnection,
         id: PartitionId,
-        report: &Report,
-    ) -> Result<Asked, RedisError> {
+        report: &PresenceReport,
+    ) -> Result<PresenceResult, RedisError> {
         let identity = self.options().identity.as_deref();
         let claim = identity.map(|identity| identity.claim(id));
         let command = self.presence(id, report, claim.as_ref());
@@ -143,19 +143,24 @@ impl Connections {
                 note(Mark::Own);
                 let answer = read(&reply).map(|(answer, replicas)| {
                     self.note_replicas(id, replicas);
-                    Asked::Answer(answer)
+                    PresenceResult::Answer(answer)
                 });
                 answer.ok_or_else(|| failure("cannot read a reply to a presence call"))
             }
-            Some("count") => Ok(Asked::Count(text().parse().unwrap_or(0))),
-            Some("foreign") => Ok(Asked::Mark(note(Mark::Foreign(text())))),
-            Some("mark") => Ok(Asked::Mark(note(Mark::Other(text())))),
+            Some("count") => Ok(PresenceResult::Count(text().parse().unwrap_or(0))),
+            Some("foreign") => Ok(PresenceResult::Mark(note(Mark::Foreign(text())))),
+            Some("mark") => Ok(PresenceResult::Mark(note(Mark::Other(text())))),
             Some("evicts") => Err(evicts(&text())),
             _ => Err(failure("the server is not a primary")),
         }
     }
 
-    fn presence(&self, id: PartitionId, report: &Report, claim: Option<&Claim>) -> Cmd {
+    fn presence(
+        &self,
+        id: PartitionId,
+        report: &PresenceReport,
+        claim: Option<&IdentityClaim>,
+    ) -> Cmd {
         let (keys, options) = (self.keys(), self.options());
         let mut command = eval_at_maxmemory(PRESENCE, &[keys.partition(id), keys.nodes(id)]);
         command.arg(&self.context.node);
@@ -197,7 +202,7 @@ pub fn new_epoch() -> String {
 }
 
 /// Parses a script's reply: the answer, and the number of the server's online replicas.
-fn read(reply: &[String]) -> Option<(Answer, u32)> {
+fn read(reply: &[String]) -> Option<(PresenceReply, u32)> {
     let [
         _,
         epoch,
@@ -217,9 +222,9 @@ fn read(reply: &[String]) -> Option<(Answer, u32)> {
     };
     let lost = || Some(from.parse().ok()?..=to.parse().ok()?);
     let state = match state.as_str() {
-        "open" => PartitionState::Open,
-        "gathering" => PartitionState::Gathering,
-        "halted" => PartitionState::Halted {
+        "open" => PartitionHealth::Open,
+        "gathering" => PartitionHealth::Gathering,
+        "halted" => PartitionHealth::Halted {
             reason: reason.clone(),
             lost: lost(),
         },
@@ -232,7 +237,7 @@ fn read(reply: &[String]) -> Option<(Answer, u32)> {
         began: began.parse().ok()?,
     };
     let term = (!epoch.is_empty()).then_some(term);
-    Some((Answer { term, state }, replicas.parse().ok()?))
+    Some((PresenceReply { term, state }, replicas.parse().ok()?))
 }
 
 fn evicts(policy: &str) -> RedisError {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis::{Cmd, RedisError, aio::MultiplexedConnection};
 
-use crate::connection::{options::Options, script::eval_at_maxmemory};
+use crate::connection::{options::RedisOptions, script::eval_at_maxmemory};
 
 /// Writes the mark, even without free memory: settlement of entries that replicas have must continue.
 const MARK: &str = "return redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])";
@@ -42,7 +42,7 @@ impl OnlineReplicas {
 pub(crate) async fn replicas_have(
     connection: &mut MultiplexedConnection,
     mark: String,
-    options: &Options,
+    options: &RedisOptions,
 ) -> Result<bool, RedisError> {
     let [mark, wait] = wait_commands(mark, options);
     let mut pipeline = redis::pipe();
@@ -52,7 +52,7 @@ pub(crate) async fn replicas_have(
 }
 
 /// The two commands of [`replicas_have`]; `mark` is the key of the mark.
-pub(crate) fn wait_commands(mark: String, options: &Options) -> [Cmd; 2] {
+pub(crate) fn wait_commands(mark: String, options: &RedisOptions) -> [Cmd; 2] {
     let mut set = eval_at_maxmemory(MARK, &[mark]);
     set.arg(MARK_MS);
     let mut wait = redis::cmd("WAIT");

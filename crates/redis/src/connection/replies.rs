@@ -19,13 +19,13 @@ pub(crate) struct Replies {
 }
 
 /// Guard of an accepted reply. Its owner stores the reply before it drops the guard.
-pub(crate) struct Unkept(Arc<Replies>);
+pub(crate) struct ReplyGuard(Arc<Replies>);
 
 impl Replies {
     /// Counts one more reply.
-    pub(crate) fn unkept(replies: &Arc<Self>) -> Unkept {
+    pub(crate) fn unkept(replies: &Arc<Self>) -> ReplyGuard {
         replies.unkept.fetch_add(1, Ordering::AcqRel);
-        Unkept(Arc::clone(replies))
+        ReplyGuard(Arc::clone(replies))
     }
 
     /// Waits until every accepted reply is stored.
@@ -42,13 +42,13 @@ impl Replies {
     }
 }
 
-impl fmt::Debug for Unkept {
+impl fmt::Debug for ReplyGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Unkept")
     }
 }
 
-impl Drop for Unkept {
+impl Drop for ReplyGuard {
     fn drop(&mut self) {
         if self.0.unkept.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.kept.notify_waiters();

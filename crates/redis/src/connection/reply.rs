@@ -3,7 +3,7 @@
 use qiang_core::{book::Refusal, campaign::AckLevel, event::Seq, ports::EngineError};
 use redis::{ErrorKind, RedisError, Value};
 
-use crate::connection::{error::unavailable, replies::Unkept};
+use crate::connection::{error::unavailable, replies::ReplyGuard};
 
 /// Reply of a script.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct ScriptReply {
     /// Acknowledgement level that the decision has reached.
     pub reached: AckLevel,
     /// Guard that counts the reply as not stored, from its acceptance on.
-    pub unkept: Option<Unkept>,
+    pub unkept: Option<ReplyGuard>,
 }
 
 impl ScriptReply {

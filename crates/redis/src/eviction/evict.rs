@@ -8,12 +8,12 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase},
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{EngineError, Ledger, LedgerError, RetireEngine, Retired, SettledPart},
+    ports::{EngineError, Ledger, LedgerError, RetireEngine, RetireResult, SettledPart},
 };
 
 use crate::{
     campaigns::damaged_keys::quarantined, engine::RedisEngine, protocol::scripts::EVICT,
-    shards::snapshot::of_ledger,
+    shards::snapshot::engine_error_from_ledger,
 };
 
 /// Maximum campaigns of a partition checked by one step.
@@ -47,10 +47,10 @@ impl RetireEngine for RedisEngine {
         &self,
         partition: PartitionId,
         ledger: &dyn Ledger,
-    ) -> Result<Retired, EngineError> {
+    ) -> Result<RetireResult, EngineError> {
         let node = &self.node;
         if !node.partitions.get(partition).is_open() {
-            return Ok(Retired::default());
+            return Ok(RetireResult::default());
         }
         let kept_ms = node.partitions.options().closed_campaign_ttl.as_millis() as i64;
         let now_ms = node.now_ms(partition).await?;
@@ -64,10 +64,13 @@ impl RetireEngine for RedisEngine {
             .arg(SLICE);
         let due: Vec<String> = node.partitions.query(partition, &command).await?;
         if due.is_empty() {
-            return Ok(Retired::default());
+            return Ok(RetireResult::default());
         }
         // In this order: what is closed by then has everything that is settled by now.
-        let settled = ledger.settled(partition).await.map_err(of_ledger)?;
+        let settled = ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         let quarantined = quarantined(partition, ledger).await?;
         let looks: Vec<_> = due
             .iter()
@@ -83,7 +86,7 @@ impl RetireEngine for RedisEngine {
             })
             .collect();
         let mut looks = stream::iter(looks).buffer_unordered(AT_A_TIME);
-        let mut retired = Retired {
+        let mut retired = RetireResult {
             campaigns: 0,
             more: due.len() >= SLICE,
         };
@@ -133,7 +136,7 @@ impl RedisEngine {
                     );
                 }
                 self.look_later(partition, campaign, at_ms).await?;
-                return Err(of_ledger(error));
+                return Err(engine_error_from_ledger(error));
             }
         };
         let Some((known, orders)) = known else {
@@ -180,7 +183,7 @@ impl RedisEngine {
         }
         let is_first = partitions.home(campaign) == partition;
         for part in 1..parts.filter(|_| is_first).unwrap_or(1) {
-            let other = partitions.of_part(campaign, part);
+            let other = partitions.for_part(campaign, part);
             // The content of an unreachable shard is unknown.
             let is_open = partitions.get(other).is_open();
             if !is_open || partitions.has_part(campaign, other).await? {

@@ -24,12 +24,12 @@ use crate::{
     connection::{ScriptReply, unavailable},
     intake::{
         batcher::PendingClaim,
-        reload_queue::{Need, Wanted},
+        reload_queue::{ReloadNeed, Wanted},
     },
     node::Node,
-    protocol::campaign_meta::CampaignMeta,
+    protocol::campaign_meta::CachedCampaign,
     repair::{sides::lost_part, withhold_again},
-    shards::snapshot::{SettledSnapshot, of_ledger, settled_rows},
+    shards::snapshot::{SettledSnapshot, engine_error_from_ledger, settled_rows},
 };
 
 /// Maximum attempts of a reload that other processes interrupt.
@@ -41,7 +41,7 @@ const RESUBMITS_MAX: u8 = 20;
 
 /// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attempt {
+enum ReloadAttempt {
     /// Redis has the campaign.
     There,
     /// Some missing shards are reloaded; the next shard failed as in `Again`.
@@ -66,15 +66,15 @@ impl Node {
     pub(crate) async fn meta(
         &self,
         campaign: CampaignId,
-    ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
-        self.meta_for((campaign, Need::Any)).await
+    ) -> Result<Option<Arc<CachedCampaign>>, EngineError> {
+        self.meta_for((campaign, ReloadNeed::Any)).await
     }
 
     /// As [`meta`](Self::meta), with the purpose of the reload.
     pub(crate) async fn meta_for(
         &self,
         wanted: Wanted,
-    ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
+    ) -> Result<Option<Arc<CachedCampaign>>, EngineError> {
         let known = self.readable_meta(wanted.0).await?;
         if known.is_some() || !self.recall_until(wanted, self.in_time()).await? {
             return Ok(known);
@@ -153,7 +153,7 @@ impl Node {
         if again > 0 {
             tokio::time::sleep(PAUSE).await;
         }
-        self.recall_until((campaign, Need::Any), until).await
+        self.recall_until((campaign, ReloadNeed::Any), until).await
     }
 
     /// Whether a script did not find an evicted campaign, and it is reloaded now. Then the script must be called again.
@@ -168,7 +168,7 @@ impl Node {
     /// Ensures that Redis has an evicted campaign. False if it is unknown: neither Redis has it, nor a ledger that has
     /// all entries of what was evicted.
     pub(crate) async fn recall(&self, campaign: CampaignId) -> Result<bool, EngineError> {
-        self.recall_until((campaign, Need::Any), self.in_time())
+        self.recall_until((campaign, ReloadNeed::Any), self.in_time())
             .await
     }
 
@@ -208,7 +208,10 @@ impl Node {
         let home = self.partitions.home(campaign);
         for _ in 0..ATTEMPTS_MAX {
             // Read first, so that all later reads are at least as new.
-            let upto = ledger.settled(home).await.map_err(of_ledger)?;
+            let upto = ledger
+                .settled(home)
+                .await
+                .map_err(engine_error_from_ledger)?;
             let known = ledger.settled_part(campaign, home).await;
             let known = known.map_err(|error| unreadable(campaign, error))?;
             let are_gone = match &known {
@@ -255,7 +258,7 @@ impl Node {
             return Ok(None);
         };
         // The home opens last. So if another shard is missing, it was evicted or lost.
-        for partition in self.partitions.of_campaign(&meta) {
+        for partition in self.partitions.for_campaign(&meta) {
             if !self.partitions.has_part(campaign, partition).await? {
                 return Ok(None);
             }
@@ -285,7 +288,7 @@ impl Node {
         let _permit = self.recalls.permit(home).await;
         let partitions: Vec<_> = (0..parts)
             .rev()
-            .map(|index| self.partitions.of_part(campaign, index))
+            .map(|index| self.partitions.for_part(campaign, index))
             .collect();
         self.recall_these(ledger, &partitions, wanted).await
     }
@@ -304,13 +307,13 @@ impl Node {
         while failed < ATTEMPTS_MAX && further <= partitions.len() {
             let attempt = match self.settled_parts(ledger, partitions, campaign).await? {
                 SettledParts::Missing(parts) => self.put_all_back(ledger, wanted, parts).await?,
-                SettledParts::Behind => Attempt::Again,
+                SettledParts::Behind => ReloadAttempt::Again,
                 SettledParts::Open => return Ok(false),
             };
             match attempt {
-                Attempt::There => return Ok(true),
-                Attempt::Further => further += 1,
-                Attempt::Again => failed += 1,
+                ReloadAttempt::There => return Ok(true),
+                ReloadAttempt::Further => further += 1,
+                ReloadAttempt::Again => failed += 1,
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -330,9 +333,12 @@ impl Node {
                 continue;
             }
             // Read first, so that all later reads are at least as new.
-            let upto = ledger.settled(partition).await.map_err(of_ledger)?;
+            let upto = ledger
+                .settled(partition)
+                .await
+                .map_err(engine_error_from_ledger)?;
             let known = ledger.settled_part(campaign, partition).await;
-            let known = known.map_err(of_ledger)?;
+            let known = known.map_err(engine_error_from_ledger)?;
             let is_gone = self.partitions.are_gone(partition, campaign).await?;
             let is_all = |known: &SettledPart| match known.phase {
                 Phase::Closed => true,
@@ -354,32 +360,36 @@ impl Node {
         ledger: &dyn Ledger,
         (campaign, need): Wanted,
         missing: Vec<(PartitionId, Seq, SettledPart)>,
-    ) -> Result<Attempt, EngineError> {
+    ) -> Result<ReloadAttempt, EngineError> {
         let Some((_, _, known)) = missing.first() else {
-            return Ok(Attempt::There);
+            return Ok(ReloadAttempt::There);
         };
         let kind = known.record.campaign.kind();
         let rows = settled_rows(ledger, campaign, kind).await;
         let rows = rows.map_err(|error| unreadable(campaign, error))?;
-        let mut otherwise = Attempt::Again;
+        let mut otherwise = ReloadAttempt::Again;
         for (partition, upto, known) in missing {
             let place = self.partitions.index_of(partition, campaign, known.parts);
             let place = place.ok_or_else(|| unavailable("a shard is in another partition"))?;
             let now = Timestamp::from_millis(self.now_ms(partition).await?);
             let is_closed = known.phase == Phase::Closed;
-            let mut part = lost_part(place, SettledSnapshot::of(known, &rows, place), now);
+            let mut part = lost_part(
+                place,
+                SettledSnapshot::from_settled(known, &rows, place),
+                now,
+            );
             let accounted = match is_closed {
                 true => BTreeSet::new(),
                 false => withhold_again(ledger, partition, &mut part).await?,
             };
             let part = (&part, united(&part, accounted));
-            if self.put_back(partition, part, (upto, need)).await? == Attempt::Again {
+            if self.put_back(partition, part, (upto, need)).await? == ReloadAttempt::Again {
                 return Ok(otherwise);
             }
-            otherwise = Attempt::Further;
+            otherwise = ReloadAttempt::Further;
             self.invalidate(campaign);
         }
-        Ok(Attempt::There)
+        Ok(ReloadAttempt::There)
     }
 }
 
@@ -394,7 +404,7 @@ fn unreadable(campaign: CampaignId, error: LedgerError) -> EngineError {
         LedgerError::Damaged { reason } => unavailable(format!(
             "campaign {campaign} is out of service: the ledger cannot read it: {reason}"
         )),
-        error => of_ledger(error),
+        error => engine_error_from_ledger(error),
     }
 }
 

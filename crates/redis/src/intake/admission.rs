@@ -38,10 +38,10 @@ use qiang_core::{
 };
 
 pub(crate) use self::room::Block;
-use self::room::Room;
+use self::room::SaleAdmission;
 use crate::{
-    intake::{admission_permits::Signal, batcher::PendingClaim},
-    protocol::campaign_meta::CampaignMeta,
+    intake::{admission_permits::AdmissionSignal, batcher::PendingClaim},
+    protocol::campaign_meta::CachedCampaign,
 };
 
 /// Duration of a block that is not renewed. For this long, users of a dead node count as in flight, as do users whom a
@@ -60,8 +60,8 @@ pub(crate) enum FromGate {
 
 /// In-flight and waiting claims of all sales.
 pub(crate) struct WaitingRooms {
-    pub(crate) signal: Arc<Signal>,
-    rooms: Mutex<HashMap<CampaignId, Room>>,
+    pub(crate) signal: Arc<AdmissionSignal>,
+    rooms: Mutex<HashMap<CampaignId, SaleAdmission>>,
     outcomes: [AtomicU64; Outcome::NAMES.len()],
     not_admitted: AtomicU64,
     decided: AtomicU64,
@@ -71,7 +71,7 @@ impl WaitingRooms {
     /// Rooms for `partitions` partitions.
     pub(crate) fn new(partitions: usize) -> Self {
         Self {
-            signal: Arc::new(Signal::new(partitions)),
+            signal: Arc::new(AdmissionSignal::new(partitions)),
             rooms: Mutex::default(),
             outcomes: std::array::from_fn(|_| AtomicU64::new(0)),
             not_admitted: AtomicU64::new(0),
@@ -92,13 +92,13 @@ impl WaitingRooms {
     /// Adds claims of one sale after the waiting ones. Returns the claims that may proceed at once.
     pub(crate) fn enter(
         &self,
-        (meta, home): (&Arc<CampaignMeta>, PartitionId),
+        (meta, home): (&Arc<CachedCampaign>, PartitionId),
         ratio: AdmissionRatio,
         claims: Vec<PendingClaim>,
     ) -> Vec<PendingClaim> {
         let mut rooms = self.rooms.lock();
         let now = Instant::now();
-        let new = || Room::new((meta, home), ratio, &self.signal, now);
+        let new = || SaleAdmission::new((meta, home), ratio, &self.signal, now);
         let room = rooms.entry(meta.id).or_insert_with(new);
         let go = room.enter(claims, now);
         if room.is_waited_in() {
@@ -129,7 +129,7 @@ impl WaitingRooms {
     }
 
     /// Sales with waiting claims.
-    pub(crate) fn waited_for(&self) -> Vec<Arc<CampaignMeta>> {
+    pub(crate) fn waited_for(&self) -> Vec<Arc<CachedCampaign>> {
         let rooms = self.rooms.lock();
         let waited_for = rooms.values().filter(|room| room.is_waited_in());
         waited_for.map(|room| Arc::clone(&room.meta)).collect()
@@ -186,8 +186,8 @@ impl WaitingRooms {
     /// users before them. Forgets the sales without claims.
     pub(crate) fn expire(
         &self,
-        late_before_ms: impl Fn(&CampaignMeta) -> u64,
-        not_decided: impl Fn(&CampaignMeta) -> EngineError,
+        late_before_ms: impl Fn(&CachedCampaign) -> u64,
+        not_decided: impl Fn(&CachedCampaign) -> EngineError,
     ) {
         let (mut late, mut away) = (Vec::new(), Vec::new());
         let mut rooms = self.rooms.lock();
@@ -214,7 +214,7 @@ impl WaitingRooms {
     /// Removes all waiting claims.
     pub(crate) fn empty(&self) -> Vec<PendingClaim> {
         let mut rooms = self.rooms.lock();
-        rooms.values_mut().flat_map(Room::empty).collect()
+        rooms.values_mut().flat_map(SaleAdmission::empty).collect()
     }
 
     pub(crate) fn answers(&self) -> GateAnswers {

@@ -22,18 +22,18 @@ pub(crate) enum Admission {
     /// It needs no permit: a retry of a user who holds a grant, or an entry of a queue.
     Free,
     /// It has a permit, which is free again when the claim is dropped.
-    Admitted(#[expect(dead_code, reason = "kept for its drop")] Place),
+    Admitted(#[expect(dead_code, reason = "kept for its drop")] UserPermit),
 }
 
 /// Signal that claims wait, and that something has changed for them; of all sales.
-pub(crate) struct Signal {
+pub(crate) struct AdmissionSignal {
     /// Waiting claims, in total and per partition.
     waiting: AtomicUsize,
     waiting_for: Vec<AtomicUsize>,
     changed: Notify,
 }
 
-impl Signal {
+impl AdmissionSignal {
     /// Signal for `partitions` partitions.
     pub(crate) fn new(partitions: usize) -> Self {
         Self {
@@ -84,18 +84,18 @@ pub(crate) fn fingerprint(user: &UserId) -> u64 {
 }
 
 /// Users in flight, by fingerprint, with the number of their claims: a second click needs no permit.
-pub(crate) struct Places {
+pub(crate) struct UserPermits {
     users: Mutex<HashMap<u64, u32>>,
-    signal: Arc<Signal>,
+    signal: Arc<AdmissionSignal>,
 }
 
 /// The permit of a user.
-pub(crate) struct Place {
-    places: Arc<Places>,
+pub(crate) struct UserPermit {
+    places: Arc<UserPermits>,
     user: u64,
 }
 
-impl Drop for Place {
+impl Drop for UserPermit {
     fn drop(&mut self) {
         let mut users = self.places.users.lock();
         if let Some(claims) = users.get_mut(&self.user) {
@@ -109,8 +109,8 @@ impl Drop for Place {
     }
 }
 
-impl Places {
-    pub(crate) fn new(signal: Arc<Signal>) -> Self {
+impl UserPermits {
+    pub(crate) fn new(signal: Arc<AdmissionSignal>) -> Self {
         Self {
             users: Mutex::default(),
             signal,
@@ -123,14 +123,14 @@ impl Places {
     }
 
     /// Takes a permit, if fewer than `most` users are in flight, or this one is.
-    pub(crate) fn take(self: &Arc<Self>, user: &UserId, most: usize) -> Option<Place> {
+    pub(crate) fn take(self: &Arc<Self>, user: &UserId, most: usize) -> Option<UserPermit> {
         let user = fingerprint(user);
         let mut users = self.users.lock();
         if !users.contains_key(&user) && users.len() >= most {
             return None;
         }
         *users.entry(user).or_default() += 1;
-        Some(Place {
+        Some(UserPermit {
             places: Arc::clone(self),
             user,
         })
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn users_count_once_and_leave_with_their_last_claim() {
-        let places = Arc::new(Places::new(Arc::new(Signal::new(1))));
+        let places = Arc::new(UserPermits::new(Arc::new(AdmissionSignal::new(1))));
         let user = |name: &str| UserId::new(name).expect("a good id");
         let first = places.take(&user("ann"), 1).expect("a free place");
         let again = places.take(&user("ann"), 1).expect("a second click");

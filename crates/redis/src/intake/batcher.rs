@@ -10,7 +10,7 @@ use qiang_core::{
     book::Claim,
     campaign::CampaignKind,
     id::CampaignId,
-    ports::{Answer, Claimed, EngineError},
+    ports::{Claimed, EngineError, ReplySender},
 };
 use tokio::sync::{Notify, futures::Notified};
 
@@ -24,7 +24,7 @@ pub(crate) const PACKETS_MAX: usize = 64;
 /// A claim that waits for its decision.
 pub(crate) struct PendingClaim {
     pub(crate) claim: Claim,
-    pub(crate) answer: Answer<Claimed>,
+    pub(crate) answer: ReplySender<Claimed>,
     /// Time of submission, in milliseconds of the node's own time.
     pub(crate) since_ms: u64,
     pub(crate) admission: Admission,
@@ -38,7 +38,7 @@ pub(crate) type Group = (CampaignId, CampaignKind);
 pub(crate) type Batch = (Group, Vec<PendingClaim>);
 
 /// Next work of a connection.
-enum Next<'a> {
+enum NextBatch<'a> {
     Decide(Vec<Batch>),
     Closed,
     /// No work, until this ends.
@@ -48,12 +48,12 @@ enum Next<'a> {
 /// The claims that wait for one partition.
 #[derive(Default)]
 pub(crate) struct ClaimBatcher {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<BatchQueue>,
     wake: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct BatchQueue {
     groups: HashMap<Group, Vec<PendingClaim>>,
     /// Order in which groups are decided.
     turns: VecDeque<Group>,
@@ -117,27 +117,27 @@ impl ClaimBatcher {
     pub(crate) async fn take(&self) -> Option<Vec<Batch>> {
         loop {
             match self.next() {
-                Next::Decide(batches) => return Some(batches),
-                Next::Closed => return None,
-                Next::Idle(woken) => woken.await,
+                NextBatch::Decide(batches) => return Some(batches),
+                NextBatch::Closed => return None,
+                NextBatch::Idle(woken) => woken.await,
             }
         }
     }
 
-    fn next(&self) -> Next<'_> {
+    fn next(&self) -> NextBatch<'_> {
         let mut waiting = self.waiting.lock();
         let batches = waiting.take_next();
         if !batches.is_empty() {
-            return Next::Decide(batches);
+            return NextBatch::Decide(batches);
         }
         if waiting.closed {
-            return Next::Closed;
+            return NextBatch::Closed;
         }
         waiting.idle += 1;
         let mut woken = Box::pin(self.wake.notified());
         // Registered here, not at its first poll. Otherwise two wakes for two connections would count as one.
         woken.as_mut().enable();
-        Next::Idle(woken)
+        NextBatch::Idle(woken)
     }
 
     /// Accepts no further claims; waiting claims are still decided.
@@ -160,7 +160,7 @@ impl ClaimBatcher {
     }
 }
 
-impl Waiting {
+impl BatchQueue {
     fn add(&mut self, pending: PendingClaim) {
         self.count += 1;
         let group = (pending.claim.campaign, pending.claim.kind);
@@ -228,11 +228,13 @@ impl Waiting {
 
 /// Claims in the form of a batcher's result, and their tickets.
 #[cfg(all(test, feature = "servers"))]
-pub(crate) fn submitted(claims: &[Claim]) -> (Vec<Batch>, Vec<qiang_core::ports::Ticket<Claimed>>) {
+pub(crate) fn submitted(
+    claims: &[Claim],
+) -> (Vec<Batch>, Vec<qiang_core::ports::PendingReply<Claimed>>) {
     let mut batches: Vec<Batch> = Vec::new();
     let mut tickets = Vec::new();
     for claim in claims {
-        let (answer, ticket) = qiang_core::ports::Ticket::new();
+        let (answer, ticket) = qiang_core::ports::PendingReply::new();
         tickets.push(ticket);
         let pending = PendingClaim {
             // Keeps them together.
@@ -255,7 +257,7 @@ pub(crate) fn submitted(claims: &[Claim]) -> (Vec<Batch>, Vec<qiang_core::ports:
 mod tests {
     use std::task::{Context, Poll};
 
-    use qiang_core::{id::UserId, ports::Ticket};
+    use qiang_core::{id::UserId, ports::PendingReply};
     use uuid::Uuid;
 
     use super::*;
@@ -265,9 +267,9 @@ mod tests {
     }
 
     /// A claim submitted at that time, and its ticket.
-    fn submitted(campaign: u128, since_ms: u64) -> (PendingClaim, Ticket<Claimed>) {
+    fn submitted(campaign: u128, since_ms: u64) -> (PendingClaim, PendingReply<Claimed>) {
         let bits = campaign | (0x7 << 76) | (0x2 << 62);
-        let (answer, ticket) = Ticket::new();
+        let (answer, ticket) = PendingReply::new();
         let claim = Claim {
             campaign: CampaignId::new(Uuid::from_u128(bits)).expect("the version is 7"),
             kind: CampaignKind::Sale,
@@ -285,7 +287,7 @@ mod tests {
         (pending, ticket)
     }
 
-    fn answer_of(ticket: Ticket<Claimed>) -> Option<EngineError> {
+    fn answer_of(ticket: PendingReply<Claimed>) -> Option<EngineError> {
         let mut context = Context::from_waker(std::task::Waker::noop());
         match std::pin::pin!(ticket).poll(&mut context) {
             Poll::Ready(answer) => Some(answer.expect_err("nothing is granted here")),
@@ -319,7 +321,7 @@ mod tests {
         push(1_004, sale, 1);
         push(1_005, packet, 1);
         let mut calls = Vec::new();
-        while let Next::Decide(batches) = batcher.next() {
+        while let NextBatch::Decide(batches) = batcher.next() {
             let groups: std::collections::HashSet<_> = batches.iter().map(|it| it.0).collect();
             assert_eq!(groups.len(), batches.len());
             calls.push(sizes(&batches));
@@ -339,7 +341,7 @@ mod tests {
 
     fn idle<'a>(batcher: &'a ClaimBatcher) -> Pin<Box<Notified<'a>>> {
         match batcher.next() {
-            Next::Idle(woken) => woken,
+            NextBatch::Idle(woken) => woken,
             _ => panic!("there is something to do"),
         }
     }
@@ -356,14 +358,14 @@ mod tests {
             }
             for connection in &mut connections {
                 assert!(connection.as_mut().poll(&mut context).is_ready());
-                assert!(matches!(batcher.next(), Next::Decide(..)));
+                assert!(matches!(batcher.next(), NextBatch::Decide(..)));
             }
         }
         let mut connections = [idle(&batcher), idle(&batcher)];
         batcher.close();
         for connection in &mut connections {
             assert!(connection.as_mut().poll(&mut context).is_ready());
-            assert!(matches!(batcher.next(), Next::Closed));
+            assert!(matches!(batcher.next(), NextBatch::Closed));
         }
     }
 
@@ -381,7 +383,7 @@ mod tests {
             woken += usize::from(connection.as_mut().poll(&mut context).is_ready());
         }
         assert_eq!(woken, 1);
-        let Next::Decide(batches) = batcher.next() else {
+        let NextBatch::Decide(batches) = batcher.next() else {
             panic!("there is something to do");
         };
         let order = batches[0].1.iter().map(|pending| pending.since_ms);
@@ -418,11 +420,11 @@ mod tests {
             assert_eq!(answer_of(ticket), late, "submitted at {since_ms}");
         }
         for _ in 0..2 {
-            let Next::Decide(batches) = batcher.next() else {
+            let NextBatch::Decide(batches) = batcher.next() else {
                 panic!("two groups have a claim each");
             };
             assert_eq!(sizes(&batches), [1]);
         }
-        assert!(matches!(batcher.next(), Next::Idle(_)));
+        assert!(matches!(batcher.next(), NextBatch::Idle(_)));
     }
 }

@@ -27,13 +27,13 @@ use qiang_core::{
 pub(crate) use self::pulse::BEAT_EVERY;
 use self::{
     holders::{Holders, KeptHolders},
-    known::Known,
+    known::BackgroundValues,
     pulse::Pulse,
 };
 use crate::{
-    intake::{admission::FromGate, admission_permits::Signal},
+    intake::{admission::FromGate, admission_permits::AdmissionSignal},
     partitions::Partitions,
-    protocol::campaign_meta::CampaignMeta,
+    protocol::campaign_meta::CachedCampaign,
     shards::tally::PartTally,
 };
 
@@ -53,11 +53,11 @@ const POLLS_MAX: usize = 32;
 /// Cache that answers claims on this node.
 pub(crate) struct Gate {
     partitions: Arc<Partitions>,
-    inactive: Known<CampaignId, Inactive>,
+    inactive: BackgroundValues<CampaignId, Inactive>,
     holders: KeptHolders,
     pulse: Pulse,
     /// Wakes claims that wait for an admission permit, because a finished load may answer them.
-    signal: Arc<Signal>,
+    signal: Arc<AdmissionSignal>,
 }
 
 /// A campaign that grants nothing.
@@ -81,11 +81,11 @@ impl Inactive {
 }
 
 impl Gate {
-    pub(crate) fn new(partitions: Arc<Partitions>, signal: Arc<Signal>) -> Self {
+    pub(crate) fn new(partitions: Arc<Partitions>, signal: Arc<AdmissionSignal>) -> Self {
         Self {
             partitions,
             signal,
-            inactive: Known::new(LOADS_MAX, INACTIVE_MAX),
+            inactive: BackgroundValues::new(LOADS_MAX, INACTIVE_MAX),
             holders: KeptHolders::default(),
             pulse: Pulse::new(),
         }
@@ -98,7 +98,7 @@ impl Gate {
         if claim.kind != meta.kind {
             return Some(Outcome::UnknownCampaign);
         }
-        let partition = partitions.of_user(&meta, &claim.user);
+        let partition = partitions.for_user(&meta, &claim.user);
         if claim.quantity == 0 || !partitions.get(partition).is_open() {
             return None;
         }
@@ -123,7 +123,7 @@ impl Gate {
     }
 
     /// Knowledge about a claim that waits for an admission permit.
-    pub(crate) fn of_waiting(&self, claim: &Claim) -> Option<FromGate> {
+    pub(crate) fn for_waiting_claim(&self, claim: &Claim) -> Option<FromGate> {
         match self.is_holder(claim) {
             true => Some(FromGate::Holder),
             false => self.answer(claim).map(FromGate::Answer),
@@ -141,11 +141,11 @@ impl Gate {
     }
 
     /// Starts a background load of a campaign's state and holders, unless they are known.
-    pub(crate) fn refresh(self: &Arc<Self>, meta: &Arc<CampaignMeta>) {
+    pub(crate) fn refresh(self: &Arc<Self>, meta: &Arc<CachedCampaign>) {
         let partitions = &self.partitions;
         let times = || {
             partitions
-                .of_campaign(meta)
+                .for_campaign(meta)
                 .map(|id| partitions.clock(id).now())
         };
         if !self.inactive.begin(meta.id, |known| {
@@ -180,7 +180,7 @@ impl Gate {
         let mut by_partition: BTreeMap<PartitionId, Vec<(CampaignId, u64)>> = BTreeMap::new();
         for (id, versions) in versions {
             for (part, (term, version)) in (0..).zip(versions) {
-                let partition = self.partitions.of_part(id, part);
+                let partition = self.partitions.for_part(id, part);
                 let place = self.partitions.get(partition);
                 if place.is_open() && place.term() == term {
                     let known = by_partition.entry(partition).or_default();
@@ -215,20 +215,20 @@ impl Gate {
         }
     }
 
-    async fn load(&self, meta: &CampaignMeta) -> Result<Option<Inactive>, EngineError> {
+    async fn load(&self, meta: &CachedCampaign) -> Result<Option<Inactive>, EngineError> {
         let partitions = &self.partitions;
         let term = |partition| partitions.get(partition).term();
-        let terms: Vec<_> = partitions.of_campaign(meta).map(term).collect();
+        let terms: Vec<_> = partitions.for_campaign(meta).map(term).collect();
         let before = partitions.part_tallies(meta).await?;
         let tallies = before.iter().map(|part| &part.tally);
         // The latest terms of a spread sale may not have reached all shards.
         let latest = before.iter().max_by_key(|part| part.revision);
         let latest = latest.map(|part| (part.window, part.limit));
         let state = latest
-            .and_then(|(window, limit)| CampaignGate::of_parts(window, limit, tallies))
+            .and_then(|(window, limit)| CampaignGate::from_parts(window, limit, tallies))
             .filter(|state| {
                 let mut times = partitions
-                    .of_campaign(meta)
+                    .for_campaign(meta)
                     .map(|id| partitions.clock(id).now());
                 times.all(|now| state.is_inactive(now))
             });

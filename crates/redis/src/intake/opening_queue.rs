@@ -15,7 +15,7 @@ const WAITING_MAX: usize = 65_536;
 
 /// Result of opening a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opened {
+pub(crate) enum OpeningResult {
     /// This call opened it.
     Now,
     /// It was open already.
@@ -31,32 +31,32 @@ pub(crate) struct Opening {
     /// Keys as in open_many.lua.
     pub(crate) keys: [String; 4],
     pub(crate) arguments: Vec<String>,
-    pub(crate) answer: oneshot::Sender<Result<Opened, EngineError>>,
+    pub(crate) answer: oneshot::Sender<Result<OpeningResult, EngineError>>,
 }
 
 /// Waiting campaigns by partition.
-pub(crate) struct Openings(Vec<Line>);
+pub(crate) struct OpeningQueue(Vec<PartitionOpenings>);
 
 /// Waiting campaigns of one partition.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct PartitionOpenings {
     waiting: Mutex<VecDeque<Opening>>,
     /// The holder of this lock opens all waiting campaigns, including those of other callers.
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
-impl Openings {
+impl OpeningQueue {
     pub(crate) fn new(partitions: usize) -> Self {
-        let lines = std::iter::repeat_with(Line::default);
+        let lines = std::iter::repeat_with(PartitionOpenings::default);
         Self(lines.take(partitions).collect())
     }
 
-    pub(crate) fn line(&self, partition: PartitionId) -> &Line {
+    pub(crate) fn line(&self, partition: PartitionId) -> &PartitionOpenings {
         &self.0[usize::from(partition.0)]
     }
 }
 
-impl Line {
+impl PartitionOpenings {
     pub(crate) fn enter(&self, opening: Opening) -> Result<(), EngineError> {
         let mut waiting = self.waiting.lock();
         if waiting.len() >= WAITING_MAX {

@@ -23,7 +23,7 @@ const CAMPAIGNS_MAX: usize = 16_384;
 
 /// Purpose of a reload. It determines what happens while Redis has reached its `maxmemory`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Need {
+pub(crate) enum ReloadNeed {
     /// A claim, or a campaign's counters or change: the campaign is not reloaded then.
     Any,
     /// A payment, a cancellation, a return, a read of one order, or a due step: it is reloaded within a budget in
@@ -34,13 +34,13 @@ pub(crate) enum Need {
 }
 
 /// A campaign, and the purpose of its reload. An owed reload must not share the refusal of another.
-pub(crate) type Wanted = (CampaignId, Need);
+pub(crate) type Wanted = (CampaignId, ReloadNeed);
 
 /// Result of a reload, once known: whether Redis has the campaign.
 type Outcome = Option<Result<bool, EngineError>>;
 
 /// Reloads on this node.
-pub(crate) struct Recalls {
+pub(crate) struct ReloadQueue {
     /// Unset if campaigns are never evicted.
     ledger: OnceLock<Arc<dyn Ledger>>,
     /// One per partition.
@@ -48,11 +48,11 @@ pub(crate) struct Recalls {
     /// Sends requests to the task that reloads.
     asked: mpsc::UnboundedSender<Wanted>,
     to_do: Mutex<Option<mpsc::UnboundedReceiver<Wanted>>>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<ReloadWaiters>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct ReloadWaiters {
     /// No task reloads any longer.
     is_over: bool,
     claims: usize,
@@ -60,7 +60,7 @@ struct Waiting {
     campaigns: HashMap<Wanted, watch::Sender<Outcome>>,
 }
 
-impl Recalls {
+impl ReloadQueue {
     pub(crate) fn new(partitions: usize) -> Self {
         let some = || Semaphore::new(RECALLS_MAX);
         let (asked, to_do) = mpsc::unbounded_channel();
@@ -130,8 +130,8 @@ impl Recalls {
     }
 
     /// Starts a reload for all callers that wait for it.
-    pub(crate) fn begin(&self, wanted: Wanted) -> Recalling<'_> {
-        Recalling {
+    pub(crate) fn begin(&self, wanted: Wanted) -> ReloadGuard<'_> {
+        ReloadGuard {
             recalls: self,
             wanted,
             outcome: Err(EngineError::Stopping),
@@ -147,14 +147,14 @@ impl Recalls {
 }
 
 /// A running reload. Its drop sends the outcome to all waiting callers, in any case.
-pub(crate) struct Recalling<'a> {
-    recalls: &'a Recalls,
+pub(crate) struct ReloadGuard<'a> {
+    recalls: &'a ReloadQueue,
     wanted: Wanted,
     /// Initially the error of an abandoned reload.
     pub(crate) outcome: Result<bool, EngineError>,
 }
 
-impl Drop for Recalling<'_> {
+impl Drop for ReloadGuard<'_> {
     fn drop(&mut self) {
         let waits = self.recalls.waiting.lock().campaigns.remove(&self.wanted);
         if let Some(waits) = waits {
@@ -168,12 +168,12 @@ mod tests {
     use super::*;
 
     fn id(n: u64) -> Wanted {
-        (qiang_testkit::campaign::id(n), Need::Any)
+        (qiang_testkit::campaign::id(n), ReloadNeed::Any)
     }
 
     #[test]
     fn a_campaign_is_brought_back_for_all_who_wait() {
-        let recalls = Recalls::new(1);
+        let recalls = ReloadQueue::new(1);
         let mut asked = recalls.take_asked().unwrap();
         let waits = [1, 1, 2].map(|n| recalls.join(id(n)).unwrap());
         assert_eq!(
@@ -190,7 +190,7 @@ mod tests {
             .map(|(outcome, _)| outcome.borrow().clone());
         assert_eq!(outcomes, [Some(Ok(true)), Some(Ok(true)), None]);
         assert!(recalls.join(id(1)).unwrap().1, "it may have left again");
-        let owed = (id(1).0, Need::Owed);
+        let owed = (id(1).0, ReloadNeed::Owed);
         assert!(recalls.join(owed).unwrap().1, "another need has its own");
         drop(asked);
         let joined = recalls.join(id(3)).map(drop);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_what_was_given_up() {
-        let recalls = Recalls::new(1);
+        let recalls = ReloadQueue::new(1);
         let _asked = recalls.take_asked();
         let outcome = |n: u64| recalls.join(id(n)).unwrap();
         let (panicked, _) = outcome(1);

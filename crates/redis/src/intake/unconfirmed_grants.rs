@@ -16,7 +16,7 @@ const PLACES_MAX: usize = 65_536;
 type Key = (CampaignId, u32);
 
 #[derive(Default)]
-struct Places {
+struct UnconfirmedPlaces {
     of: HashMap<Key, (PartitionId, Seq)>,
     /// In order of insertion. It may contain removed keys.
     order: VecDeque<Key>,
@@ -24,7 +24,7 @@ struct Places {
 
 /// Positions of unconfirmed grants.
 #[derive(Default)]
-pub(crate) struct Unconfirmed(Mutex<Places>);
+pub(crate) struct Unconfirmed(Mutex<UnconfirmedPlaces>);
 
 impl Unconfirmed {
     /// Remembers a position that is not before a grant: the last entry of its batch.
@@ -48,7 +48,7 @@ impl Unconfirmed {
     pub(crate) fn forget(&self, grant: &Grant) {
         let mut places = self.0.lock();
         places.of.remove(&(grant.campaign, grant.number));
-        let Places { of, order } = &mut *places;
+        let UnconfirmedPlaces { of, order } = &mut *places;
         while order.pop_front_if(|key| !of.contains_key(key)).is_some() {}
     }
 }

@@ -16,8 +16,8 @@ use qiang_core::{
 };
 
 use crate::protocol::{
-    campaign_meta::CampaignMeta,
-    reply::{OrderText, Row},
+    campaign_meta::CachedCampaign,
+    reply::{GrantLine, OrderText},
 };
 
 /// Maximum claims of one partition with kept answers.
@@ -26,8 +26,8 @@ const CLAIMS_MAX: usize = 32_768;
 const STEPS_MAX: usize = 4_096;
 
 /// Reply to a batch of claims, and their users.
-struct Batch {
-    meta: Arc<CampaignMeta>,
+struct AnswerBatch {
+    meta: Arc<CachedCampaign>,
     /// End of the log at their decision.
     seq: Seq,
     text: Vec<u8>,
@@ -35,8 +35,8 @@ struct Batch {
 }
 
 #[derive(Default)]
-struct Kept {
-    batches: VecDeque<Batch>,
+struct UnsettledAnswer {
+    batches: VecDeque<AnswerBatch>,
     claims: usize,
     /// Last entry up to which answers were dropped that may not be settled.
     dropped: Seq,
@@ -47,13 +47,13 @@ struct Kept {
 
 /// The kept answers of one partition.
 #[derive(Default)]
-pub(crate) struct KeptAnswers(Mutex<Kept>);
+pub(crate) struct UnsettledAnswers(Mutex<UnsettledAnswer>);
 
-impl KeptAnswers {
+impl UnsettledAnswers {
     /// Keeps the reply to a batch of claims, some of which have a grant.
     pub(crate) fn keep(
         &self,
-        meta: &Arc<CampaignMeta>,
+        meta: &Arc<CachedCampaign>,
         seq: Seq,
         text: Vec<u8>,
         users: Vec<UserId>,
@@ -61,7 +61,7 @@ impl KeptAnswers {
         let meta = Arc::clone(meta);
         let mut kept = self.0.lock();
         kept.claims += users.len();
-        kept.batches.push_back(Batch {
+        kept.batches.push_back(AnswerBatch {
             meta,
             seq,
             text,
@@ -76,7 +76,7 @@ impl KeptAnswers {
     }
 
     /// Keeps the result of a payment or a cancellation. Its position in the log is unknown.
-    pub(crate) fn keep_step(&self, meta: &CampaignMeta, event: Event) {
+    pub(crate) fn keep_step(&self, meta: &CachedCampaign, event: Event) {
         let entry = Entry {
             seq: 0,
             at: meta.origin,
@@ -126,7 +126,7 @@ impl KeptAnswers {
 }
 
 /// Grants in the reply to a batch, and the payments of orders that cost nothing.
-fn entries(batch: &Batch) -> Vec<Entry> {
+fn entries(batch: &AnswerBatch) -> Vec<Entry> {
     let Ok(text) = std::str::from_utf8(&batch.text) else {
         return Vec::new();
     };
@@ -151,7 +151,7 @@ fn entries(batch: &Batch) -> Vec<Entry> {
 }
 
 /// Grant in a line of a reply, with position 0 if it was made before; and its payment if it costs nothing.
-fn entries_of(batch: &Batch, user: &UserId, line: &str) -> Vec<Entry> {
+fn entries_of(batch: &AnswerBatch, user: &UserId, line: &str) -> Vec<Entry> {
     let Some((entry, is_paid)) = entry(batch, user, line) else {
         return Vec::new();
     };
@@ -162,8 +162,8 @@ fn entries_of(batch: &Batch, user: &UserId, line: &str) -> Vec<Entry> {
             ..
         } if is_paid => {
             let campaign = entry.campaign;
-            let payment = PaymentRef::of_free(OrderId { campaign, number });
-            let event = Event::of_payment(number, payment, PaymentOutcome::Paid.into());
+            let payment = PaymentRef::for_free_order(OrderId { campaign, number });
+            let event = Event::payment_recorded(number, payment, PaymentOutcome::Paid.into());
             Some(Entry { event, ..entry })
         }
         _ => None,
@@ -173,7 +173,7 @@ fn entries_of(batch: &Batch, user: &UserId, line: &str) -> Vec<Entry> {
 
 /// Grant in a line of a reply, with position 0 if it was made before; and whether the order is paid if it costs
 /// nothing.
-fn entry(batch: &Batch, user: &UserId, line: &str) -> Option<(Entry, bool)> {
+fn entry(batch: &AnswerBatch, user: &UserId, line: &str) -> Option<(Entry, bool)> {
     let (meta, first) = (&batch.meta, *line.as_bytes().first()?);
     let mut is_paid = meta.kind == CampaignKind::Sale;
     let (seq, row) = match (first, meta.kind) {
@@ -183,9 +183,9 @@ fn entry(batch: &Batch, user: &UserId, line: &str) -> Option<(Entry, bool)> {
             is_paid = matches!(order.state, OrderState::Paid | OrderState::Returned);
             (0, order.row)
         }
-        (b'A', kind) => (0, Row::parse(kind, &line[1..])?),
+        (b'A', kind) => (0, GrantLine::parse(kind, &line[1..])?),
         (b'P' | b'N' | b'E' | b'L' | b'S' | b'K', _) => return None,
-        (_, kind) => (batch.seq, Row::parse(kind, line)?),
+        (_, kind) => (batch.seq, GrantLine::parse(kind, line)?),
     };
     let entry = Entry {
         seq,

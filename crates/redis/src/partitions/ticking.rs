@@ -14,13 +14,13 @@ use qiang_core::{
 pub(crate) const NOTED_EVERY: Duration = Duration::from_secs(1);
 
 /// Time of this node's last record for one partition.
-pub(crate) struct Served {
+pub(crate) struct UptimeReport {
     started: Instant,
     /// Milliseconds since the start; 0 if there is no record.
     noted_ms: AtomicU64,
 }
 
-impl Served {
+impl UptimeReport {
     pub(crate) fn new() -> Self {
         Self {
             started: Instant::now(),
@@ -47,12 +47,12 @@ impl Served {
 }
 
 /// Redis' clock, compared with a steady clock.
-pub(crate) struct Watched {
+pub(crate) struct ClockGuard {
     started: Instant,
     guard: JumpGuard,
 }
 
-impl Watched {
+impl ClockGuard {
     /// Starts the comparison. The first reading is trusted.
     pub(crate) fn begin() -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Watched {
     /// Whether the clock has jumped, and has not kept the new time for long.
     pub(crate) fn has_jumped(&mut self, redis: Timestamp) -> bool {
         let steady_ms = self.started.elapsed().as_millis() as i64;
-        self.guard.look(redis, steady_ms).jump_ms != 0
+        self.guard.read(redis, steady_ms).jump_ms != 0
     }
 }
 
@@ -124,7 +124,7 @@ impl Ticking {
     }
 
     fn holds_at(&mut self, partition: PartitionId, redis: Timestamp, steady_ms: i64) -> bool {
-        let jump_ms = self.guard.look(redis, steady_ms).jump_ms;
+        let jump_ms = self.guard.read(redis, steady_ms).jump_ms;
         let before = std::mem::replace(&mut self.jump_ms, jump_ms);
         let partition = partition.0;
         if jump_ms != 0 && before == 0 {

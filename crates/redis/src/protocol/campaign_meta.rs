@@ -7,7 +7,7 @@ use qiang_core::{
     time::{Timestamp, Window},
 };
 
-/// Fields of a campaign's hash from which [`CampaignMeta`] is read.
+/// Fields of a campaign's hash from which [`CachedCampaign`] is read.
 pub(crate) const FIELDS: [&str; 9] = [
     "kind", "starts", "ends", "limit", "hold", "parts", "ack", "admit", "opens",
 ];
@@ -15,7 +15,7 @@ pub(crate) const FIELDS: [&str; 9] = [
 /// Cached properties of a campaign. Window and limit of a sale are from the time of the read. Its admission follows the
 /// replies to claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CampaignMeta {
+pub(crate) struct CachedCampaign {
     pub(crate) id: CampaignId,
     pub(crate) kind: CampaignKind,
     /// Origin of grant times: the start with which the campaign was opened.
@@ -30,7 +30,7 @@ pub(crate) struct CampaignMeta {
     pub(crate) admission: Option<AdmissionRatio>,
 }
 
-impl CampaignMeta {
+impl CachedCampaign {
     /// Parses the values of [`FIELDS`].
     pub(crate) fn read(id: CampaignId, values: &[Option<String>]) -> Option<Self> {
         let value = |at: usize| values.get(at)?.as_deref();
@@ -52,7 +52,7 @@ impl CampaignMeta {
             admission: match (kind, value(7)) {
                 (CampaignKind::RedPacket, _) => None,
                 (CampaignKind::Sale, percent) => {
-                    AdmissionRatio::of_percent(percent?.parse().ok()?).ok()?
+                    AdmissionRatio::from_percent(percent?.parse().ok()?).ok()?
                 }
             },
         })

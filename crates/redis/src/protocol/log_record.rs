@@ -12,7 +12,7 @@ use qiang_core::{
 };
 use redis::Value;
 
-use crate::protocol::reply::Row;
+use crate::protocol::reply::GrantLine;
 
 /// Record of a log: its id and its fields.
 pub(crate) type Record = (String, Vec<(String, Value)>);
@@ -74,6 +74,6 @@ fn grants(kind: CampaignKind, body: &str) -> Option<Vec<Event>> {
     let mut lines = body.split('\n');
     let pairs = std::iter::from_fn(|| Some((lines.next()?, lines.next()?)));
     pairs
-        .map(|(user, row)| Row::parse(kind, row)?.event(user))
+        .map(|(user, row)| GrantLine::parse(kind, row)?.event(user))
         .collect()
 }

@@ -30,13 +30,13 @@ use qiang_core::{
     event::{Event, Seq},
     id::{IdempotencyKey, UserId},
     order::OrderState,
-    outcome::{Grant, Order, Outcome},
-    payment::{PaymentOutcome, PaymentState, Received},
+    outcome::{Grant, OrderTerms, Outcome},
+    payment::{PaymentOutcome, PaymentState, ReceivedMoney},
     ports::EngineError,
     time::Timestamp,
 };
 
-use crate::protocol::campaign_meta::CampaignMeta;
+use crate::protocol::campaign_meta::CachedCampaign;
 
 /// Parts of the reply to claims of several packets. `None` if there are not `count`.
 pub(crate) fn parts(mut text: &[u8], count: usize) -> Option<Vec<&[u8]>> {
@@ -52,7 +52,7 @@ pub(crate) fn parts(mut text: &[u8], count: usize) -> Option<Vec<&[u8]>> {
 }
 
 /// Reply to a batch of claims: its first line, and the remaining lines.
-pub(crate) struct Claims<'a> {
+pub(crate) struct ClaimsReply<'a> {
     pub(crate) now: Timestamp,
     pub(crate) seq: Seq,
     pub(crate) left: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Claims<'a> {
     lines: std::str::Split<'a, char>,
 }
 
-impl<'a> Claims<'a> {
+impl<'a> ClaimsReply<'a> {
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let mut words = first.split(' ');
@@ -81,7 +81,7 @@ impl<'a> Claims<'a> {
     }
 
     /// Outcome of the next claim. `None` if the reply cannot be read.
-    pub(crate) fn next(&mut self, meta: &CampaignMeta) -> Option<Result<Outcome, EngineError>> {
+    pub(crate) fn next(&mut self, meta: &CachedCampaign) -> Option<Result<Outcome, EngineError>> {
         if self.all_granted {
             self.lines.next()?;
         }
@@ -119,7 +119,7 @@ impl<'a> Claims<'a> {
 }
 
 /// Row of a grant.
-pub(crate) struct Row<'a> {
+pub(crate) struct GrantLine<'a> {
     pub(crate) number: u32,
     pub(crate) amount_minor: i64,
     /// Milliseconds after the start.
@@ -129,7 +129,7 @@ pub(crate) struct Row<'a> {
     pub(crate) key: &'a str,
 }
 
-impl<'a> Row<'a> {
+impl<'a> GrantLine<'a> {
     pub(crate) fn parse(kind: CampaignKind, text: &'a str) -> Option<Self> {
         let mut fields = text.split('\t');
         let mut next = || fields.next();
@@ -175,12 +175,12 @@ impl<'a> Row<'a> {
 
     fn grant(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         state: OrderState,
         (refunds_due, returned_quantity): (u32, u32),
     ) -> Option<Grant> {
         let granted_at = meta.at(self.offset)?;
-        let order = Order {
+        let order = OrderTerms {
             state,
             hold_until: granted_at.plus_millis(meta.hold_ms),
             refunds_due: {
@@ -202,8 +202,8 @@ impl<'a> Row<'a> {
 }
 
 /// A new grant.
-fn grant(meta: &CampaignMeta, row: &str) -> Option<Grant> {
-    let row = Row::parse(meta.kind, row)?;
+fn grant(meta: &CachedCampaign, row: &str) -> Option<Grant> {
+    let row = GrantLine::parse(meta.kind, row)?;
     let state = match row.amount_minor {
         0 => OrderState::Paid,
         _ => OrderState::Held,
@@ -259,12 +259,12 @@ pub(crate) fn read_payment_state(text: &str) -> Option<PaymentState> {
         "d" => PaymentOutcome::RefundDue,
         _ => return None,
     };
-    let received = Received::from_words(words)?;
+    let received = ReceivedMoney::from_words(words)?;
     Some(PaymentState::new(outcome, received))
 }
 
 /// An order and its user.
-pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
+pub(crate) fn order(meta: &CachedCampaign, text: &str) -> Option<OrderView> {
     let (number, text) = text.split_once('\t')?;
     let order = OrderText::parse(number.parse().ok()?, text)?;
     let user = UserId::new(order.user).ok()?;
@@ -292,7 +292,7 @@ pub(crate) struct OrderText<'a> {
     /// Returned units; all units of a returned order.
     pub(crate) returned: u32,
     pub(crate) user: &'a str,
-    pub(crate) row: Row<'a>,
+    pub(crate) row: GrantLine<'a>,
 }
 
 impl<'a> OrderText<'a> {
@@ -321,7 +321,7 @@ impl<'a> OrderText<'a> {
                 _ => returned,
             },
             user,
-            row: Row {
+            row: GrantLine {
                 number,
                 quantity,
                 amount_minor: next()?.parse().ok()?,

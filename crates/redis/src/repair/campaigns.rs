@@ -8,7 +8,7 @@ use qiang_core::{
     ports::{EngineError, Ledger, LedgerError, RepairAttempt},
 };
 
-use super::{of_ledger, settle_singly};
+use super::{engine_error_from_ledger, settle_singly};
 use crate::{connection::unavailable, engine::RedisEngine, repair::rebuild::Rebuild};
 
 impl RedisEngine {
@@ -19,7 +19,10 @@ impl RedisEngine {
         partition: PartitionId,
         ledger: &dyn Ledger,
     ) -> Result<(), EngineError> {
-        let mut after = ledger.settled(partition).await.map_err(of_ledger)?;
+        let mut after = ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         let mut known = BTreeSet::new();
         loop {
             let partitions = &self.node.partitions;
@@ -35,7 +38,7 @@ impl RedisEngine {
                 let is_known = match ledger.campaign(entry.campaign).await {
                     // The campaign is quarantined.
                     Err(LedgerError::Damaged { .. }) => true,
-                    campaign => campaign.map_err(of_ledger)?.is_some(),
+                    campaign => campaign.map_err(engine_error_from_ledger)?.is_some(),
                 };
                 if !is_known {
                     return Err(unavailable(format!(
@@ -60,7 +63,10 @@ impl RedisEngine {
     ) -> Result<(), EngineError> {
         let partition = attempt.partition;
         let partitions = &self.node.partitions;
-        let mut after = ledger.settled(partition).await.map_err(of_ledger)?;
+        let mut after = ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         let mut united = BTreeMap::new();
         loop {
             let entries = partitions.entries_behind(partition, after).await?;
@@ -93,7 +99,10 @@ impl RedisEngine {
         ledger: &dyn Ledger,
         campaign: CampaignId,
     ) -> Result<bool, EngineError> {
-        let known = ledger.campaign(campaign).await.map_err(of_ledger)?;
+        let known = ledger
+            .campaign(campaign)
+            .await
+            .map_err(engine_error_from_ledger)?;
         Ok(known.is_some() && self.has_part(campaign, partition).await?)
     }
 }
@@ -109,7 +118,10 @@ async fn settle_scattered(
         return Ok(());
     };
     let partition = attempt.partition;
-    let mut position = ledger.settled(partition).await.map_err(of_ledger)?;
+    let mut position = ledger
+        .settled(partition)
+        .await
+        .map_err(engine_error_from_ledger)?;
     while position < upto {
         // Another repairer moves the position first, so entries that were read before are not settled after its own.
         if let Some(rebuild) = repairer {
@@ -123,12 +135,12 @@ async fn settle_scattered(
                 if first.seq > position + 1 {
                     let before = first.seq - 1;
                     let moved = ledger.settle_past(attempt, position, &[], before).await;
-                    moved.map_err(of_ledger)?;
+                    moved.map_err(engine_error_from_ledger)?;
                 }
                 let settled = settle_singly(partition, ledger, std::slice::from_ref(first)).await;
-                settled.map_err(of_ledger)?
+                settled.map_err(engine_error_from_ledger)?
             }
-            (settled, _) => settled.map_err(of_ledger)?,
+            (settled, _) => settled.map_err(engine_error_from_ledger)?,
         };
     }
     Ok(())

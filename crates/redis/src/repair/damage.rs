@@ -12,7 +12,7 @@ use qiang_core::{
     ports::{EngineError, Ledger, LedgerError, RepairEngine as _},
 };
 
-use super::of_ledger;
+use super::engine_error_from_ledger;
 use crate::{
     campaigns::damaged_keys::quarantined,
     connection::{KeySpace, eval, is_wrong_type},
@@ -86,7 +86,7 @@ impl RedisEngine {
         for campaign in &damaged {
             let known = match ledger.settled_part(*campaign, partition).await {
                 Err(LedgerError::Damaged { .. }) => None,
-                known => known.map_err(of_ledger)?,
+                known => known.map_err(engine_error_from_ledger)?,
             };
             let is_complete = is_settled
                 && !quarantined.contains(campaign)

@@ -13,8 +13,8 @@ use qiang_core::{
     reconcile::{CampaignComparison, CampaignFacts, ComparedCampaign, NotCompared},
 };
 
-use super::of_ledger;
-use crate::{partitions::Partitions, shards::snapshot::Head};
+use super::engine_error_from_ledger;
+use crate::{partitions::Partitions, shards::snapshot::ShardHash};
 
 /// With more unsettled entries nothing is compared, because reading them would take too long.
 const IN_FLIGHT_MAX: Seq = 10_000;
@@ -22,7 +22,7 @@ const IN_FLIGHT_MAX: Seq = 10_000;
 const QUARANTINE_PAGE: u32 = 1_000;
 
 /// A shard of a campaign in the ledger.
-struct Settled {
+struct SettledShard {
     part: SettledPart,
     /// The partition's position at which it was read.
     position: Seq,
@@ -55,7 +55,7 @@ pub(super) async fn compare(
             }));
         }
         Err(RowError::Moved) => return Ok(Unsettled(NotCompared::Changing)),
-        Err(RowError::Ledger(error)) => return Err(of_ledger(error)),
+        Err(RowError::Ledger(error)) => return Err(engine_error_from_ledger(error)),
     };
     let unreadable = || {
         let reason = "the campaign's hash in Redis".to_owned();
@@ -110,7 +110,10 @@ pub(super) async fn compare(
     };
     let again = read_head(partitions, partition, campaign).await?;
     let again = again.ok().flatten().and_then(|head| facts_of(&head));
-    let position = ledger.settled(partition).await.map_err(of_ledger)?;
+    let position = ledger
+        .settled(partition)
+        .await
+        .map_err(engine_error_from_ledger)?;
     // A server outside this node's term does not answer this.
     let mut end = redis::cmd("HGET");
     end.arg(partitions.keys().partition(partition)).arg("seq");
@@ -151,11 +154,11 @@ async fn read_row(
     ledger: &dyn Ledger,
     partition: PartitionId,
     campaign: CampaignId,
-) -> Result<Option<Settled>, RowError> {
+) -> Result<Option<SettledShard>, RowError> {
     let position = ledger.settled(partition).await?;
     let part = ledger.settled_part(campaign, partition).await?;
     match ledger.settled(partition).await? == position {
-        true => Ok(part.map(|part| Settled { part, position })),
+        true => Ok(part.map(|part| SettledShard { part, position })),
         false => Err(RowError::Moved),
     }
 }
@@ -165,7 +168,7 @@ async fn read_head(
     partitions: &Partitions,
     partition: PartitionId,
     campaign: CampaignId,
-) -> Result<Result<Option<Head>, ()>, EngineError> {
+) -> Result<Result<Option<ShardHash>, ()>, EngineError> {
     match partitions.head_of(partition, campaign).await {
         Ok(head) => Ok(Ok(head)),
         // The hash exists, and a second read fails in the same way, so its content is invalid.
@@ -183,7 +186,7 @@ async fn read_head(
 /// Whether the ledger has a shard as open that the engine lacks.
 fn is_lacking(
     partitions: &Partitions,
-    settled: &Settled,
+    settled: &SettledShard,
     partition: PartitionId,
     campaign: CampaignId,
 ) -> bool {
@@ -228,18 +231,23 @@ async fn parts_phase(
     let read = async || {
         let mut phases = Vec::with_capacity(parts.into());
         for index in 0..parts {
-            let partition = partitions.of_part(campaign, index);
+            let partition = partitions.for_part(campaign, index);
             let part = ledger.settled_part(campaign, partition).await;
-            let phase = part.map_err(of_ledger)?.map(|part| part.phase);
+            let phase = part
+                .map_err(engine_error_from_ledger)?
+                .map(|part| part.phase);
             phases.extend(phase.filter(|phase| *phase != Phase::Draft));
         }
         Ok::<_, EngineError>(phases)
     };
     let before = read().await?;
-    let row = ledger.campaign(campaign).await.map_err(of_ledger)?;
+    let row = ledger
+        .campaign(campaign)
+        .await
+        .map_err(engine_error_from_ledger)?;
     let is_same_row = row.is_some_and(|row| row.phase == row_phase);
     let is_one_moment = is_same_row && read().await? == before;
-    Ok(is_one_moment.then(|| Phase::of_parts(parts.into(), &before)))
+    Ok(is_one_moment.then(|| Phase::from_parts(parts.into(), &before)))
 }
 
 /// Whether entries about a campaign are in quarantine.
@@ -251,7 +259,7 @@ async fn is_quarantined(
     let mut after = (partition, 0);
     loop {
         let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
-        let page = page.map_err(of_ledger)?;
+        let page = page.map_err(engine_error_from_ledger)?;
         let own = page.iter().take_while(|it| it.partition == partition);
         if own.clone().any(|it| it.entry.campaign == campaign) {
             return Ok(true);
@@ -264,7 +272,7 @@ async fn is_quarantined(
 }
 
 /// Facts of a campaign from its hash.
-fn facts_of(head: &Head) -> Option<CampaignFacts> {
+fn facts_of(head: &ShardHash) -> Option<CampaignFacts> {
     let meta = &head.meta;
     let is_sale = meta.kind == CampaignKind::Sale;
     let (revision, terms) = match (is_sale, head.terms) {

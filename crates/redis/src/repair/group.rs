@@ -13,9 +13,9 @@ use qiang_core::{
     reconcile::Repair,
 };
 
-use super::{Evidence, of_ledger, sides::CampaignRead};
+use super::{Evidence, engine_error_from_ledger, sides::CampaignRead};
 use crate::{
-    connection::{PartitionState, unavailable},
+    connection::{PartitionHealth, unavailable},
     engine::RedisEngine,
     repair::rebuild::{REPAIRER_MS, Rebuild},
     repair_offer::Loss,
@@ -30,7 +30,7 @@ const CAMPAIGNS_AT_A_TIME: usize = 8;
 const ATTEMPTS_MAX: usize = 3;
 
 /// A partition that this process repairs.
-pub(super) struct Held<'a> {
+pub(super) struct HeldEntries<'a> {
     pub(super) rebuild: Rebuild<'a>,
     /// Attempt whose writes the ledger accepts.
     pub(super) attempt: RepairAttempt,
@@ -53,7 +53,7 @@ impl RedisEngine {
         for other in partitions.list().iter().map(|other| other.id) {
             let has_lost = matches!(
                 partitions.state(other),
-                PartitionState::Halted { lost: Some(_), .. }
+                PartitionHealth::Halted { lost: Some(_), .. }
             );
             if has_lost && other != partition {
                 let loss = partitions.loss(other).await?;
@@ -73,7 +73,7 @@ impl RedisEngine {
                 known.insert(campaign, parts);
                 let place = parts.and_then(|parts| partitions.index_of(partition, campaign, parts));
                 for index in 0..place.map_or(0, |(parts, _)| parts) {
-                    let other = partitions.of_part(campaign, index);
+                    let other = partitions.for_part(campaign, index);
                     if let Some(loss) = others.remove(&other) {
                         group.insert(other, loss);
                         next.push(other);
@@ -100,7 +100,7 @@ impl RedisEngine {
                 let outline = partitions.parts_of_unreadable(ledger, campaign).await?;
                 return Ok(outline.map(|(parts, _)| parts));
             }
-            settled => settled.map_err(of_ledger)?,
+            settled => settled.map_err(engine_error_from_ledger)?,
         };
         match settled {
             Some(settled) => {
@@ -118,7 +118,7 @@ impl RedisEngine {
         group: BTreeMap<PartitionId, Loss>,
         ledger: &dyn Ledger,
         at_once: bool,
-    ) -> Result<Option<Vec<Held<'_>>>, EngineError> {
+    ) -> Result<Option<Vec<HeldEntries<'_>>>, EngineError> {
         let partitions = &self.node.partitions;
         let (mut held, mut is_early) = (Vec::new(), false);
         // All processes acquire them in the same order.
@@ -126,7 +126,10 @@ impl RedisEngine {
             let rebuild = Rebuild::new(partitions, partition);
             // Read before this process acquires the repair: if another process takes it over, this one cannot claim the
             // attempt.
-            let last = ledger.last_attempt(partition).await.map_err(of_ledger);
+            let last = ledger
+                .last_attempt(partition)
+                .await
+                .map_err(engine_error_from_ledger);
             let begun = match last {
                 Ok(_) => rebuild.begin().await,
                 Err(_) => Ok(None),
@@ -147,7 +150,7 @@ impl RedisEngine {
             // If the state is gone, so is the list of nodes. So nodes get time to appear.
             let all = all && !loss.epoch.is_empty();
             is_early |= !all && !at_once && waited < partitions.options().term_grace;
-            held.push(Held {
+            held.push(HeldEntries {
                 rebuild,
                 attempt,
                 loss,
@@ -165,7 +168,7 @@ impl RedisEngine {
                 self.give_up(&held).await;
                 return match error {
                     LedgerError::StaleRepairAttempt { .. } => Ok(None),
-                    error => Err(of_ledger(error)),
+                    error => Err(engine_error_from_ledger(error)),
                 };
             }
         }
@@ -173,7 +176,7 @@ impl RedisEngine {
     }
 
     /// Releases partitions for the next process. If that fails, their leases expire.
-    pub(super) async fn give_up(&self, held: &[Held<'_>]) {
+    pub(super) async fn give_up(&self, held: &[HeldEntries<'_>]) {
         for held in held {
             let _: Result<(), EngineError> = held.rebuild.give_up().await;
         }
@@ -182,7 +185,7 @@ impl RedisEngine {
     /// Repairs partitions that this process holds, and renews their leases until the repair ends.
     pub(super) async fn repair_held(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
         at_once: bool,
     ) -> Result<BTreeMap<PartitionId, RepairReport>, EngineError> {
@@ -204,7 +207,7 @@ impl RedisEngine {
     /// Repairs partitions. Starts again after campaigns were found that must be taken out of service.
     async fn repair_all(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
         at_once: bool,
     ) -> Result<BTreeMap<PartitionId, RepairReport>, EngineError> {
@@ -221,7 +224,7 @@ impl RedisEngine {
     /// One attempt; `None` if it has recorded campaigns that must be taken out of service.
     async fn repair_once(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
         at_once: bool,
     ) -> Result<Option<BTreeMap<PartitionId, RepairReport>>, EngineError> {
@@ -276,7 +279,7 @@ impl RedisEngine {
             held.rebuild.check().await?;
             let end = *evidence.end.lock().await;
             let finished = ledger.finish_repair(new, end, &held.attempt);
-            finished.await.map_err(of_ledger)?;
+            finished.await.map_err(engine_error_from_ledger)?;
             let epoch = (new.as_str(), evidence.noted.accounted);
             held.rebuild.end(&held.loss, epoch, report).await?;
             self.node.partitions.get(held.rebuild.partition).suspect();
@@ -294,7 +297,7 @@ impl RedisEngine {
     /// Repairs one campaign, or takes it out of service; `None` if the next attempt must do that.
     async fn repair_or_note(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
         campaign: CampaignId,
         evidence: &[Evidence],

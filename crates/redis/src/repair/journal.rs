@@ -8,29 +8,33 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{EngineError, Ledger, NumberRange, RepairRecord, WithheldRecord},
-    reconcile::{PartFacts, Repair, Withheld},
+    reconcile::{PartFacts, Repair, WithheldUnits},
     time::Timestamp,
 };
 
-use super::{group::Held, missing, of_ledger, sides::BothSides};
-use crate::{protocol::reply::share_text, repair::rebuild::Noted};
+use super::{engine_error_from_ledger, group::HeldEntries, missing, sides::BothSides};
+use crate::{protocol::reply::share_text, repair::rebuild::NotedChange};
 
 /// Withheld units of a partition, by campaign.
-pub(super) struct Journal {
+pub(super) struct WithheldJournal {
     partition: PartitionId,
     /// Epoch of the running repair.
     epoch: String,
     withheld: BTreeMap<CampaignId, Vec<WithheldRecord>>,
 }
 
-impl Journal {
+impl WithheldJournal {
     pub(super) async fn read(
         ledger: &dyn Ledger,
         partition: PartitionId,
         epoch: &str,
     ) -> Result<Self, EngineError> {
         let mut withheld: BTreeMap<CampaignId, Vec<WithheldRecord>> = BTreeMap::new();
-        for record in ledger.withheld(partition).await.map_err(of_ledger)? {
+        for record in ledger
+            .withheld(partition)
+            .await
+            .map_err(engine_error_from_ledger)?
+        {
             withheld.entry(record.campaign).or_default().push(record);
         }
         Ok(Self {
@@ -40,20 +44,20 @@ impl Journal {
         })
     }
 
-    fn of_others(&self, campaign: CampaignId) -> impl Iterator<Item = &WithheldRecord> {
+    fn of_other_repairs(&self, campaign: CampaignId) -> impl Iterator<Item = &WithheldRecord> {
         let records = self.withheld.get(&campaign).into_iter().flatten();
         records.filter(|record| record.epoch != self.epoch)
     }
 
     /// Records of earlier repairs whose units are still withheld.
     fn held(&self, campaign: CampaignId) -> impl Iterator<Item = &WithheldRecord> {
-        let records = self.of_others(campaign);
+        let records = self.of_other_repairs(campaign);
         records.filter(|record| record.released_at.is_none())
     }
 
     /// Numbers that earlier repairs could not name.
     pub(super) fn numbers(&self, campaign: CampaignId) -> BTreeSet<u32> {
-        numbers_of(self.of_others(campaign))
+        numbers_of(self.of_other_repairs(campaign))
     }
 
     /// Withholds again what earlier repairs withheld of a shard, is not released, and Redis has lost.
@@ -67,7 +71,7 @@ impl Journal {
         let (units, minor) = before.map_or((0, 0), |before| before.withheld);
         let mut shares = before.map_or_else(String::new, |it| it.withheld_shares.clone());
         let held = || self.held(facts.campaign);
-        let mut again = Withheld::default();
+        let mut again = WithheldUnits::default();
         if facts.fixed_shares {
             let numbers = numbers_of(held());
             let granted = &part.ledger.grants;
@@ -143,7 +147,7 @@ impl Journal {
 
     /// Record of what a repair withholds of a campaign in addition to the `before` units. `None` if it withholds
     /// nothing new, and no earlier attempt of this repair did.
-    pub(super) fn of(
+    pub(super) fn record_for(
         &self,
         facts: &PartFacts,
         repair: &Repair,
@@ -157,7 +161,7 @@ impl Journal {
             CampaignKind::Sale => {
                 units = units.saturating_sub(before);
                 let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
-                NumberRange::of(numbers.filter(is_new), facts.parts.into())
+                NumberRange::from_numbers(numbers.filter(is_new), facts.parts.into())
             }
             CampaignKind::RedPacket if facts.fixed_shares => {
                 let shares = repair.withheld.shares.iter();
@@ -167,9 +171,11 @@ impl Journal {
                 units = new.len() as u64;
                 amount_minor = new.iter().map(|(_, amount)| amount).sum();
                 let numbers: BTreeSet<u32> = new.iter().map(|(number, _)| *number).collect();
-                NumberRange::of(numbers, 1)
+                NumberRange::from_numbers(numbers, 1)
             }
-            CampaignKind::RedPacket => NumberRange::of((1..=repair.numbered).filter(is_new), 1),
+            CampaignKind::RedPacket => {
+                NumberRange::from_numbers((1..=repair.numbered).filter(is_new), 1)
+            }
         };
         let records = self.withheld.get(&facts.campaign).into_iter().flatten();
         let mut records = records.map(|record| &record.epoch);
@@ -194,8 +200,8 @@ fn numbers_of<'r>(records: impl Iterator<Item = &'r WithheldRecord>) -> BTreeSet
 /// Records the beginning of a repair.
 pub(super) async fn begin(
     ledger: &dyn Ledger,
-    Held { attempt, loss, .. }: &Held<'_>,
-    noted: &Noted,
+    HeldEntries { attempt, loss, .. }: &HeldEntries<'_>,
+    noted: &NotedChange,
     now: Timestamp,
 ) -> Result<(), EngineError> {
     let missing = missing::in_neither(loss, (noted.head, noted.settled));
@@ -211,5 +217,5 @@ pub(super) async fn begin(
         upto: None,
     };
     let begun = ledger.begin_repair(&record, attempt).await;
-    begun.map_err(of_ledger)
+    begun.map_err(engine_error_from_ledger)
 }

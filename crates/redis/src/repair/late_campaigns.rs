@@ -9,7 +9,7 @@ use qiang_core::{
     ports::{EngineError, Ledger, RepairEngine as _},
 };
 
-use super::of_ledger;
+use super::engine_error_from_ledger;
 use crate::{connection::eval, engine::RedisEngine, repair::rebuild::Rebuild, repair_offer::Loss};
 
 const LATE: &str = include_str!("../lua/repair_late.lua");
@@ -56,7 +56,10 @@ impl RedisEngine {
             // An earlier attempt may have moved both.
             Some((noted, _)) => (noted.head, noted.settled),
             None => {
-                let settled = ledger.settled(partition).await.map_err(of_ledger)?;
+                let settled = ledger
+                    .settled(partition)
+                    .await
+                    .map_err(engine_error_from_ledger)?;
                 (partitions.log_end(partition).await?, settled)
             }
         };

@@ -7,14 +7,14 @@ use qiang_core::{
     ports::{EngineError, Ledger, RepairRecord},
 };
 
-use super::of_ledger;
-use crate::{repair::rebuild::Noted, repair_offer::Loss};
+use super::engine_error_from_ledger;
+use crate::{repair::rebuild::NotedChange, repair_offer::Loss};
 
 /// Repairs of a partition that are read, newest first. They include repairs stopped since the last finished one.
 const REPAIRS_MAX: u32 = 100;
 
 /// Missing entries, and the count recorded by earlier repairs.
-pub(super) struct Missing {
+pub(super) struct MissingEntries {
     ranges: Vec<RangeInclusive<Seq>>,
     /// Entries that unfinished repairs could not name. This repair must account for them.
     left_unnamed: u64,
@@ -22,15 +22,15 @@ pub(super) struct Missing {
 
 /// Missing entries of a loss. `head` and `settled` are the end of the log and the ledger's position before any repair
 /// moved them. `before` is the record of an earlier attempt to end the same halt.
-pub(super) async fn of(
+pub(super) async fn count_missing(
     ledger: &dyn Ledger,
     partition: PartitionId,
     loss: &Loss,
     (head, settled): (Seq, Seq),
-    before: Option<&Noted>,
-) -> Result<Missing, EngineError> {
+    before: Option<&NotedChange>,
+) -> Result<MissingEntries, EngineError> {
     let repairs = ledger.repairs(partition, REPAIRS_MAX).await;
-    let repairs = repairs.map_err(of_ledger)?;
+    let repairs = repairs.map_err(engine_error_from_ledger)?;
     Ok(beside(&repairs, loss, (head, settled), before))
 }
 
@@ -38,8 +38,8 @@ fn beside(
     repairs: &[RepairRecord],
     loss: &Loss,
     (head, settled): (Seq, Seq),
-    before: Option<&Noted>,
-) -> Missing {
+    before: Option<&NotedChange>,
+) -> MissingEntries {
     let (mut ranges, mut left_unnamed) = (vec![in_neither(loss, (head, settled))], 0);
     for repair in repairs {
         // The ledger has an attempt as finished before the halt ends. If a node then reported a further loss, the halt
@@ -57,7 +57,7 @@ fn beside(
             }
         }
     }
-    Missing {
+    MissingEntries {
         ranges,
         left_unnamed,
     }
@@ -71,7 +71,7 @@ pub(super) fn in_neither(loss: &Loss, (head, settled): (Seq, Seq)) -> RangeInclu
     }
 }
 
-impl Missing {
+impl MissingEntries {
     /// Whether an entry is missing.
     pub(super) fn contains(&self, seq: Seq) -> bool {
         self.ranges.iter().any(|range| range.contains(&seq))
@@ -156,7 +156,7 @@ mod tests {
             attempt("two", 17, 15 + 2 * GAP + 7),
         );
         let (head, settled) = (10, 8);
-        let noted = |tried: &[&str], epoch: &str| Noted {
+        let noted = |tried: &[&str], epoch: &str| NotedChange {
             unnamed: 0,
             epoch: epoch.to_owned(),
             ledger_is_ahead: false,
@@ -165,7 +165,7 @@ mod tests {
             settled,
             tried: tried.iter().map(|epoch| (*epoch).to_owned()).collect(),
         };
-        let check = |repairs: &[RepairRecord], to, before: Option<&Noted>| {
+        let check = |repairs: &[RepairRecord], to, before: Option<&NotedChange>| {
             let named = (11..=15).collect();
             let missing = beside(repairs, &loss(11, to), (head, settled), before);
             missing.unnamed(&named, false)
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn an_entry_counts_once() {
         let check = |ranges: &[RangeInclusive<Seq>], named: &[Seq], left, unnamed| {
-            let missing = Missing {
+            let missing = MissingEntries {
                 ranges: ranges.to_vec(),
                 left_unnamed: left,
             };

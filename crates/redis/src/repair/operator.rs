@@ -8,14 +8,14 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{
-        EngineError, Ledger, NodeSighting, OperatorEngine, PartitionView, Reconciled,
+        EngineError, Ledger, NodeSighting, OperatorEngine, PartitionView, ReconcileResult,
         RepairAttempt, RepairEngine as _, RepairState,
     },
     time::Timestamp,
 };
 use tokio::time::Instant;
 
-use super::{Inspection, of_ledger, skip_to};
+use super::{Inspection, engine_error_from_ledger, skip_to};
 use crate::{connection::new_epoch, engine::RedisEngine, protocol::scripts::RELEASE_WITHHELD};
 
 /// Pause before a repair is tried again.
@@ -134,13 +134,19 @@ impl RedisEngine {
             .and_then(|to| to.parse().ok())
             .unwrap_or(0);
         // The claim stops a running repair from writing to the ledger.
-        let last = ledger.last_attempt(partition).await.map_err(of_ledger)?;
+        let last = ledger
+            .last_attempt(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         let attempt = RepairAttempt {
             partition,
             number: last + 1,
             repairer: new_epoch(),
         };
-        ledger.claim_repair(&attempt).await.map_err(of_ledger)?;
+        ledger
+            .claim_repair(&attempt)
+            .await
+            .map_err(engine_error_from_ledger)?;
         let head = partitions.log_end(partition).await?;
         self.settle_rest(partition, ledger).await?;
         self.settle_after_gap(ledger, &attempt, None).await?;
@@ -163,7 +169,7 @@ impl RedisEngine {
     ) -> Result<u64, EngineError> {
         // From here on an error may leave some of the units released.
         let released = ledger.release_withheld(partition).await;
-        released.map_err(|error| to_uncertain(of_ledger(error)))?;
+        released.map_err(|error| to_uncertain(engine_error_from_ledger(error)))?;
         self.release_noted(partition).await.map_err(to_uncertain)
     }
 
@@ -202,7 +208,7 @@ impl OperatorEngine for RedisEngine {
         partition: PartitionId,
         ledger: &dyn Ledger,
         time_max: Duration,
-    ) -> Result<Reconciled, EngineError> {
+    ) -> Result<ReconcileResult, EngineError> {
         self.walk(partition, ledger, time_max).await
     }
 

@@ -12,10 +12,10 @@ use qiang_core::{
 };
 use tokio::sync::Mutex;
 
-use super::{EPOCH_GAP, group::Held, of_ledger, sides::BothSides};
+use super::{EPOCH_GAP, engine_error_from_ledger, group::HeldEntries, sides::BothSides};
 use crate::{
-    campaigns::damaged_keys::quarantined_entries, partitions::Partitions, repair::rebuild::Noted,
-    repair_offer::Loss,
+    campaigns::damaged_keys::quarantined_entries, partitions::Partitions,
+    repair::rebuild::NotedChange, repair_offer::Loss,
 };
 
 /// Orders restored in one transaction.
@@ -33,7 +33,7 @@ pub(super) struct OrderRestoration {
 impl OrderRestoration {
     /// Restoration for the state that was recorded when the repair began. `end` is the position to which it has moved
     /// the ledger.
-    pub(super) fn of(loss: &Loss, noted: &Noted, end: Seq) -> Self {
+    pub(super) fn from_loss(loss: &Loss, noted: &NotedChange, end: Seq) -> Self {
         let is_whole = loss.to < loss.from && loss.answers_from == loss.from;
         Self {
             is_settled: is_whole && !loss.epoch.is_empty() && noted.settled == noted.head,
@@ -54,7 +54,7 @@ impl OrderRestoration {
 /// shard. Rows that cannot be restored do not stop the repair. Orders are entered again, as if they had not been
 /// settled. Shares are not, because their users would be paid again: the log names them.
 pub(super) async fn restore(
-    held: &[Held<'_>],
+    held: &[HeldEntries<'_>],
     ledger: &dyn Ledger,
     partitions: &Partitions,
     members: &mut [(usize, BothSides)],
@@ -105,7 +105,7 @@ pub(super) async fn restore(
                     tracing::warn!(%campaign, %error, "cannot restore orders that were deleted from the ledger");
                     continue;
                 }
-                restored => restored.map_err(of_ledger)?,
+                restored => restored.map_err(engine_error_from_ledger)?,
             }
             tracing::warn!(
                 partition = partition.0,

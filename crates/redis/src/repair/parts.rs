@@ -13,13 +13,13 @@ use qiang_core::{
 };
 use tokio::time::Instant;
 
-use super::of_ledger;
+use super::engine_error_from_ledger;
 use crate::{
     campaigns::opening::first_of,
     connection::{Arguments, eval_at_maxmemory, unavailable},
     partitions::Partitions,
     protocol::{
-        reply::{Row, share},
+        reply::{GrantLine, share},
         scripts::REJECT_TRANSFERS,
     },
     shards::snapshot::{Revised, terms_in},
@@ -41,7 +41,7 @@ pub(super) type Lost = (PartitionId, Seq);
 
 /// Content of the shards of a spread campaign that lost nothing.
 #[derive(Debug, Default)]
-pub(super) struct Elsewhere {
+pub(super) struct SurvivingShards {
     /// Units that they have granted, returned, still offer, withhold, or are sending to each other.
     pub(super) units: u64,
     /// The stock of a sale, if its first shard is among them and has it.
@@ -66,7 +66,7 @@ type Reply = (
     Vec<String>,
 );
 
-struct Standing {
+struct PendingTransfer {
     giver: PartitionId,
     taker: PartitionId,
     number: u64,
@@ -82,7 +82,7 @@ impl Partitions {
         campaign: CampaignId,
     ) -> Result<Option<(u16, CampaignKind)>, EngineError> {
         let settled = ledger.settled_part(campaign, self.home(campaign)).await;
-        match settled.map_err(of_ledger)? {
+        match settled.map_err(engine_error_from_ledger)? {
             Some(settled) => self.parts_in(campaign, &settled).await.map(Some),
             None => Ok(None),
         }
@@ -118,7 +118,7 @@ impl Partitions {
         campaign: CampaignId,
     ) -> Result<Option<(u16, bool)>, EngineError> {
         let outline = ledger.campaign_outline(campaign).await;
-        let Some(outline) = outline.map_err(of_ledger)? else {
+        let Some(outline) = outline.map_err(engine_error_from_ledger)? else {
             return Ok(None);
         };
         let plan = match outline.is_draft {
@@ -148,13 +148,13 @@ impl Partitions {
         campaign: &Campaign,
         parts: u16,
         lost: &[Lost],
-    ) -> Result<Elsewhere, EngineError> {
+    ) -> Result<SurvivingShards, EngineError> {
         let (id, since) = (campaign.id, Instant::now());
         let others: Vec<(u16, PartitionId)> = (0..parts)
-            .map(|index| (index, self.of_part(id, index)))
+            .map(|index| (index, self.for_part(id, index)))
             .filter(|(_, partition)| lost.iter().all(|(lost, _)| lost != partition))
             .collect();
-        let (mut standing, mut found) = (Vec::new(), Elsewhere::default());
+        let (mut standing, mut found) = (Vec::new(), SurvivingShards::default());
         for (_, partition) in &others {
             let reply = self.freeze(*partition, id, token, false).await?;
             let (status, held, _, journal, _) = reply;
@@ -227,7 +227,7 @@ impl Partitions {
     }
 
     /// Lets units leave the shards again that were read.
-    pub(super) async fn thaw(&self, token: &str, campaign: CampaignId, read: &Elsewhere) {
+    pub(super) async fn thaw(&self, token: &str, campaign: CampaignId, read: &SurvivingShards) {
         for partition in read.sent.keys() {
             let command = self.freeze_command(*partition, campaign, token, 0, false);
             // If this fails, the freeze expires.
@@ -245,7 +245,7 @@ impl Partitions {
         lost: &[Lost],
     ) -> Result<Option<Lost>, EngineError> {
         for index in 0..parts {
-            let partition = self.of_part(campaign, index);
+            let partition = self.for_part(campaign, index);
             if lost.iter().any(|(lost, _)| *lost == partition) {
                 continue;
             }
@@ -289,7 +289,7 @@ impl Partitions {
         let keys = [
             keys.campaign(partition, campaign),
             keys.transfers(partition, campaign),
-            keys.of_campaign(partition, campaign, "shares"),
+            keys.for_campaign(partition, campaign, "shares"),
         ];
         let mut command = eval_at_maxmemory(FREEZE, &keys);
         command.arg(token).arg(millis).arg(u8::from(with_shares));
@@ -310,7 +310,7 @@ impl Partitions {
             command.arg(&key).arg(&cursor).arg("COUNT").arg(USERS_PAGE);
             let (next, fields): (String, Vec<String>) = self.query(partition, &command).await?;
             for text in fields.iter().skip(1).step_by(2) {
-                let row = Row::parse(CampaignKind::RedPacket, text);
+                let row = GrantLine::parse(CampaignKind::RedPacket, text);
                 let row = row.ok_or_else(|| unreadable_part(campaign, partition))?;
                 shares.insert(row.number);
             }
@@ -323,9 +323,9 @@ impl Partitions {
 }
 
 /// Parses a journal's transfer to one shard.
-fn read_standing(giver: PartitionId, taker: &str, transfer: &str) -> Option<Standing> {
+fn read_standing(giver: PartitionId, taker: &str, transfer: &str) -> Option<PendingTransfer> {
     let mut lines = transfer.split('\n');
-    Some(Standing {
+    Some(PendingTransfer {
         giver,
         taker: PartitionId(taker.parse().ok()?),
         number: lines.next()?.parse().ok()?,

@@ -22,7 +22,7 @@ use qiang_core::{
 use redis::ToRedisArgs;
 
 pub(crate) use self::{
-    lines::{Rows, records},
+    lines::{ShardRows, records},
     numbers::Numbers,
 };
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
     connection::{eval_at_maxmemory, unavailable},
     partitions::Partitions,
     protocol::{
-        campaign_meta::CampaignMeta,
+        campaign_meta::CachedCampaign,
         reply::{payment_text, share_text},
         scripts::AGENDA,
     },
@@ -82,7 +82,7 @@ const SUSPENDED_KEYS: [&str; 10] = [
 pub(crate) type NewRecord = (usize, i64, &'static str, String);
 
 /// State of a repair, recorded when it begins.
-pub(crate) struct Noted {
+pub(crate) struct NotedChange {
     /// Number of entries that no node and no row can name.
     pub(crate) unnamed: u64,
     /// The epoch that the repair begins.
@@ -98,7 +98,7 @@ pub(crate) struct Noted {
     pub(crate) tried: Vec<String>,
 }
 
-impl Noted {
+impl NotedChange {
     /// Whether an attempt to end this halt would begin this epoch.
     pub(crate) fn has_begun(&self, epoch: &str) -> bool {
         self.epoch == epoch || self.tried.iter().any(|tried| tried == epoch)
@@ -184,17 +184,20 @@ impl<'a> Rebuild<'a> {
     }
 
     /// State that an earlier attempt recorded, and whether it is about this loss, which may have grown since.
-    pub(crate) async fn noted(&self, loss: &Loss) -> Result<Option<(Noted, bool)>, EngineError> {
+    pub(crate) async fn noted(
+        &self,
+        loss: &Loss,
+    ) -> Result<Option<(NotedChange, bool)>, EngineError> {
         let mut get = redis::cmd("HGET");
         get.arg(self.partitions.keys().partition(self.partition));
         get.arg("repair_unnamed");
         let noted: Option<String> = self.partitions.query_unfenced(self.partition, &get).await?;
-        let noted = noted.as_deref().and_then(Noted::read);
+        let noted = noted.as_deref().and_then(NotedChange::read);
         Ok(noted.map(|(name, noted)| (noted, name == loss.name())))
     }
 
     /// Records what a later attempt can no longer see.
-    pub(crate) async fn note(&self, loss: &Loss, found: &Noted) -> Result<(), EngineError> {
+    pub(crate) async fn note(&self, loss: &Loss, found: &NotedChange) -> Result<(), EngineError> {
         let key = self.partitions.keys().partition(self.partition);
         let fields = ["repair_unnamed".to_owned(), found.text(loss)];
         self.put(&key, "set", 0, &fields).await
@@ -245,7 +248,7 @@ impl<'a> Rebuild<'a> {
         let mut script_keys = vec![keys.partition(partition), keys.agenda(partition)];
         script_keys.push(keys.campaign(partition, campaign));
         let rest = SUSPENDED_KEYS.iter();
-        script_keys.extend(rest.map(|rest| keys.of_campaign(partition, campaign, rest)));
+        script_keys.extend(rest.map(|rest| keys.for_campaign(partition, campaign, rest)));
         let args = (self.token(), campaign.to_string(), end, epoch);
         self.expect_ok(&SUSPEND, &script_keys, &args).await
     }
@@ -260,14 +263,14 @@ impl<'a> Rebuild<'a> {
     /// Writes the repaired state of a shard. `fields` are those of its hash, if Redis has lost it.
     pub(crate) async fn part(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         facts: &PartFacts,
         before: Option<&PartSnapshot>,
         fields: &[(String, String)],
         repair: &Repair,
     ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
-        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        let of = |rest: &str| keys.for_campaign(self.partition, meta.id, rest);
         if facts.kind == CampaignKind::Sale {
             self.sale(meta, facts, repair).await?;
         } else {
@@ -277,7 +280,7 @@ impl<'a> Rebuild<'a> {
                 .map(|(user, _)| user.as_str())
                 .collect();
             self.put_all(&of("users"), "del", &removed).await?;
-            let rows = Rows::of_packet(meta, repair).users;
+            let rows = ShardRows::from_packet(meta, repair).users;
             self.put_all(&of("users"), "set", &rows).await?;
         }
         let ready = before.is_none_or(|before| before.part.shares != repair.shares);
@@ -292,13 +295,13 @@ impl<'a> Rebuild<'a> {
     /// Writes the orders and buyers of a sale.
     async fn sale(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         facts: &PartFacts,
         repair: &Repair,
     ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
-        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
-        let rows = Rows::of_sale(meta, facts, repair);
+        let of = |rest: &str| keys.for_campaign(self.partition, meta.id, rest);
+        let rows = ShardRows::from_sale(meta, facts, repair);
         // If this attempt stops half-way, the next one must not take its rows for older ones.
         let hash = keys.campaign(self.partition, meta.id);
         self.put(&hash, "del", 0, &NEWEST_ROWS).await?;
@@ -312,9 +315,9 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Writes the shares, and the sums of the last 1000, 2000, … of them, beside the present ones.
-    async fn shares(&self, meta: &CampaignMeta, repair: &Repair) -> Result<(), EngineError> {
+    async fn shares(&self, meta: &CachedCampaign, repair: &Repair) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
-        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        let of = |rest: &str| keys.for_campaign(self.partition, meta.id, rest);
         let none: [&str; 0] = [];
         self.put(&of("shares:repair"), "clear", 0, &none).await?;
         self.put(&of("sums:repair"), "clear", 0, &none).await?;
@@ -336,7 +339,7 @@ impl<'a> Rebuild<'a> {
 
     async fn numbers(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         facts: &PartFacts,
         before: Option<&PartSnapshot>,
         fields: &[(String, String)],
@@ -344,8 +347,8 @@ impl<'a> Rebuild<'a> {
         ready: bool,
     ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
-        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
-        let numbers = Numbers::of(meta, facts, before, fields, repair);
+        let of = |rest: &str| keys.for_campaign(self.partition, meta.id, rest);
+        let numbers = Numbers::from_meta(meta, facts, before, fields, repair);
         let mut script_keys = vec![
             keys.partition(self.partition),
             keys.agenda(self.partition),

@@ -12,31 +12,31 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{
-        EngineError, Ledger, Sample, SampleCursor, SampleEngine, SettledPayment, SettledReturn,
-        SettledRow,
+        EngineError, Ledger, SampleCursor, SampleEngine, SampleResult, SettledPayment,
+        SettledReturn, SettledRow,
     },
     reconcile::{CampaignComparison, GrantRow, PartRows, compare},
 };
 
-use super::{facts, of_ledger};
+use super::{engine_error_from_ledger, facts};
 use crate::{
     connection::{part_of, unavailable},
     engine::RedisEngine,
     partitions::Partitions,
-    shards::snapshot::{Head, read_order, read_payment, read_share},
+    shards::snapshot::{ShardHash, read_order, read_payment, read_share},
 };
 
 /// With more entries in flight nothing is compared, because most differences would be in flight.
 const IN_FLIGHT_MAX: u64 = 10_000;
 
 /// Rows of both sides: each number on one side was looked up on the other.
-struct Page {
+struct SamplePage {
     engine: PartRows,
     ledger: PartRows,
     next: Option<SampleCursor>,
 }
 
-impl Page {
+impl SamplePage {
     fn new(next: Option<SampleCursor>) -> Self {
         Self {
             engine: PartRows::new(Phase::Scheduled),
@@ -47,7 +47,7 @@ impl Page {
 }
 
 /// Reader of one shard.
-struct Reader<'a> {
+struct ShardReader<'a> {
     partitions: &'a Partitions,
     ledger: &'a dyn Ledger,
     partition: PartitionId,
@@ -58,7 +58,7 @@ struct Reader<'a> {
     parts: u16,
     index: u16,
     /// `None` if Redis has nothing of the shard.
-    head: Option<Head>,
+    head: Option<ShardHash>,
 }
 
 #[async_trait]
@@ -80,19 +80,22 @@ impl SampleEngine for RedisEngine {
         ledger: &dyn Ledger,
         cursor: &SampleCursor,
         rows_max: u32,
-    ) -> Result<Option<Sample>, EngineError> {
+    ) -> Result<Option<SampleResult>, EngineError> {
         let partitions = &self.node.partitions;
         let Some(term) = partitions.get(partition).current_term() else {
             return Ok(None);
         };
-        let from = ledger.settled(partition).await.map_err(of_ledger)?;
+        let from = ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         let end = partitions.log_end(partition).await?;
         if end.saturating_sub(from) > IN_FLIGHT_MAX {
             return Ok(None);
         }
-        let reader = Reader::new(partitions, ledger, partition, campaign).await?;
+        let reader = ShardReader::new(partitions, ledger, partition, campaign).await?;
         let Some(reader) = reader else {
-            return Ok(Some(Sample::default()));
+            return Ok(Some(SampleResult::default()));
         };
         let page = match cursor {
             SampleCursor::Rows { after, until } => {
@@ -107,13 +110,13 @@ impl SampleEngine for RedisEngine {
         if !reader.is_known {
             in_flight.clear();
         }
-        let Page {
+        let SamplePage {
             engine,
             ledger,
             next,
         } = page;
         let numbers: BTreeSet<_> = engine.grants.keys().chain(ledger.grants.keys()).collect();
-        Ok(Some(Sample {
+        Ok(Some(SampleResult {
             rows: numbers.len() as u64,
             differences: compare(campaign, &engine, &ledger, &in_flight),
             next,
@@ -136,7 +139,7 @@ impl SampleEngine for RedisEngine {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ShardReader<'a> {
     /// `None` if there is nothing to compare, because the partition has no shard of the campaign.
     async fn new(
         partitions: &'a Partitions,
@@ -150,7 +153,7 @@ impl<'a> Reader<'a> {
             None => partitions.place(ledger, partition, campaign).await?,
         };
         let settled = ledger.settled_part(campaign, partition).await;
-        let settled = settled.map_err(of_ledger)?;
+        let settled = settled.map_err(engine_error_from_ledger)?;
         if head.is_none() && settled.as_ref().is_some_and(|it| it.phase == Phase::Closed) {
             return Ok(None); // It was evicted.
         }
@@ -178,15 +181,15 @@ impl<'a> Reader<'a> {
         after: u32,
         until: Option<u32>,
         rows_max: u32,
-    ) -> Result<Page, EngineError> {
+    ) -> Result<SamplePage, EngineError> {
         let settled = self.ledger.settled_rows(self.campaign, after, rows_max);
-        let settled = settled.await.map_err(of_ledger)?;
+        let settled = settled.await.map_err(engine_error_from_ledger)?;
         let is_full = settled.len() >= rows_max as usize;
         let last = settled.last().map_or(after, |row| row.number);
         let scan = SampleCursor::Scan {
             cursor: "0".to_owned(),
         };
-        let mut page = Page::new(Some(scan));
+        let mut page = SamplePage::new(Some(scan));
         if self.kind == CampaignKind::RedPacket {
             if is_full {
                 page.next = Some(SampleCursor::Rows { after: last, until });
@@ -210,7 +213,7 @@ impl<'a> Reader<'a> {
             // Only the ledger may have orders after the engine's newest one.
             None => {
                 let last = self.ledger.last_order(self.campaign).await;
-                newest.max(last.map_err(of_ledger)?)
+                newest.max(last.map_err(engine_error_from_ledger)?)
             }
         };
         if (is_full || upto < end) && upto < until {
@@ -237,9 +240,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Engine rows that no number leads to: a packet's shares, a sale's payments.
-    async fn scan(&self, cursor: &str, rows_max: u32) -> Result<Page, EngineError> {
+    async fn scan(&self, cursor: &str, rows_max: u32) -> Result<SamplePage, EngineError> {
         let Some(head) = &self.head else {
-            return Ok(Page::new(None));
+            return Ok(SamplePage::new(None));
         };
         let is_packet = self.kind == CampaignKind::RedPacket;
         let rest = if is_packet { "users" } else { "payments" };
@@ -250,7 +253,8 @@ impl<'a> Reader<'a> {
             .partitions
             .query_unfenced(self.partition, &command)
             .await?;
-        let mut page = Page::new((next != "0").then_some(SampleCursor::Scan { cursor: next }));
+        let mut page =
+            SamplePage::new((next != "0").then_some(SampleCursor::Scan { cursor: next }));
         for pair in fields.chunks_exact(2) {
             let read = match is_packet {
                 true => read_share(&head.meta, &mut page.engine, &pair[0], &pair[1]),
@@ -280,7 +284,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The engine's shares of the users in the ledger's rows, and the ledger's rows for other numbers of these users.
-    async fn find_shares(&self, page: &mut Page) -> Result<(), EngineError> {
+    async fn find_shares(&self, page: &mut SamplePage) -> Result<(), EngineError> {
         let users: Vec<&str> = page
             .ledger
             .grants
@@ -324,13 +328,13 @@ impl<'a> Reader<'a> {
         upto: u32,
     ) -> Result<Vec<SettledPayment>, EngineError> {
         let settled = self.ledger.settled_payments(self.campaign, after, upto);
-        settled.await.map_err(of_ledger)
+        settled.await.map_err(engine_error_from_ledger)
     }
 
     /// Payments of this shard in the ledger, and the same payments in the engine.
     async fn find_payments(
         &self,
-        page: &mut Page,
+        page: &mut SamplePage,
         settled: Vec<SettledPayment>,
     ) -> Result<(), EngineError> {
         let mut names = Vec::new();
@@ -352,13 +356,13 @@ impl<'a> Reader<'a> {
         upto: u32,
     ) -> Result<Vec<SettledReturn>, EngineError> {
         let settled = self.ledger.settled_returns(self.campaign, after, upto);
-        settled.await.map_err(of_ledger)
+        settled.await.map_err(engine_error_from_ledger)
     }
 
     /// Partial returns of this shard in the ledger, and the same returns in the engine.
     async fn find_returns(
         &self,
-        page: &mut Page,
+        page: &mut SamplePage,
         settled: Vec<SettledReturn>,
     ) -> Result<(), EngineError> {
         let mut names = Vec::new();
@@ -373,7 +377,11 @@ impl<'a> Reader<'a> {
     }
 
     /// The engine's payments and returns of these names.
-    async fn find_records(&self, page: &mut Page, names: &[String]) -> Result<(), EngineError> {
+    async fn find_records(
+        &self,
+        page: &mut SamplePage,
+        names: &[String],
+    ) -> Result<(), EngineError> {
         if names.is_empty() || self.head.is_none() {
             return Ok(());
         }
@@ -391,7 +399,7 @@ impl<'a> Reader<'a> {
     async fn find_settled(&self, rows: &mut PartRows, numbers: &[u32]) -> Result<(), EngineError> {
         for number in numbers {
             let found = self.ledger.settled_rows(self.campaign, number - 1, 1).await;
-            let found = found.map_err(of_ledger)?.into_iter().next();
+            let found = found.map_err(engine_error_from_ledger)?.into_iter().next();
             let found = found.filter(|row| row.number == *number);
             rows.grants
                 .extend(found.and_then(grant_of).map(|row| (*number, row)));
@@ -413,7 +421,7 @@ impl<'a> Reader<'a> {
 
     fn key(&self, rest: &str) -> String {
         let keys = self.partitions.keys();
-        keys.of_campaign(self.partition, self.campaign, rest)
+        keys.for_campaign(self.partition, self.campaign, rest)
     }
 
     fn bad(&self, rest: &str, field: impl std::fmt::Display) -> EngineError {

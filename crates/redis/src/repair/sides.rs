@@ -8,15 +8,15 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger},
-    reconcile::{EnginePart, GoneBack, PartFacts, PartRows},
+    reconcile::{EnginePart, OwnerReturn, PartFacts, PartRows},
     time::Timestamp,
 };
 
-use super::of_ledger;
+use super::engine_error_from_ledger;
 use crate::{
     campaigns::opening::{fields_of, first_of},
     engine::RedisEngine,
-    protocol::campaign_meta::CampaignMeta,
+    protocol::campaign_meta::CachedCampaign,
     shards::snapshot::{PartSnapshot, SettledRows, SettledSnapshot, facts_of, settled},
 };
 
@@ -37,12 +37,12 @@ pub struct Inspection {
 pub(crate) struct BothSides {
     pub(crate) campaign: Campaign,
     pub(crate) facts: PartFacts,
-    pub(crate) meta: CampaignMeta,
+    pub(crate) meta: CachedCampaign,
     /// State in Redis; if Redis has nothing, the state at the opening of the shard.
     pub(crate) engine: EnginePart,
     pub(crate) ledger: PartRows,
     /// Amounts returned to the owner, if the ledger has closed it.
-    pub(crate) closed: Option<GoneBack>,
+    pub(crate) closed: Option<OwnerReturn>,
     /// Numbers and amounts of the shares, of all shards, that no user has in the ledger.
     pub(crate) free: Vec<(u32, i64)>,
     /// Fields of the campaign's hash for a shard that Redis has lost.
@@ -85,7 +85,7 @@ impl RedisEngine {
         let partitions = &self.node.partitions;
         let known = async {
             let known = ledger.settled_part(campaign, partition).await;
-            known.map_err(of_ledger)
+            known.map_err(engine_error_from_ledger)
         };
         let (snapshot, now, known) = try_join3(
             partitions.snapshot(partition, campaign),
@@ -100,7 +100,7 @@ impl RedisEngine {
             // Only Redis has the campaign, so there is nothing to compare it with.
             return Ok(None);
         };
-        let known = SettledSnapshot::of(known, rows, place);
+        let known = SettledSnapshot::from_settled(known, rows, place);
         let Some(snapshot) = snapshot else {
             return Ok(Some(lost_part(place, known, now)));
         };
@@ -141,7 +141,7 @@ impl RedisEngine {
         };
         let has_none = snapshot.is_none();
         let known = settled(ledger, campaign, partition, place).await;
-        let known = known.map_err(of_ledger)?;
+        let known = known.map_err(engine_error_from_ledger)?;
         if has_none
             && known
                 .as_ref()
@@ -169,7 +169,7 @@ pub(crate) fn lost_part(
     let origin = known.settled.record.first_start;
     let campaign = known.settled.record.campaign;
     let facts = facts_of(&campaign, parts, index);
-    let meta = CampaignMeta {
+    let meta = CachedCampaign {
         id: campaign.id,
         kind: campaign.kind(),
         origin,

@@ -12,16 +12,16 @@ use qiang_core::{
 };
 
 use super::{
-    APPEND_MAX, Evidence,
-    group::Held,
-    of_ledger, order_restoration,
-    parts::{Elsewhere, Lost},
+    APPEND_MAX, Evidence, engine_error_from_ledger,
+    group::HeldEntries,
+    order_restoration,
+    parts::{Lost, SurvivingShards},
     sides::{BothSides, CampaignRead},
-    stock::Stock,
+    stock::SaleStock,
     terms::LastTerms,
 };
 use crate::{
-    connection::unavailable, engine::RedisEngine, intake::reload_queue::Need,
+    connection::unavailable, engine::RedisEngine, intake::reload_queue::ReloadNeed,
     protocol::reply::share, repair::rebuild::records, shards::snapshot::settled_rows,
 };
 
@@ -33,7 +33,7 @@ impl RedisEngine {
     /// itself changes them, so they may be read ahead.
     pub(super) async fn read_campaign(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
         campaign: CampaignId,
     ) -> Result<CampaignRead, EngineError> {
@@ -41,7 +41,7 @@ impl RedisEngine {
         let home = partitions.home(campaign);
         let settled = match ledger.settled_part(campaign, home).await {
             Err(LedgerError::Damaged { reason }) => return Ok(CampaignRead::Unreadable(reason)),
-            settled => settled.map_err(of_ledger)?,
+            settled => settled.map_err(engine_error_from_ledger)?,
         };
         let Some(settled) = settled else {
             // Only Redis has the campaign, so there is nothing to compare it with.
@@ -50,7 +50,7 @@ impl RedisEngine {
         let (parts, kind) = partitions.parts_in(campaign, &settled).await?;
         let rows = match settled_rows(ledger, campaign, kind).await {
             Err(LedgerError::Damaged { reason }) => return Ok(CampaignRead::Unreadable(reason)),
-            rows => rows.map_err(of_ledger)?,
+            rows => rows.map_err(engine_error_from_ledger)?,
         };
         // Each partition has its own connection, so the reads run in parallel.
         let (mut places, mut reads) = (Vec::new(), Vec::new());
@@ -72,7 +72,7 @@ impl RedisEngine {
     /// Repairs the shards of a campaign; returns each repair with its partition's index in the group.
     pub(super) async fn repair_campaign(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
         mut members: Vec<Member>,
         evidence: &[Evidence],
@@ -93,9 +93,10 @@ impl RedisEngine {
             }
             self.restore(held, ledger, &mut members, evidence).await?;
             recount(held, ledger, &mut members, evidence).await?;
-            let terms = LastTerms::of(&members, evidence, None);
+            let terms = LastTerms::read_last_terms(&members, evidence, None);
             let (own, part) = (&evidence[first], &members[0].1);
-            let stock = (part.facts.kind == CampaignKind::Sale).then(|| Stock::of(part, own));
+            let stock =
+                (part.facts.kind == CampaignKind::Sale).then(|| SaleStock::from_sides(part, own));
             let part = &mut members[0].1;
             if let Some(stock) = stock {
                 stock.give(part);
@@ -121,10 +122,10 @@ impl RedisEngine {
             lost.push((held[*place].rebuild.partition, end));
         }
         for index in 0..parts {
-            let other = partitions.of_part(campaign, index);
+            let other = partitions.for_part(campaign, index);
             if lost.iter().all(|(lost, _)| *lost != other) {
                 // An evicted shard is read like the others.
-                let wanted = (campaign, Need::Repair);
+                let wanted = (campaign, ReloadNeed::Repair);
                 self.node.recall_these(ledger, &[other], wanted).await?;
                 self.node.check_part(ledger, (other, campaign)).await?;
             }
@@ -151,7 +152,7 @@ impl RedisEngine {
     /// another process has done the repair since, or the ledger was set back. Then transfers continue after that one.
     async fn reject_transfers(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
         (members, lost): (&[Member], &mut [Lost]),
     ) -> Result<(), EngineError> {
@@ -166,11 +167,14 @@ impl RedisEngine {
         {
             for ((place, _), own) in members.iter().zip(lost.iter_mut()) {
                 if own.0 == partition {
-                    let Held {
+                    let HeldEntries {
                         rebuild, attempt, ..
                     } = &held[*place];
                     rebuild.check().await?;
-                    ledger.claim_repair(attempt).await.map_err(of_ledger)?;
+                    ledger
+                        .claim_repair(attempt)
+                        .await
+                        .map_err(engine_error_from_ledger)?;
                     // A later attempt that finds the same transfer names a higher one than this.
                     own.1 = last + attempt.number;
                 }
@@ -181,9 +185,9 @@ impl RedisEngine {
 
     async fn repair_spread(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
-        (mut members, lost, elsewhere): (Vec<Member>, &[Lost], &Elsewhere),
+        (mut members, lost, elsewhere): (Vec<Member>, &[Lost], &SurvivingShards),
         evidence: &[Evidence],
     ) -> Result<Vec<(usize, Repair)>, EngineError> {
         self.restore(held, ledger, &mut members, evidence).await?;
@@ -192,15 +196,15 @@ impl RedisEngine {
             self.remember_all(*partition, part).await?;
             evidence[*place].journal.withhold_as_before(part);
         }
-        let terms = LastTerms::of(&members, evidence, elsewhere.terms);
+        let terms = LastTerms::read_last_terms(&members, evidence, elsewhere.terms);
         for (_, part) in &mut members {
             terms.give(part);
         }
         let (place, part) = &members[0];
         // The first shard has the stock, whether or not it has lost something.
         let is_of_first = part.facts.index == 0 && part.facts.kind == CampaignKind::Sale;
-        let stock =
-            is_of_first.then(|| Stock::of(part, &evidence[*place]).at_least(elsewhere.units));
+        let stock = is_of_first
+            .then(|| SaleStock::from_sides(part, &evidence[*place]).at_least(elsewhere.units));
         let supply = match (stock, elsewhere.stock) {
             (Some(stock), _) => stock.units,
             (None, Some(units)) => units,
@@ -261,7 +265,7 @@ impl RedisEngine {
     /// Restores rows that were deleted from the ledger.
     async fn restore(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
         members: &mut [Member],
         evidence: &[Evidence],
@@ -311,7 +315,7 @@ impl RedisEngine {
     /// Writes a shard, and appends what the log lacks.
     async fn write(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         (place, part): &Member,
         repair: &Repair,
         fields: &[(String, String)],
@@ -354,7 +358,7 @@ fn was_tried(part: &BothSides, evidence: &Evidence) -> bool {
 /// Sets the ledger's counts of shards to the result of its rows, then reads what a closed shard returned. Counts that
 /// rows contradict stay as they are, and do not stop the repair.
 async fn recount(
-    held: &[Held<'_>],
+    held: &[HeldEntries<'_>],
     ledger: &dyn Ledger,
     members: &mut [Member],
     evidence: &[Evidence],
@@ -363,7 +367,7 @@ async fn recount(
         if was_tried(part, &evidence[*place]) {
             continue;
         }
-        let Held {
+        let HeldEntries {
             rebuild, attempt, ..
         } = &held[*place];
         let campaign = part.facts.campaign;
@@ -373,11 +377,13 @@ async fn recount(
             Err(error @ LedgerError::Damaged { .. }) => {
                 tracing::warn!(%campaign, %error, "the rows of a campaign contradict its counts");
             }
-            counted => counted.map_err(of_ledger)?,
+            counted => counted.map_err(engine_error_from_ledger)?,
         }
         if part.closed.is_some() {
             let known = ledger.settled_part(campaign, rebuild.partition).await;
-            part.closed = known.map_err(of_ledger)?.and_then(|known| known.closed);
+            part.closed = known
+                .map_err(engine_error_from_ledger)?
+                .and_then(|known| known.closed);
         }
     }
     Ok(())
@@ -385,17 +391,19 @@ async fn recount(
 
 /// Makes the ledger record what is withheld.
 async fn journal_of(
-    held: &[Held<'_>],
+    held: &[HeldEntries<'_>],
     (place, part): &Member,
     repair: &Repair,
     evidence: &Evidence,
     ledger: &dyn Ledger,
 ) -> Result<(), EngineError> {
-    let record = evidence.journal.of(&part.facts, repair, part.withheld);
+    let record = evidence
+        .journal
+        .record_for(&part.facts, repair, part.withheld);
     if let Some(record) = record.filter(|_| !was_tried(part, evidence)) {
         held[*place].rebuild.check().await?;
         let withheld = ledger.withhold(&record, &held[*place].attempt).await;
-        withheld.map_err(of_ledger)?;
+        withheld.map_err(engine_error_from_ledger)?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{Evidence, of_ledger, sides::BothSides, terms::later};
+use super::{Evidence, engine_error_from_ledger, sides::BothSides, terms::later};
 use crate::shards::snapshot::Revised;
 
 /// Quarantined entries per read.
@@ -23,7 +23,7 @@ const QUARANTINE_PAGE: u32 = 1_000;
 
 /// Changes of sales by entries in quarantine.
 #[derive(Default)]
-pub(super) struct Changes {
+pub(super) struct QuarantinedChanges {
     /// Change of the stock, in units.
     pub(super) stock: BTreeMap<CampaignId, i64>,
     /// The last terms.
@@ -36,12 +36,12 @@ pub(super) struct Changes {
 pub(super) async fn in_quarantine(
     partition: PartitionId,
     ledger: &dyn Ledger,
-) -> Result<Changes, EngineError> {
-    let mut changes = Changes::default();
+) -> Result<QuarantinedChanges, EngineError> {
+    let mut changes = QuarantinedChanges::default();
     let mut after = (partition, 0);
     loop {
         let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
-        let page = page.map_err(of_ledger)?;
+        let page = page.map_err(engine_error_from_ledger)?;
         let is_last = page.len() < QUARANTINE_PAGE as usize;
         for quarantined in page {
             if quarantined.partition != partition {
@@ -70,16 +70,16 @@ pub(super) async fn in_quarantine(
 
 /// The stock of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stock {
+pub(super) struct SaleStock {
     /// All units, including withheld ones.
     pub(super) units: u64,
     /// Units of it that neither the log nor the ledger has.
     beyond: i64,
 }
 
-impl Stock {
+impl SaleStock {
     /// Stock by the first shard of a sale and the evidence about its partition.
-    pub(super) fn of(first: &BothSides, evidence: &Evidence) -> Self {
+    pub(super) fn from_sides(first: &BothSides, evidence: &Evidence) -> Self {
         let remembered = first.snapshot.as_ref().and_then(|it| it.stock);
         let quarantined = evidence.quarantined.stock.get(&first.facts.campaign);
         Self::known(
@@ -138,18 +138,21 @@ mod tests {
     #[test]
     fn the_hash_counts_unless_the_ledger_is_ahead() {
         let check = |settled, remembered, units, beyond| {
-            assert_eq!(Stock::known(settled, remembered), Stock { units, beyond });
+            assert_eq!(
+                SaleStock::known(settled, remembered),
+                SaleStock { units, beyond }
+            );
         };
         check(10, None, 10, 0);
         check(10, Some(10), 10, 0);
         check(10, Some(4), 4, -6);
         check(10, Some(14), 14, 4);
         check(-1, None, 0, 1);
-        let raised = Stock::known(10, None).at_least(12);
+        let raised = SaleStock::known(10, None).at_least(12);
         assert_eq!((raised.units, raised.beyond), (12, 2));
         assert_eq!(
-            Stock::known(10, Some(14)).at_least(12),
-            Stock::known(10, Some(14))
+            SaleStock::known(10, Some(14)).at_least(12),
+            SaleStock::known(10, Some(14))
         );
     }
 }

@@ -15,13 +15,13 @@ use qiang_core::{
     ports::{EngineError, Ledger, LedgerError, RepairAttempt},
 };
 
-use super::{Evidence, group::Held, missing, of_ledger, sides::BothSides};
+use super::{Evidence, engine_error_from_ledger, group::HeldEntries, missing, sides::BothSides};
 use crate::{
     campaigns::damaged_keys::quarantined_entries,
     connection::unavailable,
     engine::RedisEngine,
     partitions::Partitions,
-    repair::rebuild::{Noted, Rebuild},
+    repair::rebuild::{NotedChange, Rebuild},
     repair_offer::Loss,
     shards::snapshot::settled_rows,
 };
@@ -32,19 +32,19 @@ const NOTED: &str = "unreadable:";
 const ATTEMPTS_MAX: usize = 20;
 
 /// The loss of a partition, and the evidence when a repair begins.
-pub(super) struct Known<'a> {
+pub(super) struct LossEvidence<'a> {
     pub(super) attempt: &'a RepairAttempt,
     pub(super) loss: &'a Loss,
-    pub(super) noted: &'a Noted,
+    pub(super) noted: &'a NotedChange,
     /// Entries that nodes have offered.
     pub(super) kept: &'a [Entry],
 }
 
-impl Known<'_> {
+impl LossEvidence<'_> {
     /// Reason why no campaign may be taken out of service: Redis may have evidence about it that neither the ledger's
     /// rows nor its quarantine has.
     fn refusal(&self) -> Option<String> {
-        let Known { loss, noted, .. } = self;
+        let LossEvidence { loss, noted, .. } = self;
         if noted.unnamed > 0 {
             return Some(format!("{} lost entries are unknown", noted.unnamed));
         }
@@ -77,7 +77,7 @@ impl RedisEngine {
         &self,
         rebuild: &Rebuild<'_>,
         ledger: &dyn Ledger,
-        known: &Known<'_>,
+        known: &LossEvidence<'_>,
     ) -> Result<BTreeSet<CampaignId>, EngineError> {
         let (partition, mut suspended) = (rebuild.partition, BTreeSet::new());
         for campaign in self.noted_campaigns(partition).await? {
@@ -102,7 +102,7 @@ impl RedisEngine {
     }
 
     /// Reason why no campaign may be taken out of service.
-    pub(super) fn refusal(&self, known: &Known<'_>) -> Option<String> {
+    pub(super) fn refusal(&self, known: &LossEvidence<'_>) -> Option<String> {
         match self.node.recalls.ledger() {
             None => Some("this process reloads no campaigns".to_owned()),
             Some(_) => known.refusal(),
@@ -138,7 +138,7 @@ impl RedisEngine {
     /// held partitions have nothing of it.
     pub(super) async fn note_unreadable(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         ledger: &dyn Ledger,
         (campaign, reason): (CampaignId, &str),
         evidence: &[Evidence],
@@ -148,7 +148,7 @@ impl RedisEngine {
         let Some((parts, is_draft)) = outline else {
             return Ok(false);
         };
-        let is_here = |held: &Held<'_>| {
+        let is_here = |held: &HeldEntries<'_>| {
             let partition = held.rebuild.partition;
             partitions.index_of(partition, campaign, parts).is_some()
         };
@@ -184,7 +184,7 @@ impl RedisEngine {
     /// again what users have. False if it need not or cannot be taken out of service.
     pub(super) async fn note_quarantined(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldEntries<'_>],
         (place, part): &(usize, BothSides),
         evidence: &[Evidence],
     ) -> Result<bool, EngineError> {
@@ -224,7 +224,7 @@ async fn suspension(
 ) -> Result<Option<String>, EngineError> {
     match read(ledger, partition, campaign).await {
         Err(LedgerError::Damaged { reason }) => return Ok(Some(reason)),
-        read => read.map_err(of_ledger)?,
+        read => read.map_err(engine_error_from_ledger)?,
     }
     let entries = quarantined_entries(partition, ledger).await?;
     let mut campaigns = entries.iter().map(|entry| entry.campaign);
@@ -249,12 +249,12 @@ async fn read(
 async fn quarantine_answers(
     rebuild: &Rebuild<'_>,
     ledger: &dyn Ledger,
-    known: &Known<'_>,
+    known: &LossEvidence<'_>,
     (campaign, reason): (CampaignId, &str),
 ) -> Result<(), EngineError> {
     let (partition, noted) = (rebuild.partition, known.noted);
     let places = (noted.head, noted.settled);
-    let lost = missing::of(ledger, partition, known.loss, places, Some(noted)).await?;
+    let lost = missing::count_missing(ledger, partition, known.loss, places, Some(noted)).await?;
     let mut answers: BTreeMap<Seq, &Entry> = BTreeMap::new();
     for entry in known.kept {
         if entry.campaign == campaign && lost.contains(entry.seq) {
@@ -272,7 +272,10 @@ async fn quarantine_answers(
     };
     for _ in 0..ATTEMPTS_MAX {
         // Read before the quarantine: an entry that another repairer adds after this moves the position past it.
-        let mut position = ledger.settled(partition).await.map_err(of_ledger)?;
+        let mut position = ledger
+            .settled(partition)
+            .await
+            .map_err(engine_error_from_ledger)?;
         let mut there = quarantined_entries(partition, ledger).await?;
         there.retain(|entry| entry.campaign == campaign && entry.seq >= first);
         let mut left = Vec::new();
@@ -293,7 +296,7 @@ async fn quarantine_answers(
                 let moved = ledger
                     .settle_past(known.attempt, position, &[], seq - 1)
                     .await;
-                moved.map_err(of_ledger)?;
+                moved.map_err(engine_error_from_ledger)?;
             }
             let entry = Entry {
                 seq,
@@ -303,7 +306,7 @@ async fn quarantine_answers(
                 Ok(moved) if moved == seq => position = seq,
                 // Another process has moved the position, so the quarantine is read again.
                 Ok(_) | Err(LedgerError::Damaged { .. }) => break,
-                Err(error) => return Err(of_ledger(error)),
+                Err(error) => return Err(engine_error_from_ledger(error)),
             }
         }
     }

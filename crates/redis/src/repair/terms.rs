@@ -5,7 +5,7 @@
 //! undone. The repair appends what the ledger lacks. If the first shard is repaired, it makes all others follow.
 
 use qiang_core::{
-    campaign::Terms,
+    campaign::SaleSettings,
     event::{Event, Seq},
     reconcile::Repair,
     time::Timestamp,
@@ -29,13 +29,13 @@ pub(super) struct LastTerms {
 
 impl LastTerms {
     /// Terms of a sale, from the repaired shards and the others.
-    pub(super) fn of(
+    pub(super) fn read_last_terms(
         members: &[(usize, BothSides)],
         evidence: &[Evidence],
         elsewhere: Option<Revised>,
     ) -> Self {
         let settled = members.iter().filter_map(|(_, part)| {
-            let terms = Terms::of(&part.campaign)?;
+            let terms = SaleSettings::from_campaign(&part.campaign)?;
             Some((part.settled_revision, terms))
         });
         let quarantined = members.iter().filter_map(|(place, part)| {

@@ -9,7 +9,8 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{
-        EngineError, Ledger, Reconciled, RepairEngine as _, Sample, SampleCursor, SampleEngine as _,
+        EngineError, Ledger, ReconcileResult, RepairEngine as _, SampleCursor, SampleEngine as _,
+        SampleResult,
     },
     reconcile::{CampaignComparison, CampaignDifference, Difference, DifferenceKind, NotCompared},
 };
@@ -33,11 +34,11 @@ impl RedisEngine {
         partition: PartitionId,
         ledger: &dyn Ledger,
         time_max: Duration,
-    ) -> Result<Reconciled, EngineError> {
+    ) -> Result<ReconcileResult, EngineError> {
         let began = Instant::now();
-        let mut found = Reconciled {
+        let mut found = ReconcileResult {
             is_complete: true,
-            ..Reconciled::default()
+            ..ReconcileResult::default()
         };
         for campaign in self.live_campaigns(partition, ledger).await? {
             if began.elapsed() >= time_max {
@@ -59,12 +60,16 @@ impl RedisEngine {
                     found.is_complete = false;
                     return Ok(found);
                 }
-                let sample = self.look(partition, campaign, ledger, &here).await?;
+                let sample = self
+                    .check_campaign(partition, campaign, ledger, &here)
+                    .await?;
                 (found.rows, next) = (found.rows + sample.rows, sample.next);
                 let seen = faults(sample.differences);
                 if !seen.is_empty() {
                     tokio::time::sleep(AGAIN).await;
-                    let again = self.look(partition, campaign, ledger, &here).await?;
+                    let again = self
+                        .check_campaign(partition, campaign, ledger, &here)
+                        .await?;
                     let again = faults(again.differences);
                     found.differences.extend(seen.intersection(&again).cloned());
                 }
@@ -109,13 +114,13 @@ impl RedisEngine {
         Ok(Err(reason))
     }
 
-    async fn look(
+    async fn check_campaign(
         &self,
         partition: PartitionId,
         campaign: CampaignId,
         ledger: &dyn Ledger,
         here: &SampleCursor,
-    ) -> Result<Sample, EngineError> {
+    ) -> Result<SampleResult, EngineError> {
         let sample = self.sample(partition, campaign, ledger, here, ROWS_MAX);
         let not_now = || {
             let reason = "the partition is not open, or too many of its entries are unsettled";

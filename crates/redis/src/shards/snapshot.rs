@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use qiang_core::{
     admission::AdmissionBound,
-    campaign::{Campaign, CampaignKind, Phase, Rules, Terms},
+    campaign::{Campaign, CampaignKind, Phase, Rules, SaleSettings},
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
@@ -24,9 +24,9 @@ use crate::{
     connection::{part_of, unavailable},
     partitions::Partitions,
     protocol::{
-        campaign_meta::{CampaignMeta, FIELDS},
+        campaign_meta::{CachedCampaign, FIELDS},
         log_record::{Record, decode, unreadable},
-        reply::{OrderText, Row, read_payment_state, share},
+        reply::{GrantLine, OrderText, read_payment_state, share},
     },
     shards::tally,
 };
@@ -40,7 +40,7 @@ const RECORDS: usize = 256;
 
 /// A shard in Redis.
 pub(crate) struct PartSnapshot {
-    pub(crate) meta: CampaignMeta,
+    pub(crate) meta: CachedCampaign,
     pub(crate) facts: PartFacts,
     pub(crate) part: EnginePart,
     /// Units withheld earlier, and their minor units.
@@ -57,7 +57,7 @@ pub(crate) struct PartSnapshot {
 }
 
 /// Terms of a sale, after the number of the change that set them.
-pub(crate) type Revised = (Seq, Terms);
+pub(crate) type Revised = (Seq, SaleSettings);
 
 /// A shard in the ledger.
 pub(crate) struct SettledSnapshot {
@@ -87,12 +87,12 @@ impl Partitions {
             })
             .await?;
         } else {
-            let orders = keys.of_campaign(partition, campaign, "orders");
+            let orders = keys.for_campaign(partition, campaign, "orders");
             self.scan(partition, &orders, |number, text| {
                 read_order(meta, &mut rows, number.parse().ok()?, text)
             })
             .await?;
-            let payments = keys.of_campaign(partition, campaign, "payments");
+            let payments = keys.for_campaign(partition, campaign, "payments");
             self.scan(partition, &payments, |payment, outcome| {
                 read_payment(&mut rows, payment, outcome)
             })
@@ -125,7 +125,7 @@ impl Partitions {
         &self,
         partition: PartitionId,
         campaign: CampaignId,
-    ) -> Result<Option<Head>, EngineError> {
+    ) -> Result<Option<ShardHash>, EngineError> {
         let hash = self.keys().campaign(partition, campaign);
         let fields: HashMap<String, String> = self
             .query_unfenced(partition, redis::cmd("HGETALL").arg(&hash))
@@ -138,7 +138,7 @@ impl Partitions {
                 "the state of campaign {campaign} in Redis cannot be read"
             ))
         };
-        Head::read(campaign, &fields).ok_or_else(bad).map(Some)
+        ShardHash::read(campaign, &fields).ok_or_else(bad).map(Some)
     }
 
     /// Reads a hash in pages, and calls `each` for each field.
@@ -170,7 +170,7 @@ impl Partitions {
         partition: PartitionId,
         campaign: CampaignId,
     ) -> Result<Vec<(u32, i64)>, EngineError> {
-        let key = self.keys().of_campaign(partition, campaign, "shares");
+        let key = self.keys().for_campaign(partition, campaign, "shares");
         let mut shares = Vec::new();
         loop {
             let mut command = redis::cmd("LRANGE");
@@ -241,8 +241,8 @@ impl Partitions {
 }
 
 /// Hash of a shard.
-pub(crate) struct Head {
-    pub(crate) meta: CampaignMeta,
+pub(crate) struct ShardHash {
+    pub(crate) meta: CachedCampaign,
     pub(crate) facts: PartFacts,
     pub(crate) phase: Phase,
     supply: u64,
@@ -262,7 +262,7 @@ pub(crate) struct Head {
 pub(crate) fn terms_in(fields: &HashMap<String, String>) -> Option<Revised> {
     let number = |name: &str| fields.get(name)?.parse::<i64>().ok();
     let instant = |name: &str| number(name).map(Timestamp::from_millis);
-    let terms = Terms {
+    let terms = SaleSettings {
         window: Window::new(instant("opens").or(instant("starts"))?, instant("ends")?).ok()?,
         per_user_limit: u32::try_from(number("limit")?).ok()?,
         unit_price_minor: number("price")?,
@@ -279,10 +279,10 @@ fn terms_before(text: &str) -> Option<Revised> {
     }
 }
 
-impl Head {
+impl ShardHash {
     fn read(id: CampaignId, fields: &HashMap<String, String>) -> Option<Self> {
         let values = FIELDS.map(|field| fields.get(field).cloned());
-        let meta = CampaignMeta::read(id, &values)?;
+        let meta = CachedCampaign::read(id, &values)?;
         let get = |name: &str| fields.get(name).map(String::as_str);
         let number = |name: &str| get(name)?.parse::<i64>().ok();
         let unit = |name: &str| u64::try_from(number(name)?).ok();
@@ -321,19 +321,19 @@ impl Head {
 
 /// Reads a user's share of a packet; `None` if the text is invalid.
 pub(crate) fn read_share(
-    meta: &CampaignMeta,
+    meta: &CachedCampaign,
     rows: &mut PartRows,
     user: &str,
     text: &str,
 ) -> Option<()> {
-    let row = Row::parse(meta.kind, text)?;
+    let row = GrantLine::parse(meta.kind, text)?;
     rows.grants.insert(row.number, share_row(meta, user, &row)?);
     Some(())
 }
 
 /// Reads an order; `None` if the text is invalid. An order without units has no user: its number is withheld.
 pub(crate) fn read_order(
-    meta: &CampaignMeta,
+    meta: &CachedCampaign,
     rows: &mut PartRows,
     number: u32,
     text: &str,
@@ -364,7 +364,7 @@ pub(crate) fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Op
     Some(())
 }
 
-fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow> {
+fn share_row(meta: &CachedCampaign, user: &str, row: &GrantLine<'_>) -> Option<GrantRow> {
     Some(GrantRow {
         user: UserId::new(user).ok()?,
         quantity: row.quantity,
@@ -443,12 +443,16 @@ pub(crate) async fn settled(
         return Ok(None);
     };
     let rows = settled_rows(ledger, campaign, settled.record.campaign.kind()).await?;
-    Ok(Some(SettledSnapshot::of(settled, &rows, place)))
+    Ok(Some(SettledSnapshot::from_settled(settled, &rows, place)))
 }
 
 impl SettledSnapshot {
     /// The shard at this place, with its rows among those of the campaign.
-    pub(crate) fn of(settled: SettledPart, all: &SettledRows, (parts, index): (u16, u16)) -> Self {
+    pub(crate) fn from_settled(
+        settled: SettledPart,
+        all: &SettledRows,
+        (parts, index): (u16, u16),
+    ) -> Self {
         let mut rows = PartRows::new(settled.phase);
         let mut free = Vec::new();
         let is_sale = settled.record.campaign.kind() == CampaignKind::Sale;
@@ -496,6 +500,6 @@ impl SettledSnapshot {
     }
 }
 
-pub(crate) fn of_ledger(error: LedgerError) -> EngineError {
+pub(crate) fn engine_error_from_ledger(error: LedgerError) -> EngineError {
     unavailable(format!("the ledger: {error}"))
 }

@@ -5,11 +5,11 @@ use futures_util::future::join_all;
 use crate::{
     connection::{eval, unavailable},
     partitions::Partitions,
-    protocol::{campaign_meta::CampaignMeta, scripts::TALLY},
+    protocol::{campaign_meta::CachedCampaign, scripts::TALLY},
 };
 use qiang_core::{
     admission::AdmissionBound,
-    campaign::{Phase, Tally, Terms},
+    campaign::{Phase, SaleSettings, Tally},
     event::PartitionId,
     id::CampaignId,
     ports::EngineError,
@@ -67,7 +67,7 @@ impl PartTally {
         tally.withheld = next()?.try_into().ok()?;
         tally.withheld_minor = next()?;
         // A packet has no price, and its terms never change.
-        tally.terms = (unit_price_minor >= 0).then_some(Terms {
+        tally.terms = (unit_price_minor >= 0).then_some(SaleSettings {
             window,
             per_user_limit: limit,
             unit_price_minor,
@@ -130,16 +130,16 @@ impl Partitions {
     /// Counters of each shard.
     pub(crate) async fn part_tallies(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
     ) -> Result<Vec<PartTally>, EngineError> {
-        let parts = self.of_campaign(meta);
+        let parts = self.for_campaign(meta);
         let tallies = parts.map(|partition| self.part_tally(meta, partition));
         join_all(tallies).await.into_iter().collect()
     }
 
     async fn part_tally(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         partition: PartitionId,
     ) -> Result<PartTally, EngineError> {
         let reply = self
@@ -165,9 +165,9 @@ impl Partitions {
     }
 
     /// Counters of a campaign that is not spread, from a read replica, if one answers.
-    pub(crate) async fn tally_from_replica(&self, meta: &CampaignMeta) -> Option<Tally> {
+    pub(crate) async fn tally_from_replica(&self, meta: &CachedCampaign) -> Option<Tally> {
         let home = self.home(meta.id);
-        let keys = self.keys().of_script(home, "reads", meta.id);
+        let keys = self.keys().for_script(home, "reads", meta.id);
         let mut command = redis::cmd("EVAL_RO");
         command.arg(&TALLY.text).arg(TALLY.keys);
         command.arg(&keys[..TALLY.keys]);
@@ -188,7 +188,7 @@ impl Partitions {
     }
 }
 
-pub(crate) fn no_numbers(meta: &CampaignMeta, partition: PartitionId) -> EngineError {
+pub(crate) fn no_numbers(meta: &CachedCampaign, partition: PartitionId) -> EngineError {
     unavailable(format!(
         "campaign {} has no counters in partition {}",
         meta.id, partition.0

@@ -16,7 +16,7 @@ use crate::{
     connection::{Arguments, Script, ScriptReply, unavailable},
     partitions::Partitions,
     protocol::{
-        campaign_meta::CampaignMeta,
+        campaign_meta::CachedCampaign,
         scripts::{TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
     },
     shards::tally::no_numbers,
@@ -46,7 +46,7 @@ type Transfer = Vec<String>;
 
 /// Stock of a shard, read without a script.
 #[derive(PartialEq, Eq)]
-struct Stock {
+struct ShardStock {
     partition: PartitionId,
     remaining: u64,
     phase: String,
@@ -55,7 +55,7 @@ struct Stock {
     stamp: [String; 3],
 }
 
-impl Stock {
+impl ShardStock {
     fn read(partition: PartitionId, fields: [Option<String>; 6]) -> Option<Self> {
         let [remaining, phase, granted, grants, version, ends] = fields;
         Some(Self {
@@ -69,7 +69,7 @@ impl Stock {
 }
 
 /// Result of a pull.
-pub(crate) enum Pulled {
+pub(crate) enum PullResult {
     /// The shard has units, or there is another reason to decide the claims again.
     Some,
     /// Remaining units of all shards together, fewer than a claim requests.
@@ -77,24 +77,24 @@ pub(crate) enum Pulled {
 }
 
 /// Running pulls on this node: one per shard at a time. A limited number of further claims of the shard waits for it.
-pub(crate) struct Pulls {
+pub(crate) struct PullQueue {
     partitions: Arc<Partitions>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<TransferWait>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct TransferWait {
     claims: usize,
-    parts: HashMap<(CampaignId, PartitionId), WaitingPart>,
+    parts: HashMap<(CampaignId, PartitionId), WaitingShard>,
 }
 
 #[derive(Default)]
-struct WaitingPart {
+struct WaitingShard {
     claims: usize,
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Pulls {
+impl PullQueue {
     pub(crate) fn new(partitions: Arc<Partitions>) -> Self {
         Self {
             partitions,
@@ -108,11 +108,11 @@ impl Pulls {
     /// [`EngineError::Overloaded`] at once if too many claims wait for pulls already.
     pub(crate) async fn pull(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         taker: PartitionId,
         (wanted, min): (u64, u64),
         claims: usize,
-    ) -> Result<Pulled, EngineError> {
+    ) -> Result<PullResult, EngineError> {
         let key = (meta.id, taker);
         let turn = self.waiting.lock().enter(key, claims);
         let turn = turn.ok_or(EngineError::Overloaded)?;
@@ -124,7 +124,7 @@ impl Pulls {
     }
 }
 
-impl Waiting {
+impl TransferWait {
     fn enter(
         &mut self,
         key: (CampaignId, PartitionId),
@@ -154,14 +154,14 @@ impl Waiting {
 impl Partitions {
     async fn pull(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         taker: PartitionId,
         wanted: u64,
         min: u64,
-    ) -> Result<Pulled, EngineError> {
+    ) -> Result<PullResult, EngineError> {
         for _ in 0..LOOKS_MAX {
             let serving: Vec<_> = self
-                .of_campaign(meta)
+                .for_campaign(meta)
                 .filter(|id| self.is_serving(*id))
                 .collect();
             if !serving.contains(&taker) {
@@ -169,14 +169,14 @@ impl Partitions {
                 continue;
             }
             let before = self.stocks(meta, &serving).await?;
-            let ready = |part: &Stock| {
+            let ready = |part: &ShardStock| {
                 let is_over = || self.clock(part.partition).now() >= part.ends_at;
                 part.remaining >= min || part.phase != UNDER_WAY || is_over()
             };
             let (own, others): (Vec<_>, Vec<_>) =
                 before.iter().partition(|part| part.partition == taker);
             if own.into_iter().any(ready) {
-                return Ok(Pulled::Some);
+                return Ok(PullResult::Some);
             }
             // Pending transfers come first, because one may be for this shard.
             if self.finish_transfers(meta).await? {
@@ -195,7 +195,7 @@ impl Partitions {
             }
             if serving.len() < usize::from(meta.parts) {
                 // Before "sold out", the units of the other shards must be known.
-                let all: Vec<_> = self.of_campaign(meta).collect();
+                let all: Vec<_> = self.for_campaign(meta).collect();
                 self.stocks(meta, &all).await?;
                 continue;
             }
@@ -203,7 +203,7 @@ impl Partitions {
             let after = self.stocks(meta, &serving).await?;
             let remaining = after.iter().map(|part| part.remaining).sum();
             if before == after && remaining < min {
-                return Ok(Pulled::Dry { remaining });
+                return Ok(PullResult::Dry { remaining });
             }
         }
         Err(moving())
@@ -216,11 +216,11 @@ impl Partitions {
     /// If a shard does not answer, or units keep moving.
     pub(crate) async fn gather(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         taker: PartitionId,
         min: u64,
     ) -> Result<Option<u64>, EngineError> {
-        let all: Vec<_> = self.of_campaign(meta).collect();
+        let all: Vec<_> = self.for_campaign(meta).collect();
         for _ in 0..LOOKS_MAX {
             let before = self.stocks(meta, &all).await?;
             let (own, others): (Vec<_>, Vec<_>) =
@@ -250,9 +250,12 @@ impl Partitions {
 
     /// Completes the pending transfers of a campaign's shards; returns whether there were any. Transfers of a partition
     /// that is not serving are left for later.
-    pub(crate) async fn finish_transfers(&self, meta: &CampaignMeta) -> Result<bool, EngineError> {
+    pub(crate) async fn finish_transfers(
+        &self,
+        meta: &CachedCampaign,
+    ) -> Result<bool, EngineError> {
         let mut any = false;
-        for partition in self.of_campaign(meta).filter(|id| self.is_serving(*id)) {
+        for partition in self.for_campaign(meta).filter(|id| self.is_serving(*id)) {
             any |= self.finish_transfers_from(meta, partition).await?;
         }
         Ok(any)
@@ -261,7 +264,7 @@ impl Partitions {
     /// Completes the pending transfers of one shard; returns whether there were any.
     pub(crate) async fn finish_transfers_from(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         giver: PartitionId,
     ) -> Result<bool, EngineError> {
         let key = self.keys().transfers(giver, meta.id);
@@ -278,15 +281,15 @@ impl Partitions {
     }
 
     /// Whether all shards are empty, and no units are moving.
-    pub(crate) async fn is_dry(&self, meta: &CampaignMeta) -> Result<bool, EngineError> {
-        for partition in self.of_campaign(meta) {
+    pub(crate) async fn is_dry(&self, meta: &CachedCampaign) -> Result<bool, EngineError> {
+        for partition in self.for_campaign(meta) {
             let key = self.keys().transfers(partition, meta.id);
             let transfers: u32 = self.query(partition, redis::cmd("HLEN").arg(key)).await?;
             if transfers > 0 {
                 return Ok(false);
             }
         }
-        let all: Vec<_> = self.of_campaign(meta).collect();
+        let all: Vec<_> = self.for_campaign(meta).collect();
         let parts = self.stocks(meta, &all).await?;
         Ok(parts.iter().all(|part| part.remaining == 0))
     }
@@ -294,9 +297,9 @@ impl Partitions {
     /// Stocks of the shards in these partitions.
     async fn stocks(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         partitions: &[PartitionId],
-    ) -> Result<Vec<Stock>, EngineError> {
+    ) -> Result<Vec<ShardStock>, EngineError> {
         let stocks = partitions
             .iter()
             .map(|partition| self.stock(meta, *partition));
@@ -305,22 +308,22 @@ impl Partitions {
 
     async fn stock(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         partition: PartitionId,
-    ) -> Result<Stock, EngineError> {
+    ) -> Result<ShardStock, EngineError> {
         let names = ["remaining", "phase", "granted", "grants", "version", "ends"];
         let mut command = redis::cmd("HMGET");
         command
             .arg(self.keys().campaign(partition, meta.id))
             .arg(&names);
         let fields = self.query(partition, &command).await?;
-        Stock::read(partition, fields).ok_or_else(|| no_numbers(meta, partition))
+        ShardStock::read(partition, fields).ok_or_else(|| no_numbers(meta, partition))
     }
 
     /// First step. With `wanted` 0 it only finds a transfer that is in the journal already.
     async fn begin_transfer(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         giver: PartitionId,
         taker: PartitionId,
         wanted: u64,
@@ -345,7 +348,7 @@ impl Partitions {
     /// Second and third step.
     async fn finish_transfer(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         giver: PartitionId,
         taker: PartitionId,
         transfer: Transfer,
@@ -375,7 +378,7 @@ impl Partitions {
     /// one that loses the second would lose them.
     async fn step(
         &self,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         partition: PartitionId,
         script: &'static Script,
         arguments: Arguments<'_>,

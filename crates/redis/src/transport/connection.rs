@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::connection::{KeySpace, Partition, head_in_term, replicas_have};
+use crate::connection::{KeySpace, PartitionHandle, head_in_term, replicas_have};
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
@@ -11,10 +11,10 @@ use qiang_core::{
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, aio::MultiplexedConnection};
 use tokio::time::Instant;
 
-use super::{Shared, TransportOptions};
+use super::{TransportOptions, TransportState};
 
 pub(super) struct PartitionConnection {
-    shared: Arc<Shared>,
+    shared: Arc<TransportState>,
     pub(super) partition: PartitionId,
     connection: Option<MultiplexedConnection>,
     /// Whether it was connected before.
@@ -25,7 +25,7 @@ pub(super) struct PartitionConnection {
 impl PartitionConnection {
     /// A connection that is opened at its first use.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<TransportState>,
         partition: PartitionId,
         shown: Arc<Mutex<TransportStatus>>,
     ) -> Self {
@@ -117,7 +117,7 @@ impl PartitionConnection {
         Err(RedisError::from((ErrorKind::Io, text)))
     }
 
-    fn fence(&self) -> Option<&Partition> {
+    fn fence(&self) -> Option<&PartitionHandle> {
         let partitions = self.shared.partitions.get()?;
         Some(partitions.get(self.partition))
     }

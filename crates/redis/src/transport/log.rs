@@ -8,7 +8,7 @@ use qiang_core::{
 use tokio::time::Instant;
 
 use crate::{
-    connection::{CallConnection, Partition, PartitionState, unavailable},
+    connection::{CallConnection, PartitionHandle, PartitionHealth, unavailable},
     engine::RedisEngine,
     partitions::log_gap::LogGap,
     protocol::log_record::{Record, cut_at_gap, decode, unreadable},
@@ -92,7 +92,7 @@ impl EventLog for RedisEngine {
     }
 
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
-        self.node.kept(partition).release(upto);
+        self.node.unsettled_answers(partition).release(upto);
         let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
         let partitions = &self.node.partitions;
         let trim = transport::trim(partitions.keys(), partitions.options(), partition, upto);
@@ -144,7 +144,7 @@ impl RedisEngine {
     async fn durable(
         &self,
         reader: &mut CallConnection,
-        known: &Partition,
+        known: &PartitionHandle,
         term: &str,
         seq: Seq,
     ) -> Result<Seq, LedgerError> {
@@ -161,7 +161,7 @@ impl RedisEngine {
     /// Error of a log that cannot be read.
     fn unreadable(&self, partition: PartitionId, error: &EngineError) -> LedgerError {
         match self.node.partitions.state(partition) {
-            PartitionState::Halted {
+            PartitionHealth::Halted {
                 lost: Some(lost), ..
             } => LedgerError::LogLost {
                 head: lost.start() - 1,

@@ -21,13 +21,13 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{DeliveryTag, LedgerError, Received, Transport, TransportStatus},
+    ports::{DeliveryBatch, DeliveryTag, LedgerError, Transport, TransportStatus},
 };
 
 use self::{connection::PartitionConnection, reader::PartitionReader};
 use crate::{
     connection::{
-        ConnectError, Directory, KeySpace, Options, PARTITIONS_MAX, eval, eval_at_maxmemory,
+        ConnectError, Directory, KeySpace, PARTITIONS_MAX, RedisOptions, eval, eval_at_maxmemory,
     },
     engine::RedisEngine,
     partitions::Partitions,
@@ -48,14 +48,14 @@ const TRIM_LOG: &str = include_str!("trim_log.lua");
 
 /// Kind of a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TransportKind {
+pub enum LogTransportKind {
     /// A consumer group on the log.
     Stream,
     /// A list beside the log.
     List,
 }
 
-impl TransportKind {
+impl LogTransportKind {
     fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",
@@ -68,7 +68,7 @@ impl TransportKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportOptions {
     /// Kind of the transport.
-    pub transport_kind: TransportKind,
+    pub transport_kind: LogTransportKind,
     /// Name of the worker, unique among live processes.
     pub worker: String,
     /// Duration of the worker's lease of a partition after each renewal.
@@ -78,7 +78,7 @@ pub struct TransportOptions {
 impl TransportOptions {
     /// Options with the default lease.
     #[must_use]
-    pub fn new(transport_kind: TransportKind, worker: &str) -> Self {
+    pub fn new(transport_kind: LogTransportKind, worker: &str) -> Self {
         Self {
             transport_kind,
             worker: worker.to_owned(),
@@ -88,10 +88,10 @@ impl TransportOptions {
 }
 
 /// State shared by the readers of a transport.
-struct Shared {
+struct TransportState {
     directory: Directory,
     keys: KeySpace,
-    options: Options,
+    options: RedisOptions,
     transport_options: TransportOptions,
     /// Partitions of this process' engine, which knows their terms.
     partitions: OnceLock<Arc<Partitions>>,
@@ -99,7 +99,7 @@ struct Shared {
 
 /// A transport on Redis.
 pub struct RedisTransport {
-    shared: Arc<Shared>,
+    shared: Arc<TransportState>,
     readers: Vec<tokio::sync::Mutex<PartitionReader>>,
     shown: Vec<Arc<Mutex<TransportStatus>>>,
 }
@@ -110,7 +110,7 @@ impl RedisTransport {
     /// # Errors
     /// If an option is invalid.
     pub fn new(
-        options: Options,
+        options: RedisOptions,
         transport_options: TransportOptions,
     ) -> Result<Self, ConnectError> {
         let refuse = |text: &str| Err(ConnectError::Options(text.to_owned()));
@@ -126,7 +126,7 @@ impl RedisTransport {
             return refuse("a lease lasts at least 100 ms");
         }
         let partitions = options.partitions;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TransportState {
             directory: Directory::new(&options)?,
             keys: KeySpace::new(&options),
             options,
@@ -175,7 +175,7 @@ impl Transport for RedisTransport {
         settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Received, LedgerError> {
+    ) -> Result<DeliveryBatch, LedgerError> {
         let mut reader = self.reader(partition)?.lock().await;
         reader.receive(settled, limit, wait_max).await
     }
@@ -205,7 +205,7 @@ impl Transport for RedisTransport {
 ///
 /// # Errors
 /// If Redis cannot be reached. Partitions that can be reached are still processed.
-pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
+pub async fn remove_transports(options: &RedisOptions) -> Result<(), ConnectError> {
     let directory = Directory::new(options)?;
     let keys = KeySpace::new(options);
     let mut all = Ok(());
@@ -223,7 +223,7 @@ pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
 /// Command that trims log records settled long enough ago.
 pub(crate) fn trim(
     keys: &KeySpace,
-    options: &Options,
+    options: &RedisOptions,
     partition: PartitionId,
     settled: Seq,
 ) -> redis::Cmd {

@@ -7,12 +7,12 @@ use std::{
 
 use qiang_core::{
     event::Seq,
-    ports::{Delivery, DeliveryTag, LedgerError, Received},
+    ports::{Delivery, DeliveryBatch, DeliveryTag, LedgerError},
 };
 use redis::RedisError;
 
 use super::{
-    COUNT_QUEUED, RECORDS_MAX, SELECT_TRANSPORT, TransportKind, connection::PartitionConnection,
+    COUNT_QUEUED, LogTransportKind, RECORDS_MAX, SELECT_TRANSPORT, connection::PartitionConnection,
     eval_for, list, stream,
 };
 use crate::{
@@ -67,16 +67,16 @@ impl PartitionReader {
         settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Received, LedgerError> {
+    ) -> Result<DeliveryBatch, LedgerError> {
         let until = Instant::now() + wait_max;
         let owned = self.own_until(until).await;
         if !owned.map_err(|error| self.fail(error))? {
-            return Ok(Received::NotOwner);
+            return Ok(DeliveryBatch::NotOwner);
         }
         if limit == 0 {
             return Ok(match self.in_step {
-                true => Received::Deliveries(Vec::new()),
-                false => Received::Restarted(Vec::new()),
+                true => DeliveryBatch::Deliveries(Vec::new()),
+                false => DeliveryBatch::Restarted(Vec::new()),
             });
         }
         let term = self
@@ -112,8 +112,8 @@ impl PartitionReader {
         }
         let deliveries = self.decode(records)?;
         Ok(match restarted || made {
-            true => Received::Restarted(deliveries),
-            false => Received::Deliveries(deliveries),
+            true => DeliveryBatch::Restarted(deliveries),
+            false => DeliveryBatch::Deliveries(deliveries),
         })
     }
 
@@ -121,8 +121,8 @@ impl PartitionReader {
         let connection = &mut self.connection;
         let acked = match (connection.options().transport_kind, tags.iter().max()) {
             (_, None) => return Ok(()),
-            (TransportKind::Stream, _) => stream::ack(connection, tags).await,
-            (TransportKind::List, Some(last)) => list::ack(connection, *last).await,
+            (LogTransportKind::Stream, _) => stream::ack(connection, tags).await,
+            (LogTransportKind::List, Some(last)) => list::ack(connection, *last).await,
         };
         acked.map_err(|error| self.fail(error))?;
         tags.clear();
@@ -255,8 +255,8 @@ impl PartitionReader {
 
     async fn recover(&mut self) -> Result<Vec<Record>, RedisError> {
         match self.connection.options().transport_kind {
-            TransportKind::Stream => stream::recover(&mut self.connection).await,
-            TransportKind::List => {
+            LogTransportKind::Stream => stream::recover(&mut self.connection).await,
+            LogTransportKind::List => {
                 list::recover(&mut self.connection, &self.token).await?;
                 Ok(Vec::new())
             }
@@ -269,11 +269,11 @@ impl PartitionReader {
         // So that the lease is renewed in time.
         let wait = wait.min(connection.options().lease / 3);
         match connection.options().transport_kind {
-            TransportKind::Stream => {
+            LogTransportKind::Stream => {
                 let records = stream::read(connection, wait).await?;
                 Ok((records.len(), records))
             }
-            TransportKind::List => list::read(connection, &self.token, wait).await,
+            LogTransportKind::List => list::read(connection, &self.token, wait).await,
         }
     }
 
@@ -283,7 +283,7 @@ impl PartitionReader {
         let key = self.connection.keys().partition(self.connection.partition);
         command.arg(key).arg("seq").arg("list");
         let (head, list): (Option<Seq>, Option<String>) = self.connection.query(&command).await?;
-        let listed = self.connection.options().transport_kind == TransportKind::List;
+        let listed = self.connection.options().transport_kind == LogTransportKind::List;
         if head.is_some() && list.is_some() != listed {
             self.select().await?;
             self.connection.shown.lock().remade += 1;

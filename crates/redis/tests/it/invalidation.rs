@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::servers::{
     Port,
     redis::{Options as ServerOptions, Standalone},
@@ -13,10 +13,10 @@ use qiang_testkit::servers::{
 async fn invalidations_come_from_the_second_url_when_the_first_is_dead() {
     let nobody = Port::free();
     let server = Standalone::start(&ServerOptions::new());
-    let options = Options {
+    let options = RedisOptions {
         urls: vec![format!("redis://{}", nobody.addr()), server.url()],
         partitions: 1,
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let engine = RedisEngine::connect(options, &[]).await.unwrap();
     wait_for("a node to subscribe", Duration::from_secs(10), || {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use qiang_core::{book::Command, ports::Engine as _};
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, sale},
@@ -27,13 +27,13 @@ fn reads(server: &Server) -> u64 {
 async fn numbers_come_from_a_replica_while_it_answers() {
     let servers = Standalone::start(&ServerOptions::new().replicas(1));
     let replica = servers.replica(0);
-    let options = Options {
+    let options = RedisOptions {
         urls: vec![servers.url()],
         read_urls: vec![replica.url()],
         partitions: 2,
         call_timeout: Duration::from_millis(500),
         clock: Some(ManualClock::new(OPENS)),
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let engine = RedisEngine::connect(options, &[]).await.unwrap();
     let setup = sale(5).setup(1);

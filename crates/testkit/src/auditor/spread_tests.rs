@@ -6,7 +6,7 @@ use qiang_core::{
     event::{Entry, Event, PartitionId},
     id::PaymentRef,
     outcome::Outcome,
-    payment::Received,
+    payment::ReceivedMoney,
     split::SplitRule,
     time::Timestamp,
 };
@@ -43,7 +43,7 @@ fn sound() -> History {
             order,
             payment,
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         };
         if number % 2 == 0 {
             play(&mut book, OPENS, pay);

@@ -3,31 +3,36 @@
 use std::collections::BTreeMap;
 
 use qiang_core::{
-    campaign::{Campaign, Rules, Sale, Terms},
+    campaign::{Campaign, Rules, Sale, SaleSettings},
     event::Seq,
 };
 
 /// Terms that a sale has had; empty for a red packet.
 #[derive(Debug, Clone)]
 pub(super) struct SaleTerms {
-    first: Option<Terms>,
+    first: Option<SaleSettings>,
     /// Changed terms by log, in order.
-    later: BTreeMap<usize, Vec<Terms>>,
+    later: BTreeMap<usize, Vec<SaleSettings>>,
     /// The newest terms of all logs, with the revision of the change.
-    last: (Seq, Option<Terms>),
+    last: (Seq, Option<SaleSettings>),
 }
 
 impl SaleTerms {
     pub(super) fn of(campaign: &Campaign) -> Self {
         Self {
-            first: Terms::of(campaign),
+            first: SaleSettings::from_campaign(campaign),
             later: BTreeMap::new(),
             last: (0, None),
         }
     }
 
     /// Records a change. It returns an error for a red packet.
-    pub(super) fn change(&mut self, log: usize, revision: Seq, terms: Terms) -> Result<(), String> {
+    pub(super) fn change(
+        &mut self,
+        log: usize,
+        revision: Seq,
+        terms: SaleSettings,
+    ) -> Result<(), String> {
         if self.first.is_none() {
             return Err("the terms of a red packet were changed".to_owned());
         }
@@ -48,13 +53,13 @@ impl SaleTerms {
     }
 
     /// All terms of the sale so far, in any log.
-    pub(super) fn had(&self) -> Vec<Terms> {
+    pub(super) fn had(&self) -> Vec<SaleSettings> {
         let later = self.later.values().flatten().copied();
         self.first.into_iter().chain(later).collect()
     }
 
     /// The terms in force in a log.
-    pub(super) fn in_log(&self, log: usize) -> Option<Terms> {
+    pub(super) fn in_log(&self, log: usize) -> Option<SaleSettings> {
         let last = self.later.get(&log).and_then(|all| all.last());
         last.copied().or(self.first)
     }

@@ -6,7 +6,7 @@ use qiang_core::{
     event::{Entry, Event},
     id::PaymentRef,
     outcome::Outcome,
-    payment::Received,
+    payment::ReceivedMoney,
     split::{Seed, SplitRule},
     time::Timestamp,
 };
@@ -68,7 +68,7 @@ fn sound() -> History {
         order: orders.order(number),
         payment: PaymentRef::new(payment).expect("well-formed"),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     let order = orders.order(2);
     for command in [

@@ -9,8 +9,8 @@ use qiang_core::{
     id::{OrderId, PaymentRef},
     money::Money,
     order::OrderState,
-    payment::{PaymentPolicy, Received},
-    ports::{Owed, Payout},
+    payment::{PaymentPolicy, ReceivedMoney},
+    ports::{Payout, RefundBalance},
 };
 
 use super::Scenario;
@@ -33,7 +33,7 @@ async fn pay(
         order,
         payment: PaymentRef::new(payment).expect("well-formed"),
         paid_at: None,
-        received: Received::new(arrived, money(100), policy),
+        received: ReceivedMoney::new(arrived, money(100), policy),
     };
     match case.submit(pay).await {
         Ok(Reply::Payment(outcome, _)) => outcome,
@@ -48,8 +48,8 @@ async fn standing(case: &Scenario, order: OrderId) -> (OrderState, u32) {
     (order.state, order.refunds_due)
 }
 
-fn owed(name: &str, due_minor: i64, refunded_minor: i64) -> Vec<Owed> {
-    vec![Owed {
+fn owed(name: &str, due_minor: i64, refunded_minor: i64) -> Vec<RefundBalance> {
+    vec![RefundBalance {
         user: user(name),
         due: money(due_minor),
         refunded_minor,

@@ -9,8 +9,8 @@ use qiang_core::{
     id::{OrderId, PaymentRef},
     money::Money,
     order::{OrderState, REFUNDS_DUE_MAX},
-    payment::Received,
-    ports::{Owed, OwedQuery, Payout},
+    payment::ReceivedMoney,
+    ports::{Payout, RefundBalance, RefundBalanceQuery},
 };
 
 use super::Scenario;
@@ -34,7 +34,7 @@ async fn pay_other(
         order,
         payment: PaymentRef::new(payment).expect("well-formed"),
         paid_at: None,
-        received: Received::Other(money),
+        received: ReceivedMoney::Other(money),
     };
     match case.submit(pay).await {
         Ok(Reply::Payment(outcome, view)) => (outcome, view),
@@ -57,8 +57,8 @@ async fn standing(case: &Scenario, order: OrderId) -> (OrderState, u32) {
     (order.state, order.refunds_due)
 }
 
-fn owed(name: &str, due: Money, refunded_minor: i64) -> Owed {
-    Owed {
+fn owed(name: &str, due: Money, refunded_minor: i64) -> RefundBalance {
+    RefundBalance {
         user: user(name),
         due,
         refunded_minor,
@@ -103,7 +103,7 @@ pub async fn another_amount_is_owed_back_and_pays_nothing(case: &mut Scenario) {
     assert_eq!(ledger.owed(order).await, Ok(both));
     let other = vec![owed("b", money(0), 0), owed("b", euros(5), 0)];
     assert_eq!(ledger.owed(later).await, Ok(other));
-    let mut page = OwedQuery {
+    let mut page = RefundBalanceQuery {
         owner: None,
         after: None,
         limit: 1,
@@ -190,7 +190,7 @@ pub async fn the_price_pays_an_order_with_all_refunds_due(case: &mut Scenario) {
         paid_at: None,
         received,
     };
-    let other = Received::Other(euros(1));
+    let other = ReceivedMoney::Other(euros(1));
     let refused = Err(Refusal::TooManyPayments.into());
     for order in [order, late] {
         let half = REFUNDS_DUE_MAX / 2;
@@ -205,7 +205,7 @@ pub async fn the_price_pays_an_order_with_all_refunds_due(case: &mut Scenario) {
         assert_eq!(standing(case, order).await, held);
     }
     assert_eq!(case.pay(order, "price").await.0, Paid);
-    let second = pay(order, "second".to_owned(), Received::Price);
+    let second = pay(order, "second".to_owned(), ReceivedMoney::Price);
     assert_eq!(case.submit(second).await, refused);
     // The hold has ended but no tick has expired the order: the payment finds the order's own units.
     case.set_clock(OPENS.plus_millis(HOLD_MS));

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply, SaleCorrection},
-    campaign::{CampaignError, Tally, Terms, TermsChange},
+    campaign::{CampaignError, SaleSettings, SaleSettingsChange, Tally},
     id::CampaignId,
     ports::EngineError,
     split::SplitRule,
@@ -11,10 +11,10 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{red_packet, sale};
 
-fn price(minor: i64) -> TermsChange {
-    TermsChange {
+fn price(minor: i64) -> SaleSettingsChange {
+    SaleSettingsChange {
         unit_price_minor: Some(minor),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     }
 }
 
@@ -50,7 +50,7 @@ pub async fn a_correction_is_made_if_the_sale_is_as_compared(case: &mut Scenario
     assert_eq!((corrected.supply, corrected.remaining), (12, 11));
     let terms = |expected, change| SaleCorrection::Terms { expected, change };
     let corrected = correct(case, id, terms(before, price(700))).await.unwrap();
-    let after = Terms {
+    let after = SaleSettings {
         unit_price_minor: 700,
         ..before
     };
@@ -87,9 +87,9 @@ pub async fn a_correction_does_not_overwrite_another_change(case: &mut Scenario)
     let changes = [
         price(700),
         price(600),
-        TermsChange {
+        SaleSettingsChange {
             per_user_limit: Some(1),
-            ..TermsChange::default()
+            ..SaleSettingsChange::default()
         },
     ];
     for change in changes {

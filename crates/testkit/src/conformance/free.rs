@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::{Command, PaymentOutcome::Paid, Reply},
-    campaign::TermsChange,
+    campaign::SaleSettingsChange,
     event::Event,
     id::{OrderId, PaymentRef},
     order::OrderState,
@@ -13,10 +13,10 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, Target, sale};
 
-fn price(minor: i64) -> TermsChange {
-    TermsChange {
+fn price(minor: i64) -> SaleSettingsChange {
+    SaleSettingsChange {
         unit_price_minor: Some(minor),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     }
 }
 
@@ -66,9 +66,12 @@ pub async fn an_order_that_costs_nothing_is_paid_at_its_grant(case: &mut Scenari
             panic!("{entries:?}");
         };
         assert!(matches!(granted.event, Event::Granted { .. }));
-        let payment = PaymentRef::of_free(order);
+        let payment = PaymentRef::for_free_order(order);
         let number = order.number;
-        assert_eq!(paid.event, Event::of_payment(number, payment, Paid.into()));
+        assert_eq!(
+            paid.event,
+            Event::payment_recorded(number, payment, Paid.into())
+        );
         assert_eq!((paid.seq, paid.at), (granted.seq + 1, granted.at));
     }
     let order = case.nth(target, 1);

@@ -1,7 +1,7 @@
 //! The gate answers claims that need no decision from memory, and never with a result that may still be undone.
 
 use qiang_core::{
-    book::CampaignAction, event::Event, outcome::Outcome, ports::Probed, split::SplitRule,
+    book::CampaignAction, event::Event, outcome::Outcome, ports::ProbeResult, split::SplitRule,
 };
 
 use super::Scenario;
@@ -41,7 +41,7 @@ pub async fn the_gate_says_what_a_claim_would(case: &mut Scenario) {
     // The gate never grants.
     let fresh = case.open(sale(3).window(OPENS, 2 * OPEN_MS)).await;
     for _ in 0..3 {
-        assert_eq!(case.engine().peek(&fresh.one("a")), None);
+        assert_eq!(case.engine().try_gate_outcome(&fresh.one("a")), None);
     }
 }
 
@@ -58,7 +58,7 @@ pub async fn the_gate_keeps_to_itself_what_is_not_kept(case: &mut Scenario) {
         // No reply was awaited yet: the gate answers while the claims are being decided.
         for _ in 0..20 {
             for claim in [&claims[0], &claims[19], &target.one("late")] {
-                if let Some(outcome) = case.engine().peek(claim) {
+                if let Some(outcome) = case.engine().try_gate_outcome(claim) {
                     in_the_log(case, target, claim.user.as_str(), outcome).await;
                 }
             }
@@ -99,7 +99,7 @@ pub async fn a_probe_is_answered_and_leaves_no_trace(case: &mut Scenario) {
     let before = (case.logs().await, case.tally(target.id).await);
     for _ in 0..3 {
         for partition in case.log().partitions() {
-            assert_eq!(case.engine().probe(partition).await, Ok(Probed::Ready));
+            assert_eq!(case.engine().probe(partition).await, Ok(ProbeResult::Ready));
         }
     }
     assert_eq!((case.logs().await, case.tally(target.id).await), before);

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::{CampaignAction, Setup},
-    campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, TermsChange},
+    campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, SaleSettingsChange},
     event::Event,
     id::CampaignId,
     ports::{CampaignQuery, CampaignRecord},
@@ -70,9 +70,9 @@ pub async fn last_change_is_dated(case: &mut Scenario) {
         match step {
             1 => drop(case.set_stock(target.id, 30).await.unwrap()),
             2 => {
-                let change = TermsChange {
+                let change = SaleSettingsChange {
                     unit_price_minor: Some(9),
-                    ..TermsChange::default()
+                    ..SaleSettingsChange::default()
                 };
                 case.set_terms(target.id, change).await.unwrap();
             }

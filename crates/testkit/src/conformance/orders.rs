@@ -9,7 +9,7 @@ use qiang_core::{
     gate::RETURNED_ORDERS_PER_USER_MAX,
     id::PaymentRef,
     order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX},
-    payment::Received,
+    payment::ReceivedMoney,
     split::SplitRule,
 };
 
@@ -161,7 +161,7 @@ pub async fn a_thousand_payments_at_once_pay_once(case: &mut Scenario) {
         order,
         payment: PaymentRef::new(&format!("p{}", n % 250)).expect("well-formed"),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     let replies = case.submit_all((0..1_000).map(pay).collect()).await;
     let paid = |reply: &&Result<Reply, _>| matches!(reply, Ok(Reply::Payment(Paid, _)));
@@ -182,7 +182,7 @@ pub async fn an_order_takes_as_many_payments_as_can_be_owed_back(case: &mut Scen
         order,
         payment: PaymentRef::new(&format!("p{n}")).expect("well-formed"),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     let order = case.nth(target, 1);
     let mut replies = Vec::new();
@@ -277,7 +277,7 @@ pub async fn an_unknown_order_is_refused(case: &mut Scenario) {
                 order,
                 payment,
                 paid_at: None,
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             })
             .await;
         assert_eq!(reply, Err(Refusal::UnknownOrder.into()));
@@ -299,7 +299,7 @@ pub async fn a_packet_has_no_orders(case: &mut Scenario) {
             order,
             payment,
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         })
         .await;
     assert_eq!(reply, Err(Refusal::UnknownOrder.into()));

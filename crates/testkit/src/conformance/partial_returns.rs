@@ -10,7 +10,7 @@ use qiang_core::{
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
     order::{OrderState, OrderStep, OrderStepError, RETURNS_MAX, ReturnPart},
-    payment::{PaymentPolicy, Received},
+    payment::{PaymentPolicy, ReceivedMoney},
     ports::EngineError,
 };
 
@@ -40,7 +40,7 @@ async fn bought(case: &mut Scenario) -> (Target, OrderId) {
         order,
         payment: PaymentRef::new("p").expect("well-formed"),
         paid_at: None,
-        received: Received::Accepted(Money::new(100, currency())),
+        received: ReceivedMoney::Accepted(Money::new(100, currency())),
     };
     let paid = case.submit(pay).await;
     assert!(matches!(paid, Ok(Reply::Payment(Paid, _))), "{paid:?}");

@@ -5,7 +5,10 @@ use qiang_core::{
     book::PaymentOutcome,
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::{AMOUNT_MINOR_MAX, Currency, Money},
-    ports::{LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout, ReversalPart},
+    ports::{
+        LedgerError, Payout, PayoutReceipt, RefundBalance, RefundBalanceQuery, RefundDueOrder,
+        ReversalPart,
+    },
 };
 use uuid::Uuid;
 
@@ -42,7 +45,7 @@ fn not_owed<T>(owed: i64, asked: i64) -> Result<T, LedgerError> {
 }
 
 /// Amount of a payout, and whether this request posted it.
-fn posted(paid_out: Result<PaidOut, LedgerError>) -> Result<(i64, bool), LedgerError> {
+fn posted(paid_out: Result<PayoutReceipt, LedgerError>) -> Result<(i64, bool), LedgerError> {
     paid_out.map(|paid_out| (paid_out.amount.minor, paid_out.fresh))
 }
 
@@ -72,7 +75,7 @@ pub async fn a_refund_is_posted_once_and_up_to_what_is_owed(case: &mut Scenario)
         .await
         .expect("the ledger answers");
     let [owed] = owed.try_into().expect("the ledger has the order");
-    let Owed {
+    let RefundBalance {
         user: buyer,
         due,
         refunded_minor,
@@ -114,7 +117,7 @@ pub async fn a_refund_is_posted_once_and_up_to_what_is_owed(case: &mut Scenario)
     let [owed] = &owed[..] else {
         panic!("one currency: {owed:?}");
     };
-    assert_eq!((owed.left(), owed.refunded_minor), (money(0), 300));
+    assert_eq!((owed.outstanding(), owed.refunded_minor), (money(0), 300));
 
     let ledger = case.ledger();
     for minor in [i64::MIN, -1, 0] {
@@ -175,7 +178,8 @@ pub async fn refunds_at_once_pay_what_is_owed_and_no_more(case: &mut Scenario) {
         .map(|n| refund(order, &format!("r-{}", n % 6), 60))
         .collect();
     let answers = join_all(payouts.iter().map(|payout| ledger.pay_out(payout))).await;
-    let fresh = |answer: &&Result<PaidOut, _>| matches!(answer, Ok(paid_out) if paid_out.fresh);
+    let fresh =
+        |answer: &&Result<PayoutReceipt, _>| matches!(answer, Ok(paid_out) if paid_out.fresh);
     assert_eq!(answers.iter().filter(fresh).count(), 1, "{answers:?}");
     for answer in answers.iter().filter(|answer| answer.is_err()) {
         assert_eq!(*answer, not_owed(40, 60));
@@ -212,7 +216,8 @@ pub async fn a_withdrawal_takes_what_is_there(case: &mut Scenario) {
         .map(|n| withdrawal(&format!("w-{}", n % 12), "a", 30))
         .collect();
     let answers = join_all(payouts.iter().map(|payout| ledger.pay_out(payout))).await;
-    let fresh = |answer: &&Result<PaidOut, _>| matches!(answer, Ok(paid_out) if paid_out.fresh);
+    let fresh =
+        |answer: &&Result<PayoutReceipt, _>| matches!(answer, Ok(paid_out) if paid_out.fresh);
     assert_eq!(answers.iter().filter(fresh).count(), 3, "{answers:?}");
     assert_eq!(case.balance("a").await, (10, 0));
     let made = answers
@@ -350,12 +355,12 @@ pub async fn a_deposit_is_reversed_in_parts(case: &mut Scenario) {
 
 /// Listed orders, read in pages of this size, with the rest of the refund due of each.
 async fn owed(case: &Scenario, owner: Option<&str>, page: u32) -> Vec<(OrderId, i64)> {
-    let mut query = OwedQuery {
+    let mut query = RefundBalanceQuery {
         owner: owner.map(user),
         after: None,
         limit: page,
     };
-    let mut all: Vec<OwedOrder> = Vec::new();
+    let mut all: Vec<RefundDueOrder> = Vec::new();
     loop {
         let found = case.ledger().owed_orders(&query).await.unwrap();
         query.after = found.last().map(|last| last.order);
@@ -366,14 +371,14 @@ async fn owed(case: &Scenario, owner: Option<&str>, page: u32) -> Vec<(OrderId, 
             break;
         }
     }
-    for OwedOrder { order, owed } in &all {
+    for RefundDueOrder { order, owed } in &all {
         // The same as the query of one order.
         let all = case.ledger().owed(*order).await;
         assert!(all.is_ok_and(|all| all.contains(owed)), "{order}");
     }
     let left = all
         .into_iter()
-        .map(|one| (one.order, one.owed.left().minor));
+        .map(|one| (one.order, one.owed.outstanding().minor));
     left.collect()
 }
 

@@ -10,13 +10,13 @@ use std::{
 
 use qiang_core::{
     book::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
-    campaign::{Tally, TermsChange},
+    campaign::{SaleSettingsChange, Tally},
     event::Entry,
     id::{CampaignId, OrderId, PaymentRef},
     money::Money,
     outcome::{Grant, Outcome},
-    payment::Received,
-    ports::{Engine, EngineError, EventLog, Ledger, Ticket},
+    payment::ReceivedMoney,
+    ports::{Engine, EngineError, EventLog, Ledger, PendingReply},
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -182,7 +182,7 @@ impl Scenario {
 
     /// Asks the gate, then claims. If the gate answers, the claim must have the same outcome.
     pub async fn try_claim(&mut self, claim: Claim) -> Result<Outcome, EngineError> {
-        let peeked = self.engine().peek(&claim);
+        let peeked = self.engine().try_gate_outcome(&claim);
         let claimed = self.engine().claim(claim.clone()).await;
         let outcome = claimed.map(|claimed| claimed.outcome);
         if let Some(peeked) = peeked {
@@ -271,7 +271,7 @@ impl Scenario {
             order,
             payment,
             paid_at,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         };
         match self.submit(pay).await {
             Ok(Reply::Payment(outcome, view)) => (outcome, view),
@@ -316,7 +316,7 @@ impl Scenario {
     pub async fn set_terms(
         &mut self,
         id: CampaignId,
-        change: TermsChange,
+        change: SaleSettingsChange,
     ) -> Result<Tally, Refusal> {
         let campaign = id;
         match self.submit(Command::SetTerms { campaign, change }).await {
@@ -456,7 +456,7 @@ impl Scenario {
 /// Submits all requests from several threads and waits for the answers, which are in the order of the requests.
 async fn at_once<R: Sync, T: Send + Unpin>(
     requests: &[R],
-    submit: impl Fn(&R) -> Ticket<T> + Sync,
+    submit: impl Fn(&R) -> PendingReply<T> + Sync,
 ) -> Vec<Result<T, EngineError>> {
     let runtime = tokio::runtime::Handle::current();
     let part = requests.len().div_ceil(THREADS).max(1);
@@ -464,12 +464,12 @@ async fn at_once<R: Sync, T: Send + Unpin>(
         let _inside = runtime.enter();
         requests.iter().map(&submit).collect::<Vec<_>>()
     };
-    let tickets: Vec<Ticket<T>> = std::thread::scope(|scope| {
+    let tickets: Vec<PendingReply<T>> = std::thread::scope(|scope| {
         let threads: Vec<_> = requests
             .chunks(part)
             .map(|requests| scope.spawn(|| submit_all(requests)))
             .collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<Ticket<T>>>| {
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<PendingReply<T>>>| {
             thread.join().expect("submitting does not panic")
         };
         threads.into_iter().flat_map(join).collect()

@@ -78,7 +78,7 @@ pub async fn asking_for_too_much_is_no_ones_loss(case: &mut Scenario) {
     }
     assert_eq!(
         case.engine()
-            .peek(&target.one("c"))
+            .try_gate_outcome(&target.one("c"))
             .filter(|o| o.name() == "sold_out"),
         None
     );
@@ -91,7 +91,7 @@ pub async fn asking_for_too_much_is_no_ones_loss(case: &mut Scenario) {
 /// other users get `sold_out`. The ratio is the one that the sale was entered with.
 pub async fn who_is_held_back_gets_what_comes_back(case: &mut Scenario) {
     for percent in [100, 300, 0] {
-        let ratio = AdmissionRatio::of_percent(percent).unwrap();
+        let ratio = AdmissionRatio::from_percent(percent).unwrap();
         let target = case.open(sale(20).admission(ratio)).await;
         let record = case.ledger().campaign(target.id).await.unwrap().unwrap();
         assert_eq!(record.campaign.admission(), ratio);

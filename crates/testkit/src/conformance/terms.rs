@@ -7,7 +7,7 @@ use qiang_core::{
         PaymentOutcome::{Paid, RefundDue, Reinstated},
         Refusal,
     },
-    campaign::{CampaignError, Phase, TermsChange},
+    campaign::{CampaignError, Phase, SaleSettingsChange},
     outcome::Outcome,
     split::SplitRule,
     time::Timestamp,
@@ -16,31 +16,31 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
 
-fn starts_at(at: Timestamp) -> TermsChange {
-    TermsChange {
+fn starts_at(at: Timestamp) -> SaleSettingsChange {
+    SaleSettingsChange {
         starts_at: Some(at),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     }
 }
 
-fn ends_at(at: Timestamp) -> TermsChange {
-    TermsChange {
+fn ends_at(at: Timestamp) -> SaleSettingsChange {
+    SaleSettingsChange {
         ends_at: Some(at),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     }
 }
 
-fn limit(units: u32) -> TermsChange {
-    TermsChange {
+fn limit(units: u32) -> SaleSettingsChange {
+    SaleSettingsChange {
         per_user_limit: Some(units),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     }
 }
 
-fn price(minor: i64) -> TermsChange {
-    TermsChange {
+fn price(minor: i64) -> SaleSettingsChange {
+    SaleSettingsChange {
         unit_price_minor: Some(minor),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     }
 }
 
@@ -194,10 +194,12 @@ pub async fn a_change_is_refused_or_made_once(case: &mut Scenario) {
         let refused = case.set_terms(id, change).await;
         assert_eq!(refused, Err(Refusal::Rules(error)), "{change:?}");
     }
-    case.set_terms(id, TermsChange::default()).await.unwrap();
+    case.set_terms(id, SaleSettingsChange::default())
+        .await
+        .unwrap();
     case.set_terms(id, starts_at(OPENS)).await.unwrap();
     assert_eq!(case.logs().await, before);
-    let all = TermsChange {
+    let all = SaleSettingsChange {
         starts_at: None,
         ends_at: Some(now.plus_millis(5_000)),
         per_user_limit: Some(5),
@@ -229,7 +231,7 @@ pub async fn a_change_is_refused_or_made_once(case: &mut Scenario) {
 /// changed.
 pub async fn who_is_held_back_goes_by_the_present_stock_and_limit(case: &mut Scenario) {
     for percent in [100, 0] {
-        let ratio = AdmissionRatio::of_percent(percent).unwrap();
+        let ratio = AdmissionRatio::from_percent(percent).unwrap();
         let target = case.open(sale(20).admission(ratio)).await;
         let crowd = |key: &str, from: usize| {
             let claims = (from..from + 300).map(|n| target.keyed(&format!("u{n}"), 1, key));
@@ -260,9 +262,9 @@ pub async fn who_is_held_back_goes_by_the_present_stock_and_limit(case: &mut Sce
         let outcomes = case.claim_all(crowd("m", 2_000)).await;
         assert_eq!(named(&outcomes, "granted"), 5);
         // The ratio changes while the sale is live. A repetition appends no entry.
-        let change = TermsChange {
+        let change = SaleSettingsChange {
             admission: Some(AdmissionBound::from_percent(percent + 200).unwrap()),
-            ..TermsChange::default()
+            ..SaleSettingsChange::default()
         };
         let changed = case.set_terms(target.id, change).await.unwrap();
         assert_eq!(Some(changed.terms.unwrap().admission), change.admission);

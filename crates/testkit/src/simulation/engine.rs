@@ -15,7 +15,8 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{
-        Answer, Claimed, Clock as _, Engine, EngineError, EventLog, LedgerError, Probed, Ticket,
+        Claimed, Clock as _, Engine, EngineError, EventLog, LedgerError, PendingReply, ProbeResult,
+        ReplySender,
     },
     time::Timestamp,
 };
@@ -44,8 +45,8 @@ pub enum Loss {
 
 /// Request to an engine.
 enum Task {
-    Claim(Claim, Answer<Claimed>),
-    Command(Command, Answer<Reply>),
+    Claim(Claim, ReplySender<Claimed>),
+    Command(Command, ReplySender<Reply>),
 }
 
 impl Task {
@@ -76,8 +77,8 @@ impl Task {
 
 /// Answer that waits until its entries are durable.
 enum Waiting {
-    Claim(Answer<Claimed>, Result<Outcome, EngineError>),
-    Command(Answer<Reply>, Result<Reply, EngineError>),
+    Claim(ReplySender<Claimed>, Result<Outcome, EngineError>),
+    Command(ReplySender<Reply>, Result<Reply, EngineError>),
 }
 
 impl Waiting {
@@ -374,50 +375,54 @@ impl SimulatedEngine {
 }
 
 impl Engine for SimulatedEngine {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        let (answer, ticket) = Ticket::new();
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
+        let (answer, ticket) = PendingReply::new();
         self.push(Task::Claim(claim, answer));
         ticket
     }
 
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         if let Some(reply) = self.without_opening(&command)
             && self.is_up()
         {
-            return Ticket::ready(reply);
+            return PendingReply::ready(reply);
         }
-        let (answer, ticket) = Ticket::new();
+        let (answer, ticket) = PendingReply::new();
         self.push(Task::Command(command, answer));
         ticket
     }
 
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
         let state = self.state();
         let committed = state.trusted as Seq;
         let is_here = state.is_up && state.book.has(claim.campaign);
-        let peek = || state.book.peek(self.clock.now(), claim, committed);
+        let peek = || {
+            state
+                .book
+                .try_gate_outcome(self.clock.now(), claim, committed)
+        };
         is_here.then(peek).flatten()
     }
 
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         let now = self.clock.now();
-        Ticket::ready(self.read(
+        PendingReply::ready(self.read(
             campaign,
             |book| book.tally(now, campaign),
             |restored| Some(restored.tally(now)),
         ))
     }
 
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
-        Ticket::ready(self.read(
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
+        PendingReply::ready(self.read(
             order.campaign,
             |book| book.order(order),
             |restored| restored.order(order.number),
         ))
     }
 
-    fn probe(&self, _: PartitionId) -> Ticket<Probed> {
-        Ticket::ready(Ok(Probed::Ready))
+    fn probe(&self, _: PartitionId) -> PendingReply<ProbeResult> {
+        PendingReply::ready(Ok(ProbeResult::Ready))
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

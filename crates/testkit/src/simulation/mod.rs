@@ -126,7 +126,7 @@ impl Clock for SimulatedClock {
         let wall = self.truth().plus_millis(self.off_ms.load(Ordering::SeqCst));
         self.guard.as_ref().map_or(wall, |guard| {
             let mut guard = guard.lock().expect("a guard does not panic");
-            guard.look(wall, self.steady_ms()).now
+            guard.read(wall, self.steady_ms()).now
         })
     }
 }

@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 
 use qiang_core::{
     admission::AdmissionBound,
-    book::{FormerGrant, PaymentOutcome, Restored, Setup, Standing, Unsound},
-    campaign::{CampaignKind, Phase, Rules, Sale, Terms},
+    book::{CampaignCounters, CampaignSnapshot, FormerGrant, InvalidRows, PaymentOutcome, Setup},
+    campaign::{CampaignKind, Phase, Rules, Sale, SaleSettings},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::{OrderState, ReturnPart},
-    payment::{PaymentState, Received},
+    payment::{PaymentState, ReceivedMoney},
     ports::{LedgerError, SettledPayment, SettledReturn, SettledRow},
-    rows::{Contradiction, OUTSIDE, Purpose},
+    rows::{AccountPurpose, Contradiction, OUTSIDE},
     settlement::{
-        self, CampaignChange, Close, KnownCampaign, KnownOrder, NewOrder, OrderChange, Plan,
-        TermsRow,
+        self, CampaignChange, KnownCampaign, KnownOrder, NewOrder, OrderChange, PacketClose,
+        SaleSettingsRow, SettlementPlan,
     },
     split::Seed,
     time::{Timestamp, Window},
@@ -44,9 +44,9 @@ struct Row {
 /// Rows of a campaign, for a book that does not have it.
 pub enum Loaded {
     /// Its opening is settled.
-    Opened(Box<Restored>),
+    Opened(Box<CampaignSnapshot>),
     /// Its opening is not settled.
-    Draft(Box<Restored>),
+    Draft(Box<CampaignSnapshot>),
     /// There is no such campaign.
     Unknown,
 }
@@ -55,7 +55,7 @@ pub enum Loaded {
 #[derive(Debug)]
 pub struct Rows {
     campaigns: Vec<Row>,
-    accounts: BTreeMap<(String, Purpose), i64>,
+    accounts: BTreeMap<(String, AccountPurpose), i64>,
     entries: Vec<Entry>,
     position: Seq,
     residue_minor: i64,
@@ -78,15 +78,15 @@ impl Rows {
 
     /// Deposits money from outside.
     pub fn deposit(&mut self, user: &UserId, minor: i64) {
-        self.add(OUTSIDE, Purpose::Outside, -minor);
-        self.add(user.as_str(), Purpose::User, minor);
+        self.add(OUTSIDE, AccountPurpose::Outside, -minor);
+        self.add(user.as_str(), AccountPurpose::User, minor);
     }
 
     /// Enters a campaign, and moves a packet's total into escrow.
     pub fn create(&mut self, mut setup: Setup) {
         let (id, funded) = (setup.campaign.id, setup.campaign.funded_minor());
-        self.add(setup.campaign.owner.as_str(), Purpose::User, -funded);
-        self.add(&id.to_string(), Purpose::Escrow, funded);
+        self.add(setup.campaign.owner.as_str(), AccountPurpose::User, -funded);
+        self.add(&id.to_string(), AccountPurpose::Escrow, funded);
         if self.bug == Some(Bug::KeepsAnotherSeed)
             && let Rules::RedPacket(packet) = &mut setup.campaign.rules
         {
@@ -120,7 +120,7 @@ impl Rows {
         let campaigns = self.known();
         let wanted = settlement::wanted_orders(taken, &campaigns);
         let orders: Vec<_> = (wanted.iter().filter_map(|key| self.known_order(*key))).collect();
-        let plan = Plan::of(PARTITION, taken, &campaigns, &orders)?;
+        let plan = SettlementPlan::new(PARTITION, taken, &campaigns, &orders)?;
         self.check_shares(&plan)?;
         self.write(&plan)?;
         self.entries.extend_from_slice(taken);
@@ -143,7 +143,7 @@ impl Rows {
 
     /// Balance of an account, in minor units.
     #[must_use]
-    pub fn balance(&self, owner: &str, purpose: Purpose) -> i64 {
+    pub fn balance(&self, owner: &str, purpose: AccountPurpose) -> i64 {
         let account = self.accounts.get(&(owner.to_owned(), purpose));
         account.copied().unwrap_or(0)
     }
@@ -151,8 +151,8 @@ impl Rows {
     /// Money that closes found in escrow beyond the refunds of their entries, and the current sum in escrow.
     #[must_use]
     pub fn residue_and_escrow(&self) -> (i64, i64) {
-        let escrow = |((_, purpose), minor): (&(String, Purpose), &i64)| {
-            (*purpose == Purpose::Escrow).then_some(*minor)
+        let escrow = |((_, purpose), minor): (&(String, AccountPurpose), &i64)| {
+            (*purpose == AccountPurpose::Escrow).then_some(*minor)
         };
         let left = self.accounts.iter().filter_map(escrow).sum();
         (self.residue_minor, left)
@@ -236,22 +236,22 @@ impl Rows {
     ///
     /// # Errors
     /// If its rows do not add up.
-    pub fn load(&self, id: CampaignId) -> Result<Loaded, Unsound> {
+    pub fn load(&self, id: CampaignId) -> Result<Loaded, InvalidRows> {
         let Some(row) = self.row(id) else {
             return Ok(Loaded::Unknown);
         };
         let setup = row.setup.clone();
         if row.phase == Phase::Draft {
-            let restored = Restored::unopened(setup, self.position);
+            let restored = CampaignSnapshot::unopened(setup, self.position);
             return Ok(Loaded::Draft(Box::new(restored)));
         }
-        let standing = Standing {
+        let standing = CampaignCounters {
             phase: row.phase,
             granted: row.granted as u64,
             returned: row.returned as u64,
             refunded_minor: row.refunded_minor,
         };
-        let mut restored = Restored::opened(setup, standing, self.position);
+        let mut restored = CampaignSnapshot::opened(setup, standing, self.position);
         for grant in row.grants.values() {
             let (Some((user, granted_at)), Some(amount_minor)) =
                 (&grant.granted, grant.amount_minor)
@@ -293,7 +293,7 @@ impl Rows {
         rows.map(|row| row.setup.campaign.id).collect()
     }
 
-    fn add(&mut self, owner: &str, purpose: Purpose, minor: i64) {
+    fn add(&mut self, owner: &str, purpose: AccountPurpose, minor: i64) {
         let account = self.accounts.entry((owner.to_owned(), purpose));
         *account.or_default() += minor;
     }
@@ -334,7 +334,7 @@ impl Rows {
     }
 
     /// Checks that each share is free and has either no planned amount or this one.
-    fn check_shares(&self, plan: &Plan<'_>) -> Result<(), Contradiction> {
+    fn check_shares(&self, plan: &SettlementPlan<'_>) -> Result<(), Contradiction> {
         for share in &plan.shares {
             let row = &self.campaigns[share.campaign as usize - 1];
             let planned = row.setup.shares.get(share.number as usize - 1);
@@ -349,7 +349,7 @@ impl Rows {
         Ok(())
     }
 
-    fn write(&mut self, plan: &Plan<'_>) -> Result<(), LedgerError> {
+    fn write(&mut self, plan: &SettlementPlan<'_>) -> Result<(), LedgerError> {
         for share in &plan.shares {
             let grant = SettledRow {
                 number: share.number as u32,
@@ -372,7 +372,7 @@ impl Rows {
         }
         self.change_orders(&plan.keeping_orders);
         for payment in &plan.payments {
-            let received = Received::from_columns(payment.amount, payment.currency)
+            let received = ReceivedMoney::from_columns(payment.amount, payment.currency)
                 .ok_or_else(|| damaged("a payment has a bad currency"))?;
             let state = PaymentState::new(outcome(payment.outcome)?, received);
             let settled = SettledPayment {
@@ -417,12 +417,12 @@ impl Rows {
     }
 
     /// Refunds all money left in escrow to the sender.
-    fn sweep(&mut self, close: &Close<'_>) {
+    fn sweep(&mut self, close: &PacketClose<'_>) {
         let escrow = close.escrow_key().owner;
-        let residue = self.balance(escrow, Purpose::Escrow);
+        let residue = self.balance(escrow, AccountPurpose::Escrow);
         if residue > 0 {
-            self.add(escrow, Purpose::Escrow, -residue);
-            self.add(close.owner_key().owner, Purpose::User, residue);
+            self.add(escrow, AccountPurpose::Escrow, -residue);
+            self.add(close.owner_key().owner, AccountPurpose::User, residue);
             self.residue_minor += residue;
         }
     }

@@ -12,7 +12,7 @@ use axum::{
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http_body_util::BodyExt as _;
-use qiang_web::{Development, Options, router};
+use qiang_web::{Development, PageOptions, router};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tower::ServiceExt as _;
@@ -70,7 +70,7 @@ impl Development for Nobody {
 }
 
 fn pages() -> Router {
-    let options = Options {
+    let options = PageOptions {
         development: Some(Arc::new(Nobody)),
         payment_url: "https://pay.example/{order}".to_owned(),
         speaks_tls: false,

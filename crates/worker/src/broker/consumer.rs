@@ -15,11 +15,11 @@ use lapin::{
     },
     types::FieldTable,
 };
-use qiang_core::ports::{Delivery, DeliveryTag, LedgerError, Received};
+use qiang_core::ports::{Delivery, DeliveryBatch, DeliveryTag, LedgerError};
 
 use crate::broker::{
-    link::{BrokerError, Queue, in_time},
-    message::{self, Message},
+    link::{BrokerError, PartitionQueue, in_time},
+    message::{self, BrokerMessage},
 };
 
 /// Attempts of one call to start a consumer session.
@@ -30,7 +30,7 @@ const WAIT_MAX: Duration = Duration::from_millis(500);
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) struct QueueConsumer {
-    queue: Arc<Queue>,
+    queue: Arc<PartitionQueue>,
     session: Option<(Channel, Consumer)>,
     /// Whether there was an earlier session.
     consumed: bool,
@@ -48,7 +48,7 @@ pub(crate) struct QueueConsumer {
 }
 
 impl QueueConsumer {
-    pub(crate) fn new(queue: Arc<Queue>) -> Self {
+    pub(crate) fn new(queue: Arc<PartitionQueue>) -> Self {
         Self {
             queue,
             session: None,
@@ -65,7 +65,7 @@ impl QueueConsumer {
         &mut self,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Received, LedgerError> {
+    ) -> Result<DeliveryBatch, LedgerError> {
         // Without the epoch, no message can be recognized as stale.
         self.queue.log.epoch(self.queue.partition).await?;
         let until = Instant::now() + wait_max.min(WAIT_MAX);
@@ -77,8 +77,8 @@ impl QueueConsumer {
         }
         let received = std::mem::take(&mut self.received);
         Ok(match std::mem::take(&mut self.restarted) {
-            true => Received::Restarted(received),
-            false => Received::Deliveries(received),
+            true => DeliveryBatch::Restarted(received),
+            false => DeliveryBatch::Deliveries(received),
         })
     }
 
@@ -219,12 +219,12 @@ impl QueueConsumer {
             return 0;
         };
         match message::decode(partition, &epoch, &message.data) {
-            Some(Message::Run(entries)) => {
+            Some(BrokerMessage::Run(entries)) => {
                 let count = entries.len();
                 self.received.push(Delivery { tag, entries });
                 return count;
             }
-            Some(Message::Stale) => self.stale.push(tag),
+            Some(BrokerMessage::Stale) => self.stale.push(tag),
             None => self.unreadable.push(tag),
         }
         0

@@ -14,7 +14,7 @@ use qiang_core::{
 };
 use tokio::sync::{Mutex, Notify};
 
-use crate::broker::options::{CALL_MAX, DEAD_MAX, DELIVERIES_MAX, Options};
+use crate::broker::options::{BrokerOptions, CALL_MAX, DEAD_MAX, DELIVERIES_MAX};
 
 /// Reply code for a queue that exists with other arguments.
 const PRECONDITION_FAILED: u16 = 406;
@@ -61,7 +61,7 @@ impl From<BrokerError> for LedgerError {
 /// While RabbitMQ is short of memory or disk, it reads nothing more from connections that publish. So consumers have a
 /// separate connection.
 pub(crate) struct Link {
-    pub(crate) options: Options,
+    pub(crate) options: BrokerOptions,
     uri: AMQPUri,
     consuming: Mutex<Option<Connection>>,
     publishing: Mutex<Option<Connection>>,
@@ -72,7 +72,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(options: Options) -> Result<Self, BrokerError> {
+    pub(crate) fn new(options: BrokerOptions) -> Result<Self, BrokerError> {
         let mut uri: AMQPUri = options.url.parse().map_err(BrokerError::Url)?;
         uri.query.heartbeat = Some(options.heartbeat_seconds);
         Ok(Self {
@@ -198,7 +198,7 @@ pub(crate) fn refuses_with(error: &lapin::Error, code: u16) -> bool {
 }
 
 /// A partition's queue, shared by its relay and its consumer.
-pub(crate) struct Queue {
+pub(crate) struct PartitionQueue {
     pub(crate) link: Arc<Link>,
     /// Source of the queue's entries.
     pub(crate) log: Arc<dyn EventLog>,
@@ -210,7 +210,7 @@ pub(crate) struct Queue {
     pub(crate) shown: parking_lot::Mutex<TransportStatus>,
 }
 
-impl Queue {
+impl PartitionQueue {
     pub(crate) fn new(
         link: &Arc<Link>,
         log: &Arc<dyn EventLog>,
@@ -231,7 +231,7 @@ impl Queue {
 ///
 /// # Errors
 /// If the URL is invalid, or RabbitMQ does not answer.
-pub async fn check(options: Options) -> Result<(), BrokerError> {
+pub async fn check(options: BrokerOptions) -> Result<(), BrokerError> {
     let link = Link::new(options)?;
     let checked = link.check().await;
     link.close().await;

@@ -20,7 +20,7 @@ const NONE: &str = "-";
 
 /// Parsed message.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Message {
+pub(crate) enum BrokerMessage {
     /// A run of entries.
     Run(Vec<Entry>),
     /// Entries that may belong to another history.
@@ -40,16 +40,16 @@ pub(crate) fn encode(partition: PartitionId, epoch: &str, run: &[Entry]) -> Stri
 }
 
 /// Parses a message for a partition with this current epoch; `None` if it is unreadable.
-pub(crate) fn decode(partition: PartitionId, epoch: &str, message: &[u8]) -> Option<Message> {
+pub(crate) fn decode(partition: PartitionId, epoch: &str, message: &[u8]) -> Option<BrokerMessage> {
     let text = std::str::from_utf8(message).ok()?;
     if text.starts_with(FORM_1) {
-        return Some(Message::Stale);
+        return Some(BrokerMessage::Stale);
     }
     let mut lines = text.split('\n');
     let head = lines.next()?.strip_prefix(FORM)?.strip_prefix(' ')?;
     let mut words = head.split(' ');
     if words.next()? != word(epoch) {
-        return Some(Message::Stale);
+        return Some(BrokerMessage::Stale);
     }
     let mut number = || words.next()?.parse::<u64>().ok();
     let (of, first, last) = (number()?, number()?, number()?);
@@ -58,7 +58,7 @@ pub(crate) fn decode(partition: PartitionId, epoch: &str, message: &[u8]) -> Opt
         .collect::<Option<_>>()?;
     let places = run.iter().map(|entry| entry.seq);
     let sound = words.next().is_none() && of == u64::from(partition.0) && !run.is_empty();
-    (sound && places.eq(first..=last)).then_some(Message::Run(run))
+    (sound && places.eq(first..=last)).then_some(BrokerMessage::Run(run))
 }
 
 fn word(epoch: &str) -> &str {
@@ -83,14 +83,14 @@ mod tests {
             assert_eq!(message.lines().next(), Some(head));
             let decoded =
                 |partition, epoch| decode(PartitionId(partition), epoch, message.as_bytes());
-            assert_eq!(decoded(3, epoch), Some(Message::Run(run())));
+            assert_eq!(decoded(3, epoch), Some(BrokerMessage::Run(run())));
             assert_eq!(decoded(4, epoch), None);
-            assert_eq!(decoded(3, "0af4"), Some(Message::Stale));
+            assert_eq!(decoded(3, "0af4"), Some(BrokerMessage::Stale));
         }
         let old = format!("qiang 1 3 7 7\n{}", line(7));
         assert_eq!(
             decode(PartitionId(3), "", old.as_bytes()),
-            Some(Message::Stale)
+            Some(BrokerMessage::Stale)
         );
     }
 

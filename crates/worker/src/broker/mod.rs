@@ -17,6 +17,6 @@ mod transport;
 
 pub use self::{
     link::{BrokerError, check},
-    options::Options,
+    options::BrokerOptions,
     transport::RabbitTransport,
 };

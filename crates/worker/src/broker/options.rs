@@ -26,7 +26,7 @@ pub(crate) const DEAD_MAX: i64 = 1_000;
 
 /// Options of the transport. Not for output: the URL may contain a password.
 #[derive(Clone)]
-pub struct Options {
+pub struct BrokerOptions {
     /// `amqp://` or `amqps://` URL of RabbitMQ.
     pub url: String,
     /// Prefix of every queue's name.
@@ -42,7 +42,7 @@ pub struct Options {
     pub patience: Duration,
 }
 
-impl Options {
+impl BrokerOptions {
     /// Default options.
     #[must_use]
     pub fn new(url: &str, worker: &str) -> Self {

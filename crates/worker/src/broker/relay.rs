@@ -16,7 +16,7 @@ use qiang_core::{
 };
 
 use crate::broker::{
-    link::{BrokerError, Queue, in_time, refuses_with},
+    link::{BrokerError, PartitionQueue, in_time, refuses_with},
     message,
     options::{AHEAD_MAX, LOCK_POLL, MESSAGE_ENTRIES_MAX, PAUSES, POLL_EVERY, UNCONFIRMED_MAX},
 };
@@ -27,13 +27,13 @@ const PERSISTENT: u8 = 2;
 const RESOURCE_LOCKED: u16 = 405;
 
 pub(crate) struct Relay {
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<PartitionQueue>,
     pub(crate) ledger: Arc<dyn Ledger>,
 }
 
 /// Progress of a relay.
 #[derive(Default)]
-struct Progress {
+struct RelayProgress {
     /// Whether everything was confirmed at some time since the last check.
     relayed: bool,
     /// The last entry that it ever published.
@@ -42,7 +42,7 @@ struct Progress {
 
 /// Reason why a relay stopped.
 #[derive(Debug)]
-enum Stopped {
+enum RelayStop {
     /// Another process relays the partition.
     NotOwner,
     /// The queue was lost. Its entries must be published again.
@@ -50,7 +50,7 @@ enum Stopped {
     Failed(String),
 }
 
-impl<E: fmt::Display> From<E> for Stopped {
+impl<E: fmt::Display> From<E> for RelayStop {
     fn from(error: E) -> Self {
         Self::Failed(error.to_string())
     }
@@ -61,18 +61,18 @@ impl Relay {
     pub(crate) async fn run(self) {
         let partition = self.queue.partition.0;
         let (mut pause, mut well) = (PAUSES.0, true);
-        let mut progress = Progress::default();
+        let mut progress = RelayProgress::default();
         loop {
             let Err(stopped) = self.relay(&mut progress).await;
             match stopped {
-                Stopped::NotOwner => tokio::time::sleep(LOCK_POLL).await,
-                Stopped::QueueLost => {
+                RelayStop::NotOwner => tokio::time::sleep(LOCK_POLL).await,
+                RelayStop::QueueLost => {
                     tracing::warn!(
                         partition,
                         "queue lost; relaying again from the ledger's position"
                     );
                 }
-                Stopped::Failed(reason) => {
+                RelayStop::Failed(reason) => {
                     let reason = match self.queue.link.is_blocked() {
                         true => BrokerError::Blocked.to_string(),
                         false => reason,
@@ -90,7 +90,7 @@ impl Relay {
         }
     }
 
-    async fn relay(&self, progress: &mut Progress) -> Result<Infallible, Stopped> {
+    async fn relay(&self, progress: &mut RelayProgress) -> Result<Infallible, RelayStop> {
         let (link, partition) = (&self.queue.link, self.queue.partition);
         let channel = link.publishing_channel().await?;
         self.lock(&channel).await?;
@@ -117,7 +117,7 @@ impl Relay {
                 confirm(&mut unconfirmed, 0).await?;
                 progress.relayed = true;
                 if !channel.status().connected() {
-                    return Err(Stopped::Failed("the channel was closed".to_owned()));
+                    return Err(RelayStop::Failed("the channel was closed".to_owned()));
                 }
                 tokio::select! {
                     checked = self.check_queue(POLL_EVERY) => checked?,
@@ -137,13 +137,13 @@ impl Relay {
     }
 
     /// Waits up to `wait_max` for a loss of the queue.
-    async fn check_queue(&self, wait_max: Duration) -> Result<(), Stopped> {
+    async fn check_queue(&self, wait_max: Duration) -> Result<(), RelayStop> {
         let lost = tokio::time::timeout(wait_max, self.queue.lost.notified());
-        lost.await.map_or(Ok(()), |()| Err(Stopped::QueueLost))
+        lost.await.map_or(Ok(()), |()| Err(RelayStop::QueueLost))
     }
 
     /// Declares the lock queue, so that no other process relays the partition.
-    async fn lock(&self, channel: &Channel) -> Result<(), Stopped> {
+    async fn lock(&self, channel: &Channel) -> Result<(), RelayStop> {
         let exclusive = QueueDeclareOptions {
             exclusive: true,
             ..QueueDeclareOptions::default()
@@ -153,14 +153,14 @@ impl Relay {
             channel.queue_declare(name.as_str().into(), exclusive, FieldTable::default());
         match in_time("declare a lock", declared).await {
             Err(BrokerError::Failed(error)) if refuses_with(&error, RESOURCE_LOCKED) => {
-                Err(Stopped::NotOwner)
+                Err(RelayStop::NotOwner)
             }
             declared => Ok(declared.map(drop)?),
         }
     }
 
     /// Checks that a run follows the position. A gap is allowed if the ledger has its entries.
-    async fn check(&self, position: Seq, run: &[Entry]) -> Result<(), Stopped> {
+    async fn check(&self, position: Seq, run: &[Entry]) -> Result<(), RelayStop> {
         let Some(first) = run.first().filter(|first| first.seq != position + 1) else {
             return Ok(());
         };
@@ -168,7 +168,7 @@ impl Relay {
             return Ok(());
         }
         let reason = format!("entry {} is missing in the log", position + 1);
-        Err(Stopped::Failed(reason))
+        Err(RelayStop::Failed(reason))
     }
 
     async fn publish(
@@ -176,7 +176,7 @@ impl Relay {
         channel: &Channel,
         epoch: &str,
         run: &[Entry],
-    ) -> Result<PublisherConfirm, Stopped> {
+    ) -> Result<PublisherConfirm, RelayStop> {
         let text = message::encode(self.queue.partition, epoch, run);
         // Without a queue RabbitMQ returns the message instead of dropping it.
         let options = BasicPublishOptions {

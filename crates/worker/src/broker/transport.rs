@@ -13,14 +13,16 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{DeliveryTag, EventLog, Ledger, LedgerError, Received, Transport, TransportStatus},
+    ports::{
+        DeliveryBatch, DeliveryTag, EventLog, Ledger, LedgerError, Transport, TransportStatus,
+    },
 };
 use tokio::task::JoinHandle;
 
 use crate::broker::{
     consumer::QueueConsumer,
-    link::{BrokerError, Link, Queue},
-    options::Options,
+    link::{BrokerError, Link, PartitionQueue},
+    options::BrokerOptions,
     relay::Relay,
 };
 
@@ -28,7 +30,7 @@ use crate::broker::{
 /// messages.
 pub struct RabbitTransport {
     link: Arc<Link>,
-    queues: BTreeMap<PartitionId, (Arc<Queue>, tokio::sync::Mutex<QueueConsumer>)>,
+    queues: BTreeMap<PartitionId, (Arc<PartitionQueue>, tokio::sync::Mutex<QueueConsumer>)>,
     relays: Mutex<Vec<JoinHandle<()>>>,
     released: AtomicBool,
 }
@@ -39,14 +41,14 @@ impl RabbitTransport {
     /// # Errors
     /// If the URL is invalid. RabbitMQ may be unreachable.
     pub fn start(
-        options: Options,
+        options: BrokerOptions,
         log: Arc<dyn EventLog>,
         ledger: Arc<dyn Ledger>,
     ) -> Result<Self, BrokerError> {
         let link = Arc::new(Link::new(options)?);
         let (mut queues, mut relays) = (BTreeMap::new(), Vec::new());
         for partition in log.partitions() {
-            let queue = Queue::new(&link, &log, partition);
+            let queue = PartitionQueue::new(&link, &log, partition);
             let relay = Relay {
                 queue: Arc::clone(&queue),
                 ledger: Arc::clone(&ledger),
@@ -97,10 +99,10 @@ impl Transport for RabbitTransport {
         _settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Received, LedgerError> {
+    ) -> Result<DeliveryBatch, LedgerError> {
         let mut consumer = self.consumer(partition)?.lock().await;
         if self.released.load(Ordering::Acquire) {
-            return Ok(Received::NotOwner);
+            return Ok(DeliveryBatch::NotOwner);
         }
         consumer.receive(limit, wait_max).await
     }
@@ -124,7 +126,7 @@ impl Transport for RabbitTransport {
     }
 
     fn status(&self, partition: PartitionId) -> TransportStatus {
-        let status = |(queue, _): &(Arc<Queue>, _)| queue.shown.lock().clone();
+        let status = |(queue, _): &(Arc<PartitionQueue>, _)| queue.shown.lock().clone();
         self.queues.get(&partition).map(status).unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     ports::{Ledger, LedgerError},
-    settlement::{Bisect, check_refused},
+    settlement::{QuarantineBisect, check_refused},
 };
 
 /// Settles a run. If the ledger refuses it, settles the entries before the first refused one, and quarantines that
@@ -13,7 +13,7 @@ pub(super) async fn settle(
     partition: PartitionId,
     entries: &[Entry],
 ) -> Result<Seq, LedgerError> {
-    let mut bisect = Bisect::new(entries);
+    let mut bisect = QuarantineBisect::new(entries);
     loop {
         match ledger.settle(partition, bisect.part()).await {
             Ok(settled) if bisect.settled(settled) => {}

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    ports::{DeliveryTag, EventLog, LedgerError, Received, Transport, TransportStatus},
+    ports::{DeliveryBatch, DeliveryTag, EventLog, LedgerError, Transport, TransportStatus},
 };
 use tokio::time::{Instant, sleep};
 
@@ -226,9 +226,9 @@ impl PartitionConsumer {
         let (transport, partition) = (&self.transport, self.partition);
         let received = transport.receive(partition, settled, limit, wait_max);
         let (restarted, deliveries) = match received.await? {
-            Received::Deliveries(deliveries) => (false, deliveries),
-            Received::Restarted(deliveries) => (true, deliveries),
-            Received::NotOwner => {
+            DeliveryBatch::Deliveries(deliveries) => (false, deliveries),
+            DeliveryBatch::Restarted(deliveries) => (true, deliveries),
+            DeliveryBatch::NotOwner => {
                 self.forget();
                 return Ok(None);
             }

@@ -48,7 +48,7 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(2);
 pub type OnRollback = Box<dyn Fn(PartitionId, Seq, Seq) + Send + Sync>;
 
 /// Options of settlement.
-pub struct Options {
+pub struct SettlementOptions {
     /// Schedule of each partition.
     pub schedule: Schedule,
     /// Maximum entries per transaction.
@@ -59,7 +59,7 @@ pub struct Options {
     pub transport: Option<Arc<dyn Transport>>,
 }
 
-impl Options {
+impl SettlementOptions {
     /// Default options.
     #[must_use]
     pub fn new(on_rollback: OnRollback) -> Self {
@@ -99,12 +99,12 @@ impl Position {
 /// Running settlement. If it is dropped, it finishes in the background; [`Settlement::stop`] waits for that.
 pub struct Settlement {
     host: Host,
-    partitions: BTreeMap<PartitionId, Settled>,
+    partitions: BTreeMap<PartitionId, SettledPartition>,
     transport: Option<Arc<dyn Transport>>,
 }
 
 /// One partition that this process settles.
-struct Settled {
+struct SettledPartition {
     position: Arc<Mutex<Position>>,
     status: Option<ConsumerStatus>,
     waker: Waker,
@@ -113,7 +113,11 @@ struct Settled {
 impl Settlement {
     /// Starts one reconciler per partition of the log. Needs a tokio runtime.
     #[must_use]
-    pub fn start(log: Arc<dyn EventLog>, ledger: Arc<dyn Ledger>, options: Options) -> Self {
+    pub fn start(
+        log: Arc<dyn EventLog>,
+        ledger: Arc<dyn Ledger>,
+        options: SettlementOptions,
+    ) -> Self {
         let host = Host::new("settlement");
         let transport = options.transport.clone();
         let options = Arc::new(options);
@@ -140,7 +144,7 @@ impl Settlement {
                 rolled_back: false,
             };
             let waker = host.start(&name_of(partition), options.schedule, reconciler);
-            let settled = Settled {
+            let settled = SettledPartition {
                 position,
                 status,
                 waker,
@@ -185,7 +189,7 @@ impl Settlement {
     /// Position of each partition, and status of its transport. Without a transport the status is empty.
     #[must_use]
     pub fn statuses(&self) -> Vec<(Position, TransportStatus)> {
-        let status = |settled: &Settled| {
+        let status = |settled: &SettledPartition| {
             let status = settled.status.as_ref().map(ConsumerStatus::get);
             (*settled.position.lock(), status.unwrap_or_default())
         };

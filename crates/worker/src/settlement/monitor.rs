@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler, Schedule};
 
 /// Interval between two reads of heads and positions.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -41,7 +41,7 @@ pub struct SettlementMonitor {
     /// Sums over all partitions.
     lag: AtomicU64,
     settled: AtomicU64,
-    ends: Mutex<BTreeMap<PartitionId, Ends>>,
+    ends: Mutex<BTreeMap<PartitionId, LogEnds>>,
     quarantine: Mutex<Vec<(PartitionId, QuarantineCount)>>,
     stalled: Mutex<BTreeMap<PartitionId, String>>,
 }
@@ -51,12 +51,12 @@ pub type OnPositions = Box<dyn Fn(&[(PartitionId, Seq)]) + Send + Sync>;
 
 /// Last entry of a partition's log, and last entry that the ledger has.
 #[derive(Debug, Clone, Copy, Default)]
-struct Ends {
+struct LogEnds {
     head: Seq,
     settled: Seq,
 }
 
-impl Ends {
+impl LogEnds {
     fn lag(self) -> u64 {
         self.head.saturating_sub(self.settled)
     }
@@ -133,18 +133,18 @@ impl SettlementMonitor {
         let ends = partitions.iter().map(|partition| {
             let settled = positions.get(partition).copied().unwrap_or(0);
             let head = settled;
-            (*partition, Ends { head, settled })
+            (*partition, LogEnds { head, settled })
         });
         *self.ends.lock() = ends.collect();
         self.show(&BTreeMap::new(), &BTreeMap::new());
-        Look {
+        MonitorReading {
             monitor: Arc::clone(self),
             heads: partitions
                 .into_iter()
-                .map(|it| (it, Question::default()))
+                .map(|it| (it, PendingQuery::default()))
                 .collect(),
-            positions: Question::default(),
-            counts: Question::default(),
+            positions: PendingQuery::default(),
+            counts: PendingQuery::default(),
             log,
             ledger,
             counted: None,
@@ -172,15 +172,15 @@ impl SettlementMonitor {
 
 /// A query in flight. If its answer takes long, a later run waits for the same answer and does not repeat the query.
 #[derive(Debug)]
-struct Question<T>(Option<JoinHandle<Result<T, LedgerError>>>);
+struct PendingQuery<T>(Option<JoinHandle<Result<T, LedgerError>>>);
 
-impl<T> Default for Question<T> {
+impl<T> Default for PendingQuery<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T: Send + 'static> Question<T> {
+impl<T: Send + 'static> PendingQuery<T> {
     /// Starts the query, unless the last answer is still pending.
     fn ask(&mut self, ask: impl FnOnce() -> BoxFuture<Result<T, LedgerError>>) {
         if self.0.is_none() {
@@ -211,13 +211,13 @@ impl<T: Send + 'static> Question<T> {
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Counts = Vec<(PartitionId, QuarantineCount)>;
 
-struct Look {
+struct MonitorReading {
     monitor: Arc<SettlementMonitor>,
     log: Arc<dyn EventLog>,
     ledger: Arc<dyn Ledger>,
-    heads: BTreeMap<PartitionId, Question<Seq>>,
-    positions: Question<Vec<(PartitionId, Seq)>>,
-    counts: Question<Counts>,
+    heads: BTreeMap<PartitionId, PendingQuery<Seq>>,
+    positions: PendingQuery<Vec<(PartitionId, Seq)>>,
+    counts: PendingQuery<Counts>,
     /// Time of the last count of quarantined entries.
     counted: Option<Instant>,
     stalls: Stalls,
@@ -226,12 +226,12 @@ struct Look {
     said: Option<Instant>,
 }
 
-impl Reconciler for Look {
+impl Reconciler for MonitorReading {
     /// Reads everything once. Partitions that do not answer count as making no progress, and are the error.
     ///
     /// Heads are read first, and do not wait for the ledger: while it does not answer, the lag grows. Positions are
     /// read after the heads, so entries that were appended between both reads do not count as unsettled.
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         let mut failed = Vec::new();
         let heads = self.heads(&mut failed).await;
         let positions = self.positions(&mut failed).await;
@@ -242,18 +242,19 @@ impl Reconciler for Look {
         self.say(&positions);
         for (partition, head) in heads {
             let settled = positions.get(&partition).copied();
-            self.stalls.look(partition, head, settled, Instant::now());
+            self.stalls
+                .record_reading(partition, head, settled, Instant::now());
         }
         *self.monitor.stalled.lock() = self.stalls.stalled(Instant::now());
         self.count(&mut failed).await;
         failed
             .into_iter()
             .next()
-            .map_or(Ok(Next::Wait), |error| Err(Stuck(error)))
+            .map_or(Ok(NextRun::Wait), |error| Err(ReconcileError(error)))
     }
 }
 
-impl Look {
+impl MonitorReading {
     /// Last entries of the logs that answer.
     async fn heads(&mut self, failed: &mut Vec<String>) -> BTreeMap<PartitionId, Seq> {
         for (partition, question) in &mut self.heads {
@@ -352,7 +353,13 @@ impl Stalls {
     }
 
     /// Records the end of a log and its settled position. `None` if the position is not known, or nothing is settled.
-    fn look(&mut self, partition: PartitionId, head: Seq, settled: Option<Seq>, now: Instant) {
+    fn record_reading(
+        &mut self,
+        partition: PartitionId,
+        head: Seq,
+        settled: Option<Seq>,
+        now: Instant,
+    ) {
         let last = self.0.get(&partition).map(|stall| stall.settled);
         let settled = settled.or(last).unwrap_or(0);
         if settled >= head || last != Some(settled) {
@@ -388,7 +395,7 @@ mod tests {
         let mut stalls = Stalls::default();
         let mut check = |seconds, looks: [(u64, Option<u64>); 2], stalled: Option<&str>| {
             for (partition, (head, settled)) in (0..).zip(looks) {
-                stalls.look(PartitionId(partition), head, settled, at(seconds));
+                stalls.record_reading(PartitionId(partition), head, settled, at(seconds));
             }
             let said = stalls.stalled(at(seconds));
             let first = said.values().next();

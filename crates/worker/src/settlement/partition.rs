@@ -10,12 +10,12 @@ use qiang_core::{
 use tokio::time::Instant;
 
 use super::{
-    Options, Position,
+    Position, SettlementOptions,
     consumer::PartitionConsumer,
     monitor::STALL_MAX,
     step::{StepError, StepResult, settle_once, settle_via},
 };
-use crate::host::{Next, Reconciler, Stuck};
+use crate::host::{NextRun, ReconcileError, Reconciler};
 
 /// Interval between two releases of the log while nothing is settled.
 const RELEASE_EVERY: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ pub(super) struct PartitionSettlement {
     pub(super) partition: PartitionId,
     pub(super) log: Arc<dyn EventLog>,
     pub(super) ledger: Arc<dyn Ledger>,
-    pub(super) options: Arc<Options>,
+    pub(super) options: Arc<SettlementOptions>,
     /// Consumer of the transport. Without one, entries are read from the log.
     pub(super) consumer: Option<PartitionConsumer>,
     pub(super) position: Arc<Mutex<Position>>,
@@ -60,7 +60,7 @@ impl PartitionSettlement {
     }
 
     /// Error for entries that replicas have lacked for a long time. A short wait is no fault of settlement.
-    fn waits_for_replicas(&mut self, step: &StepResult) -> Option<Stuck> {
+    fn waits_for_replicas(&mut self, step: &StepResult) -> Option<ReconcileError> {
         let waiting = match step.entries {
             0 if self.log.awaits_replicas(self.partition) => step.head - step.settled,
             _ => 0,
@@ -72,7 +72,7 @@ impl PartitionSettlement {
         let since = *self.waits_since.get_or_insert_with(Instant::now);
         (since.elapsed() >= STALL_MAX).then(|| {
             let seconds = STALL_MAX.as_secs();
-            Stuck(format!(
+            ReconcileError(format!(
                 "{waiting} entries have not been settled for {seconds} s, because replicas lack them"
             ))
         })
@@ -85,7 +85,7 @@ impl PartitionSettlement {
 }
 
 impl Reconciler for PartitionSettlement {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         let (ledger, limit) = (&*self.ledger, self.options.entries_max);
         let step = match &mut self.consumer {
             Some(consumer) => {
@@ -93,15 +93,15 @@ impl Reconciler for PartitionSettlement {
             }
             None => settle_once(&*self.log, ledger, self.partition, limit).await,
         };
-        let failing = |error: &StepError| Stuck(error.chain());
+        let failing = |error: &StepError| ReconcileError(error.chain());
         match step {
             Ok(step) => {
                 self.rolled_back = false;
                 self.show(step.head, step.settled);
                 let waits = self.waits_for_replicas(&step);
                 let next = match step.entries >= limit {
-                    true => Next::Again,
-                    false => Next::Wait,
+                    true => NextRun::Again,
+                    false => NextRun::Wait,
                 };
                 let released = self.release(step).await;
                 released.map_err(|error| failing(&error))?;

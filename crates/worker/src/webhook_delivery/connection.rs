@@ -35,8 +35,8 @@ use tokio_rustls::{
 
 use crate::webhook_delivery::{
     address::is_public,
-    message::Message,
-    target::{Target, not_public},
+    message::SignedRequest,
+    target::{EndpointTarget, not_public},
 };
 
 /// Maximum bytes read of an answer. The connection of a longer answer is not kept.
@@ -51,20 +51,20 @@ type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 /// Resolves a host name and a port to addresses.
 type Resolve = Box<dyn Fn(String, u16) -> Found + Send + Sync>;
 
-struct Kept {
+struct IdleConnection {
     sender: SendRequest<Full<Bytes>>,
     since: Instant,
 }
 
 /// Connections, keyed by their target: whether it uses TLS, and the authority.
-pub(crate) struct Connections {
+pub(crate) struct ConnectionPool {
     allow_private: bool,
     resolve: Resolve,
     tls: TlsConnector,
-    kept: Mutex<HashMap<(bool, String), Vec<Kept>>>,
+    kept: Mutex<HashMap<(bool, String), Vec<IdleConnection>>>,
 }
 
-impl Connections {
+impl ConnectionPool {
     pub(crate) fn new(allow_private: bool, ca_file: Option<&Path>) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -91,8 +91,8 @@ impl Connections {
     /// another one, because the endpoint usually closed the first. Receivers recognize duplicates by the message's id.
     pub(crate) async fn post(
         &self,
-        target: &Target,
-        message: &Message,
+        target: &EndpointTarget,
+        message: &SignedRequest,
     ) -> Result<StatusCode, Failure> {
         if let Some(sender) = self.take(target)
             && let Ok(status) = self.exchange(sender, target, message).await
@@ -103,10 +103,10 @@ impl Connections {
         self.exchange(sender, target, message).await
     }
 
-    fn take(&self, target: &Target) -> Option<SendRequest<Full<Bytes>>> {
+    fn take(&self, target: &EndpointTarget) -> Option<SendRequest<Full<Bytes>>> {
         let mut kept = self.kept.lock();
         let of_target = kept.get_mut(&(target.tls, target.authority.clone()))?;
-        while let Some(Kept { sender, since }) = of_target.pop() {
+        while let Some(IdleConnection { sender, since }) = of_target.pop() {
             if since.elapsed() < IDLE_MAX && !sender.is_closed() {
                 return Some(sender);
             }
@@ -114,7 +114,7 @@ impl Connections {
         None
     }
 
-    fn keep(&self, target: &Target, sender: SendRequest<Full<Bytes>>) {
+    fn keep(&self, target: &EndpointTarget, sender: SendRequest<Full<Bytes>>) {
         let mut kept = self.kept.lock();
         kept.retain(|_, of_one| {
             of_one.retain(|one| one.since.elapsed() < IDLE_MAX && !one.sender.is_closed());
@@ -124,11 +124,11 @@ impl Connections {
         let of_target = kept.entry(key).or_default();
         if of_target.len() < KEPT_MAX {
             let since = Instant::now();
-            of_target.push(Kept { sender, since });
+            of_target.push(IdleConnection { sender, since });
         }
     }
 
-    async fn connect(&self, target: &Target) -> Result<SendRequest<Full<Bytes>>, Failure> {
+    async fn connect(&self, target: &EndpointTarget) -> Result<SendRequest<Full<Bytes>>, Failure> {
         let stream = self.dial(target).await?;
         stream.set_nodelay(true)?;
         if !target.tls {
@@ -140,7 +140,7 @@ impl Connections {
 
     /// Connects to the first allowed address that answers. It resolves the name once, so the checked address is the one
     /// that is connected.
-    async fn dial(&self, target: &Target) -> Result<TcpStream, Failure> {
+    async fn dial(&self, target: &EndpointTarget) -> Result<TcpStream, Failure> {
         let found = (self.resolve)(target.host.clone(), target.port).await?;
         let may_be = |address: &SocketAddr| self.allow_private || is_public(address.ip());
         let mut failure: Failure = not_public(&target.host).into();
@@ -156,8 +156,8 @@ impl Connections {
     async fn exchange(
         &self,
         mut sender: SendRequest<Full<Bytes>>,
-        target: &Target,
-        message: &Message,
+        target: &EndpointTarget,
+        message: &SignedRequest,
     ) -> Result<StatusCode, Failure> {
         let request = Request::post(&target.path)
             .header(HOST, &target.authority)
@@ -208,7 +208,7 @@ mod tests {
         // An address of an unallocated block.
         let public = SocketAddr::new("2000::1".parse().unwrap(), private.port());
         let asked = Arc::<AtomicUsize>::default();
-        let mut connections = Connections::new(false, None).unwrap();
+        let mut connections = ConnectionPool::new(false, None).unwrap();
         let times = Arc::clone(&asked);
         connections.resolve = Box::new(move |_, _| {
             let meant = match times.fetch_add(1, Ordering::Relaxed) {
@@ -218,7 +218,7 @@ mod tests {
             Box::pin(std::future::ready(Ok(meant)))
         });
         let url = format!("https://rebound.example:{}/", private.port());
-        let target = Target::parse(&url, false).unwrap();
+        let target = EndpointTarget::parse(&url, false).unwrap();
         let limit = Duration::from_millis(300);
         let first = timeout(limit, connections.dial(&target)).await;
         assert!(!matches!(first, Ok(Ok(_))), "{first:?}");

@@ -15,7 +15,7 @@ use serde::Serialize;
 pub(crate) const SECRET_PREFIX: &str = "whsec_";
 
 /// Body and header values of a request.
-pub(crate) struct Message {
+pub(crate) struct SignedRequest {
     pub(crate) id: String,
     /// Seconds since 1970.
     pub(crate) timestamp: i64,
@@ -25,15 +25,15 @@ pub(crate) struct Message {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct EventJson<'a> {
     r#type: &'static str,
     /// Time of the decision.
     timestamp: String,
-    data: Data<'a>,
+    data: EventDataJson<'a>,
 }
 
 #[derive(Serialize, Default)]
-struct Data<'a> {
+struct EventDataJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     campaign: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,25 +49,25 @@ struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     quantity: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    amount: Option<Money>,
+    amount: Option<MoneyJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payment: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     returned: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    refunded: Option<Money>,
+    refunded: Option<MoneyJson>,
 }
 
 #[derive(Serialize)]
-struct Money {
+struct MoneyJson {
     amount: i64,
     currency: String,
 }
 
-impl<'a> Data<'a> {
-    fn of(kind: EventType, data: &'a EventData) -> Self {
+impl<'a> EventDataJson<'a> {
+    fn from_event(kind: EventType, data: &'a EventData) -> Self {
         let campaign = data.campaign.to_string();
-        let money = Money {
+        let money = MoneyJson {
             amount: data.amount_minor,
             currency: data.currency.to_string(),
         };
@@ -105,12 +105,12 @@ impl<'a> Data<'a> {
     }
 }
 
-impl Message {
+impl SignedRequest {
     /// Message of an event for an endpoint, signed at `now` with every valid secret.
     ///
     /// # Errors
     /// If a secret is malformed, or the time is outside the calendar.
-    pub(crate) fn of(
+    pub(crate) fn signed(
         webhook: &Webhook,
         event: &WebhookEvent,
         now: Timestamp,
@@ -119,10 +119,12 @@ impl Message {
         let at = Calendar::from_millisecond(event.at.as_millis());
         let at = at.map_err(|_| "the event's time is outside the calendar".to_owned())?;
         let data = event.data.as_ref();
-        let body = Body {
+        let body = EventJson {
             r#type: event.kind.name(),
             timestamp: PRINTER.timestamp_to_string(&at),
-            data: data.map_or_else(Data::default, |data| Data::of(event.kind, data)),
+            data: data.map_or_else(EventDataJson::default, |data| {
+                EventDataJson::from_event(event.kind, data)
+            }),
         };
         let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
         let timestamp = now.as_millis().div_euclid(1_000);

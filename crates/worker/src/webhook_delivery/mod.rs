@@ -25,14 +25,14 @@ use qiang_core::{
 use tokio::time::timeout;
 
 pub use self::address::is_public;
-use self::{connection::Connections, message::Message, target::Target};
+use self::{connection::ConnectionPool, message::SignedRequest, target::EndpointTarget};
 
 /// Size of a secret in bytes.
 const SECRET_BYTES: usize = 32;
 
 /// Options of deliveries.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SenderOptions {
     /// Whether endpoints may have private addresses and no TLS.
     pub allow_private: bool,
     /// Time limit of a delivery, from connecting to the end of the answer.
@@ -41,8 +41,8 @@ pub struct Options {
 
 /// Sends events over HTTP/1.1.
 pub struct HttpSender {
-    options: Options,
-    connections: Connections,
+    options: SenderOptions,
+    connections: ConnectionPool,
 }
 
 impl HttpSender {
@@ -50,8 +50,8 @@ impl HttpSender {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn new(options: Options, ca_file: Option<&Path>) -> anyhow::Result<Self> {
-        let connections = Connections::new(options.allow_private, ca_file);
+    pub fn new(options: SenderOptions, ca_file: Option<&Path>) -> anyhow::Result<Self> {
+        let connections = ConnectionPool::new(options.allow_private, ca_file);
         Ok(Self {
             connections: connections.context("webhooks.ca_file")?,
             options,
@@ -62,7 +62,7 @@ impl HttpSender {
 #[async_trait]
 impl WebhookSender for HttpSender {
     fn check_url(&self, url: &str) -> Result<(), String> {
-        Target::parse(url, self.options.allow_private).map(drop)
+        EndpointTarget::parse(url, self.options.allow_private).map(drop)
     }
 
     fn fresh_secret(&self) -> Result<String, String> {
@@ -82,8 +82,9 @@ impl WebhookSender for HttpSender {
             reason,
             is_gone: false,
         };
-        let target = Target::parse(&webhook.url, self.options.allow_private).map_err(failed)?;
-        let message = Message::of(webhook, event, now).map_err(failed)?;
+        let target =
+            EndpointTarget::parse(&webhook.url, self.options.allow_private).map_err(failed)?;
+        let message = SignedRequest::signed(webhook, event, now).map_err(failed)?;
         let posting = self.connections.post(&target, &message);
         let status = match timeout(self.options.timeout, posting).await {
             Ok(Ok(status)) => status,

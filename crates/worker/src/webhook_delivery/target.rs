@@ -9,7 +9,7 @@ const URL_BYTES_MAX: usize = 2_048;
 
 /// Target of an endpoint's URL.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct EndpointTarget {
     /// Host without the brackets of an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -20,7 +20,7 @@ pub(crate) struct Target {
     pub(crate) path: String,
 }
 
-impl Target {
+impl EndpointTarget {
     /// Parses a URL. Unless `allow_private`, it must be `https:` and its host must not be a private address.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn an_endpoint_is_a_public_https_url() {
         let check = |url: &str, allow_private: bool, expected: bool| {
-            let read = Target::parse(url, allow_private);
+            let read = EndpointTarget::parse(url, allow_private);
             assert_eq!(read.is_ok(), expected, "{url}: {read:?}");
         };
         check("https://example.com/hooks?a=b", false, true);
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_target_is_what_the_url_says() {
         let check = |url: &str, expected: (&str, u16, &str, &str)| {
-            let target = Target::parse(url, true).unwrap();
+            let target = EndpointTarget::parse(url, true).unwrap();
             let (host, authority, path) = (&*target.host, &*target.authority, &*target.path);
             assert_eq!((host, target.port, authority, path), expected, "{url}");
         };

@@ -48,7 +48,7 @@ impl ArchiveLog for FakeLog {
 
 #[tokio::test(start_paused = true)]
 async fn months_are_archived_when_they_have_been_over_for_long_enough() {
-    let january = Month::of(OPENS);
+    let january = Month::containing(OPENS);
     let (clock, host) = (ManualClock::new(OPENS), Host::new("upkeep"));
     let log = Arc::new(FakeLog {
         months: Mutex::new(Ok(vec![january, january.next(), january.next().next()])),

@@ -14,7 +14,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, EngineError, Probed, Ticket},
+    ports::{Claimed, Engine, EngineError, PendingReply, ProbeResult, ReplySender},
 };
 
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub(crate) struct FakeEngine {
     pub(crate) doubtful: Mutex<Vec<CampaignId>>,
     /// Campaign that it never answers for.
     pub(crate) hangs: Mutex<Option<CampaignId>>,
-    unanswered: Mutex<Vec<Answer<Reply>>>,
+    unanswered: Mutex<Vec<ReplySender<Reply>>>,
 }
 
 impl FakeEngine {
@@ -43,24 +43,24 @@ impl FakeEngine {
 }
 
 impl Engine for FakeEngine {
-    fn claim(&self, _: Claim) -> Ticket<Claimed> {
-        Ticket::ready(Err(EngineError::Stopping))
+    fn claim(&self, _: Claim) -> PendingReply<Claimed> {
+        PendingReply::ready(Err(EngineError::Stopping))
     }
 
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         let (campaign, reply) = match command {
             Command::Open(setup) => (setup.campaign.id, Reply::Opened),
             Command::Act {
                 campaign,
                 action: CampaignAction::Close,
             } => (campaign, Reply::Acted(Tally::default())),
-            _ => return Ticket::ready(Err(EngineError::Stopping)),
+            _ => return PendingReply::ready(Err(EngineError::Stopping)),
         };
         if self.refused.lock().unwrap().contains(&campaign) {
-            return Ticket::ready(Err(EngineError::Overloaded));
+            return PendingReply::ready(Err(EngineError::Overloaded));
         }
         if *self.hangs.lock().unwrap() == Some(campaign) {
-            let (answer, ticket) = Ticket::new();
+            let (answer, ticket) = PendingReply::new();
             self.unanswered.lock().unwrap().push(answer);
             return ticket;
         }
@@ -68,29 +68,29 @@ impl Engine for FakeEngine {
         if matches!(reply, Reply::Opened) {
             self.there.lock().unwrap().insert(campaign);
         }
-        Ticket::ready(Ok(reply))
+        PendingReply::ready(Ok(reply))
     }
 
-    fn peek(&self, _: &Claim) -> Option<Outcome> {
+    fn try_gate_outcome(&self, _: &Claim) -> Option<Outcome> {
         None
     }
 
-    fn tally(&self, id: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, id: CampaignId) -> PendingReply<Option<Tally>> {
         self.tallies.fetch_add(1, Ordering::Relaxed);
         if self.doubtful.lock().unwrap().contains(&id) {
-            return Ticket::ready(Err(EngineError::unavailable("a planted failure")));
+            return PendingReply::ready(Err(EngineError::unavailable("a planted failure")));
         }
         let is_lost = *self.lost.lock().unwrap() == Some(id);
         let there = !is_lost && self.there.lock().unwrap().contains(&id);
-        Ticket::ready(Ok(there.then(Tally::default)))
+        PendingReply::ready(Ok(there.then(Tally::default)))
     }
 
-    fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
-        Ticket::ready(Ok(None))
+    fn order(&self, _: OrderId) -> PendingReply<Option<OrderView>> {
+        PendingReply::ready(Ok(None))
     }
 
-    fn probe(&self, _: PartitionId) -> Ticket<Probed> {
-        Ticket::ready(Ok(Probed::Ready))
+    fn probe(&self, _: PartitionId) -> PendingReply<ProbeResult> {
+        PendingReply::ready(Ok(ProbeResult::Ready))
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

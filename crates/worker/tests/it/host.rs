@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use qiang_worker::host::{Host, Next, Reconciler, Schedule, Stuck};
+use qiang_worker::host::{Host, NextRun, ReconcileError, Reconciler, Schedule};
 use tokio::time::{Instant, sleep};
 
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const SCHEDULE: Schedule = Schedule {
 /// Reconciler with a set result that records the times of its runs.
 #[derive(Clone)]
 struct Recorder {
-    result: Arc<Mutex<Result<Next, Stuck>>>,
+    result: Arc<Mutex<Result<NextRun, ReconcileError>>>,
     runs: Arc<Mutex<Vec<Instant>>>,
     /// Duration of a run.
     takes: Duration,
@@ -31,13 +31,13 @@ struct Recorder {
 impl Recorder {
     fn new() -> Self {
         Self {
-            result: Arc::new(Mutex::new(Ok(Next::Wait))),
+            result: Arc::new(Mutex::new(Ok(NextRun::Wait))),
             runs: Arc::default(),
             takes: Duration::ZERO,
         }
     }
 
-    fn ends(&self, result: Result<Next, Stuck>) {
+    fn ends(&self, result: Result<NextRun, ReconcileError>) {
         *self.result.lock().unwrap() = result;
     }
 
@@ -55,11 +55,11 @@ impl Recorder {
 }
 
 impl Reconciler for Recorder {
-    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+    async fn reconcile(&mut self) -> Result<NextRun, ReconcileError> {
         self.runs.lock().unwrap().push(Instant::now());
         sleep(self.takes).await;
         let result = self.result.lock().unwrap().clone();
-        assert_ne!(result, Err(Stuck("a panic".to_owned())));
+        assert_ne!(result, Err(ReconcileError("a panic".to_owned())));
         result
     }
 }
@@ -97,7 +97,7 @@ async fn reconcilers_run_on_a_timer_and_on_a_signal() {
 async fn more_to_do_is_done_at_once() {
     let (host, mut recorder) = (Host::new("test"), Recorder::new());
     recorder.takes = Duration::from_secs(1);
-    recorder.ends(Ok(Next::Again));
+    recorder.ends(Ok(NextRun::Again));
     host.start("one", SCHEDULE, recorder.clone());
     sleep(Duration::from_millis(3_500)).await;
     assert_eq!(seconds(&recorder.pauses()), [1, 1, 1]);
@@ -107,7 +107,7 @@ async fn more_to_do_is_done_at_once() {
 #[tokio::test(start_paused = true)]
 async fn failures_are_tried_again_after_growing_pauses_and_hold_up_no_other() {
     let (host, failing, well) = (Host::new("test"), Recorder::new(), Recorder::new());
-    failing.ends(Err(Stuck("no disk".to_owned())));
+    failing.ends(Err(ReconcileError("no disk".to_owned())));
     let wakers = [
         host.start("one", SCHEDULE, failing.clone()),
         host.start("two", SCHEDULE, well.clone()),
@@ -121,11 +121,11 @@ async fn failures_are_tried_again_after_growing_pauses_and_hold_up_no_other() {
     assert_eq!(host.stuck().unwrap(), "one: no disk");
     assert_eq!(seconds(&failing.pauses()), [2, 4, 8, 16, 20, 20]);
     assert!(well.runs() > 30);
-    failing.ends(Ok(Next::Wait));
+    failing.ends(Ok(NextRun::Wait));
     sleep(BACKOFF_MAX).await;
     assert_eq!(host.stuck(), None);
     failing.pauses();
-    failing.ends(Err(Stuck("no disk".to_owned())));
+    failing.ends(Err(ReconcileError("no disk".to_owned())));
     sleep(Duration::from_secs(30)).await;
     let pauses = failing.pauses();
     assert_eq!(seconds(&pauses)[..2], [2, 4], "the pauses start again");
@@ -165,7 +165,7 @@ async fn stopping_waits_for_the_run_and_aborting_does_not() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_gone_is_noticed() {
     let (host, recorder) = (Host::new("test"), Recorder::new());
-    recorder.ends(Err(Stuck("a panic".to_owned())));
+    recorder.ends(Err(ReconcileError("a panic".to_owned())));
     host.start("one", SCHEDULE, recorder.clone());
     sleep(REST).await;
     assert_eq!(host.stuck().unwrap(), "one: its task has failed; restart");

@@ -15,9 +15,12 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId, UserId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, EngineError, LineHead, Lines, Probed, Ticket, WaitingRoom},
+    ports::{
+        ActiveQueues, Claimed, Engine, EngineError, PendingReply, ProbeResult, QueueHead,
+        ReplySender, WaitingRoom,
+    },
+    queue_entry::{QueueDecision, QueueEntry, QueueLimits, QueueStatus},
     time::Timestamp,
-    waiting::{Decision, Place, QueueLimits, Standing},
 };
 use qiang_testkit::{
     ManualClock,
@@ -25,7 +28,7 @@ use qiang_testkit::{
     engine::BookEngine,
     simulation::Draw,
 };
-use qiang_worker::waiting::{LineDecider, WaitingPorts};
+use qiang_worker::waiting::{QueuePorts, QueueProcessor};
 use tokio::time::{sleep, timeout};
 
 use crate::fakes::FakeLedger;
@@ -51,8 +54,8 @@ fn chance(random: &Random, percent: u64) -> bool {
 /// A queue whose records are lost before or after they are written.
 struct Room {
     random: Random,
-    places: Mutex<Vec<Place>>,
-    decided: Mutex<Vec<(Place, Decision)>>,
+    places: Mutex<Vec<QueueEntry>>,
+    decided: Mutex<Vec<(QueueEntry, QueueDecision)>>,
 }
 
 #[async_trait]
@@ -66,36 +69,40 @@ impl WaitingRoom for Room {
         _: &Claim,
         _: Timestamp,
         _: QueueLimits,
-    ) -> Result<Option<Standing>, EngineError> {
+    ) -> Result<Option<QueueStatus>, EngineError> {
         Err(EngineError::Stopping)
     }
 
-    async fn standing(&self, _: CampaignId, _: &UserId) -> Result<Option<Standing>, EngineError> {
+    async fn standing(
+        &self,
+        _: CampaignId,
+        _: &UserId,
+    ) -> Result<Option<QueueStatus>, EngineError> {
         Err(EngineError::Stopping)
     }
 
-    async fn lines(&self, _: PartitionId, _: Duration) -> Result<Lines, EngineError> {
+    async fn lines(&self, _: PartitionId, _: Duration) -> Result<ActiveQueues, EngineError> {
         let places = self.places.lock().unwrap();
         let mut campaigns: Vec<_> = places.iter().map(|it| it.claim.campaign).collect();
         campaigns.dedup();
-        Ok(Lines {
+        Ok(ActiveQueues {
             leased: !campaigns.is_empty(),
             campaigns,
             own: true,
         })
     }
 
-    async fn head(&self, _: CampaignId, limit: usize) -> Result<LineHead, EngineError> {
+    async fn head(&self, _: CampaignId, limit: usize) -> Result<QueueHead, EngineError> {
         let mut places = self.places.lock().unwrap().clone();
         let waiting = places.len() as u64;
         places.truncate(limit);
-        Ok(LineHead { waiting, places })
+        Ok(QueueHead { waiting, places })
     }
 
     async fn record(
         &self,
         _: CampaignId,
-        decided: &[(Place, Decision)],
+        decided: &[(QueueEntry, QueueDecision)],
         _: Timestamp,
         _: QueueLimits,
     ) -> Result<(), EngineError> {
@@ -103,7 +110,7 @@ impl WaitingRoom for Room {
             return Err(EngineError::Overloaded);
         }
         sleep(Duration::from_millis(1)).await;
-        let is_decided = |place: &Place| decided.iter().any(|(other, _)| other == place);
+        let is_decided = |place: &QueueEntry| decided.iter().any(|(other, _)| other == place);
         self.places.lock().unwrap().retain(|it| !is_decided(it));
         self.decided.lock().unwrap().extend_from_slice(decided);
         match chance(&self.random, 20) {
@@ -117,7 +124,7 @@ impl WaitingRoom for Room {
     }
 }
 
-type Call = Vec<(Claim, Answer<Claimed>)>;
+type Call = Vec<(Claim, ReplySender<Claimed>)>;
 
 /// An engine behind two connections.
 #[derive(Clone)]
@@ -173,15 +180,15 @@ impl TwoConnections {
 }
 
 impl Engine for TwoConnections {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        let (answer, ticket) = Ticket::new();
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
+        let (answer, ticket) = PendingReply::new();
         self.send(vec![(claim, answer)]);
         ticket
     }
 
-    fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<Ticket<Claimed>> {
+    fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<PendingReply<Claimed>> {
         let tickets = claims.into_iter().map(|claim| {
-            let (answer, ticket) = Ticket::new();
+            let (answer, ticket) = PendingReply::new();
             ((claim, answer), ticket)
         });
         let (mut call, tickets): (Call, Vec<_>) = tickets.unzip();
@@ -195,23 +202,23 @@ impl Engine for TwoConnections {
         tickets
     }
 
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         self.book.submit(command)
     }
 
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.book.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.book.try_gate_outcome(claim)
     }
 
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.book.tally(campaign)
     }
 
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.book.order(order)
     }
 
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.book.probe(partition)
     }
 
@@ -237,7 +244,7 @@ async fn world(seed: u64, keeps_together: bool) -> (u64, Option<String>) {
     let open = Command::Open(Box::new(setup));
     engine.submit(open).await.unwrap();
     let wants: Vec<u32> = (0..PLACES).map(|_| draw(1, 3)).collect();
-    let place = |number: u64| Place {
+    let place = |number: u64| QueueEntry {
         number,
         entered_at: OPENS,
         claim: target.units(&format!("u{number}"), wants[number as usize]),
@@ -247,7 +254,7 @@ async fn world(seed: u64, keeps_together: bool) -> (u64, Option<String>) {
         places: Mutex::new((0..PLACES).map(place).collect()),
         decided: Mutex::default(),
     });
-    let ports = WaitingPorts {
+    let ports = QueuePorts {
         room: room.clone(),
         engine: Arc::new(engine.clone()),
         ledger: FakeLedger::new(),
@@ -260,7 +267,7 @@ async fn world(seed: u64, keeps_together: bool) -> (u64, Option<String>) {
         if room.places.lock().unwrap().is_empty() {
             break;
         }
-        let decider = LineDecider::new(ports.clone(), PartitionId(0));
+        let decider = QueueProcessor::new(ports.clone(), PartitionId(0));
         let life = Duration::from_millis(draw(0, 12).into());
         if timeout(life, decider.decide_all()).await.is_err() {
             drop(decider);
@@ -270,7 +277,7 @@ async fn world(seed: u64, keeps_together: bool) -> (u64, Option<String>) {
     }
     let decided = room.decided.lock().unwrap().clone();
     let granted = decided.iter().filter_map(|(place, decision)| {
-        let Decision::Claimed(outcome, _) = decision else {
+        let QueueDecision::Claimed(outcome, _) = decision else {
             return None;
         };
         outcome.grant().map(|grant| (grant.number, place.number))

@@ -14,7 +14,7 @@ use qiang_core::{
     event::PartitionId,
     ports::{EventLog, Ledger},
 };
-use qiang_worker::settlement::{Options, Settlement};
+use qiang_worker::settlement::{Settlement, SettlementOptions};
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
@@ -27,7 +27,7 @@ async fn a_change_of_state_is_logged_once() {
     let settlement = Settlement::start(
         Arc::clone(&log) as Arc<dyn EventLog>,
         Arc::clone(&ledger) as Arc<dyn Ledger>,
-        Options::new(Box::new(|_, _, _| {})),
+        SettlementOptions::new(Box::new(|_, _, _| {})),
     );
     sleep(Duration::from_secs(60)).await;
     assert!(ledger.attempts.lock().unwrap().len() > 10);

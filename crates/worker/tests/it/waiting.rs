@@ -13,9 +13,12 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId, UserId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, EngineError, LineHead, Lines, Probed, Ticket, WaitingRoom},
+    ports::{
+        ActiveQueues, Claimed, Engine, EngineError, PendingReply, ProbeResult, QueueHead,
+        ReplySender, WaitingRoom,
+    },
+    queue_entry::{QueueDecision, QueueEntry, QueueLimits, QueueStatus},
     time::Timestamp,
-    waiting::{Decision, Place, QueueLimits, Standing},
 };
 use qiang_testkit::{
     ManualClock,
@@ -24,7 +27,7 @@ use qiang_testkit::{
 };
 use qiang_worker::{
     host::{Host, Schedule},
-    waiting::{LineDecider, WaitingPorts},
+    waiting::{QueuePorts, QueueProcessor},
 };
 use tokio::time::sleep;
 
@@ -45,8 +48,8 @@ enum Read {
 
 /// Queues of one partition.
 struct FakeRoom {
-    places: Mutex<Vec<Place>>,
-    decided: Mutex<Vec<(Place, Decision)>>,
+    places: Mutex<Vec<QueueEntry>>,
+    decided: Mutex<Vec<(QueueEntry, QueueDecision)>>,
     /// Result of reading the queue of the first campaign.
     first: Mutex<Read>,
     /// Whether no other process has the lease.
@@ -54,7 +57,7 @@ struct FakeRoom {
 }
 
 impl FakeRoom {
-    fn new(places: Vec<Place>) -> Self {
+    fn new(places: Vec<QueueEntry>) -> Self {
         Self {
             places: Mutex::new(places),
             decided: Mutex::default(),
@@ -79,26 +82,30 @@ impl WaitingRoom for FakeRoom {
         _: &Claim,
         _: Timestamp,
         _: QueueLimits,
-    ) -> Result<Option<Standing>, EngineError> {
+    ) -> Result<Option<QueueStatus>, EngineError> {
         Err(EngineError::Stopping)
     }
 
-    async fn standing(&self, _: CampaignId, _: &UserId) -> Result<Option<Standing>, EngineError> {
+    async fn standing(
+        &self,
+        _: CampaignId,
+        _: &UserId,
+    ) -> Result<Option<QueueStatus>, EngineError> {
         Err(EngineError::Stopping)
     }
 
-    async fn lines(&self, _: PartitionId, _: Duration) -> Result<Lines, EngineError> {
+    async fn lines(&self, _: PartitionId, _: Duration) -> Result<ActiveQueues, EngineError> {
         let (places, own) = (self.places.lock().unwrap(), *self.own.lock().unwrap());
         let mut campaigns: Vec<_> = places.iter().map(|it| it.claim.campaign).collect();
         campaigns.dedup();
-        Ok(Lines {
+        Ok(ActiveQueues {
             leased: own && !campaigns.is_empty(),
             campaigns,
             own,
         })
     }
 
-    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError> {
+    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<QueueHead, EngineError> {
         let read = *self.first.lock().unwrap();
         match read {
             Read::Fails if campaign == id(1) => return Err(EngineError::Overloaded),
@@ -109,20 +116,20 @@ impl WaitingRoom for FakeRoom {
         places.retain(|it| it.claim.campaign == campaign);
         let waiting = places.len() as u64;
         places.truncate(limit);
-        Ok(LineHead { waiting, places })
+        Ok(QueueHead { waiting, places })
     }
 
     async fn record(
         &self,
         campaign: CampaignId,
-        decided: &[(Place, Decision)],
+        decided: &[(QueueEntry, QueueDecision)],
         _: Timestamp,
         _: QueueLimits,
     ) -> Result<(), EngineError> {
         if campaign == id(1) && *self.first.lock().unwrap() == Read::WithoutRecord {
             return Err(EngineError::Overloaded);
         }
-        let is_decided = |place: &Place| decided.iter().any(|(other, _)| other == place);
+        let is_decided = |place: &QueueEntry| decided.iter().any(|(other, _)| other == place);
         self.places.lock().unwrap().retain(|it| !is_decided(it));
         self.decided.lock().unwrap().extend_from_slice(decided);
         Ok(())
@@ -133,7 +140,7 @@ impl WaitingRoom for FakeRoom {
     }
 }
 
-type UnderWay = Vec<(Claim, Answer<Claimed>)>;
+type UnderWay = Vec<(Claim, ReplySender<Claimed>)>;
 
 /// An engine that decides concurrent claims together, the last one first.
 #[derive(Clone)]
@@ -143,8 +150,8 @@ struct LastFirst {
 }
 
 impl Engine for LastFirst {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        let (answer, ticket) = Ticket::new();
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
+        let (answer, ticket) = PendingReply::new();
         self.under_way.lock().unwrap().push((claim, answer));
         let engine = self.clone();
         tokio::spawn(async move {
@@ -157,23 +164,23 @@ impl Engine for LastFirst {
         ticket
     }
 
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         self.book.submit(command)
     }
 
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.book.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.book.try_gate_outcome(claim)
     }
 
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.book.tally(campaign)
     }
 
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.book.order(order)
     }
 
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.book.probe(partition)
     }
 
@@ -183,8 +190,8 @@ impl Engine for LastFirst {
 }
 
 /// Ports that decide the queues of a room.
-fn ports(room: &Arc<FakeRoom>, engine: Arc<dyn Engine>, clock: Arc<ManualClock>) -> WaitingPorts {
-    WaitingPorts {
+fn ports(room: &Arc<FakeRoom>, engine: Arc<dyn Engine>, clock: Arc<ManualClock>) -> QueuePorts {
+    QueuePorts {
         room: room.clone(),
         engine,
         ledger: FakeLedger::new(),
@@ -195,7 +202,7 @@ fn ports(room: &Arc<FakeRoom>, engine: Arc<dyn Engine>, clock: Arc<ManualClock>)
 }
 
 /// Two queues in one partition, and ports that decide them.
-async fn two_lines() -> (Arc<FakeRoom>, WaitingPorts) {
+async fn two_lines() -> (Arc<FakeRoom>, QueuePorts) {
     let clock = ManualClock::new(OPENS);
     let engine = BookEngine::new(clock.clone(), vec![PartitionId(0)]);
     let mut places = Vec::new();
@@ -204,7 +211,7 @@ async fn two_lines() -> (Arc<FakeRoom>, WaitingPorts) {
         let claim = Target::of(&setup).one("a");
         let open = Command::Open(Box::new(setup));
         engine.submit(open).await.unwrap();
-        places.push(Place {
+        places.push(QueueEntry {
             number: n,
             entered_at: OPENS.plus_millis(n as i64),
             claim,
@@ -230,20 +237,21 @@ async fn the_line_is_decided_in_its_order_by_an_engine_that_has_another() {
     let open = Command::Open(Box::new(setup));
     engine.submit(open).await.unwrap();
     let wants = |n: u32| [1, 3, 2, 1, 40][n as usize % 5];
-    let place = |n: u32| Place {
+    let place = |n: u32| QueueEntry {
         number: n.into(),
         entered_at: OPENS,
         claim: target.units(&format!("u{n}"), wants(n)),
     };
     let room = Arc::new(FakeRoom::new((0..100).map(place).collect()));
-    let decider = LineDecider::new(ports(&room, Arc::new(engine), clock), PartitionId(0));
+    let decider = QueueProcessor::new(ports(&room, Arc::new(engine), clock), PartitionId(0));
     while room.waiting() > 0 {
         assert!(decider.decide_all().await.unwrap() > 0);
     }
     let mut decided = room.decided.lock().unwrap().clone();
     decided.sort_by_key(|(place, _)| place.number);
-    let is_granted = |decision: &Decision| decision.name() == "granted";
-    let granted = |(place, decision): &(Place, Decision)| (place.number, is_granted(decision));
+    let is_granted = |decision: &QueueDecision| decision.name() == "granted";
+    let granted =
+        |(place, decision): &(QueueEntry, QueueDecision)| (place.number, is_granted(decision));
     let decided: Vec<_> = decided.iter().map(granted).collect();
     let mut left = STOCK;
     let expected = (0..100).map(|n| {
@@ -261,7 +269,7 @@ async fn a_lease_that_is_lost_is_counted() {
     const LEASE: Duration = Duration::from_secs(5);
     let (room, ports) = two_lines().await;
     let monitor = Arc::clone(&ports.monitor);
-    let decider = LineDecider::new(ports, PartitionId(0));
+    let decider = QueueProcessor::new(ports, PartitionId(0));
     *room.first.lock().unwrap() = Read::WithoutRecord;
     let look = async || drop(decider.decide_all().await);
     look().await;
@@ -293,9 +301,9 @@ async fn a_line_that_cannot_be_decided_is_stuck_and_holds_up_no_other() {
         let (room, ports) = two_lines().await;
         *room.first.lock().unwrap() = read;
         let host = Host::new("upkeep");
-        let decider = LineDecider::new(ports, PartitionId(0));
-        let Schedule { interval, .. } = LineDecider::SCHEDULE;
-        host.start("lines", LineDecider::SCHEDULE, decider);
+        let decider = QueueProcessor::new(ports, PartitionId(0));
+        let Schedule { interval, .. } = QueueProcessor::SCHEDULE;
+        host.start("lines", QueueProcessor::SCHEDULE, decider);
         sleep(interval / 2).await;
         let left = room.places.lock().unwrap().clone();
         assert_eq!(left.len(), 1, "{read:?}: the other queue is decided");
@@ -313,7 +321,7 @@ async fn a_line_that_cannot_be_decided_is_stuck_and_holds_up_no_other() {
 async fn a_line_that_cannot_be_read_does_not_look_empty() {
     let (room, ports) = two_lines().await;
     let monitor = Arc::clone(&ports.monitor);
-    let decider = LineDecider::new(ports, PartitionId(0));
+    let decider = QueueProcessor::new(ports, PartitionId(0));
     for read in [Read::WithoutRecord, Read::Fails, Read::Panics] {
         *room.first.lock().unwrap() = read;
         decider.decide_all().await.unwrap_err();

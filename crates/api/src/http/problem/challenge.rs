@@ -2,10 +2,10 @@
 
 use axum::http::{HeaderValue, header};
 
-use super::{Problem, ProblemKind};
+use super::{ApiProblem, ProblemKind};
 use crate::http::auth_failure::AuthFailure;
 
-impl Problem {
+impl ApiProblem {
     /// Adds a challenge for a bearer token, with `parameters`.
     fn challenge(mut self, parameters: &str) -> Self {
         let challenge = format!("Bearer realm=\"qiang\"{parameters}");

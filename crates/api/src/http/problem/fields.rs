@@ -11,12 +11,12 @@ use qiang_core::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Problem;
+use super::ApiProblem;
 
 /// An invalid field of the body, or an invalid parameter of the path, the query or a header.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FieldError)]
-pub(crate) struct FieldError {
+pub(crate) struct InvalidField {
     /// Field in the body: a JSON pointer (RFC 6901) after `#`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "#/unit_price/amount")]
@@ -30,7 +30,7 @@ pub(crate) struct FieldError {
     detail: Cow<'static, str>,
 }
 
-impl Problem {
+impl ApiProblem {
     /// Problem of a field with an impossible value.
     pub(crate) fn invalid_at(pointer: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::invalid(detail).at(pointer)
@@ -42,7 +42,7 @@ impl Problem {
     }
 
     /// Names the parameter that the detail describes.
-    pub(crate) fn of(self, parameter: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn in_parameter(self, parameter: impl Into<Cow<'static, str>>) -> Self {
         self.about(None, Some(parameter.into()))
     }
 
@@ -52,7 +52,7 @@ impl Problem {
         parameter: Option<Cow<'static, str>>,
     ) -> Self {
         let body = &mut self.0.body;
-        body.errors.push(FieldError {
+        body.errors.push(InvalidField {
             pointer,
             parameter,
             detail: body.detail.clone(),
@@ -68,14 +68,14 @@ impl Problem {
 
     /// One problem for the faults of several parts of a body; each pointer starts at its part. `None` if there are no
     /// parts. Moves the fields out of the problems of the parts.
-    pub(crate) fn of_parts<'a>(
+    pub(crate) fn from_parts<'a>(
         parts: impl IntoIterator<Item = (String, &'a mut Self)>,
     ) -> Option<Self> {
         let mut errors = Vec::new();
         for (at, problem) in parts {
             let body = &mut problem.0.body;
             if body.errors.is_empty() {
-                errors.push(FieldError {
+                errors.push(InvalidField {
                     pointer: Some(at.into()),
                     parameter: None,
                     detail: std::mem::take(&mut body.detail),
@@ -94,13 +94,13 @@ impl Problem {
     }
 }
 
-impl From<BadAdmissionRatio> for Problem {
+impl From<BadAdmissionRatio> for ApiProblem {
     fn from(error: BadAdmissionRatio) -> Self {
         Self::invalid_at("#/admission_percent", error.to_string())
     }
 }
 
-impl From<CampaignError> for Problem {
+impl From<CampaignError> for ApiProblem {
     fn from(error: CampaignError) -> Self {
         let pointer = match error {
             CampaignError::Title | CampaignError::TitleControl => "#/title",
@@ -120,7 +120,7 @@ impl From<CampaignError> for Problem {
     }
 }
 
-impl From<WindowError> for Problem {
+impl From<WindowError> for ApiProblem {
     fn from(error: WindowError) -> Self {
         let pointer = match error {
             WindowError::Start => "#/starts_at",
@@ -130,7 +130,7 @@ impl From<WindowError> for Problem {
     }
 }
 
-impl From<RulePartsError> for Problem {
+impl From<RulePartsError> for ApiProblem {
     fn from(error: RulePartsError) -> Self {
         let (pointer, detail) = match error {
             RulePartsError::MaxMissing => ("#/split/max", "the rule `normal` needs `max`"),
@@ -141,7 +141,7 @@ impl From<RulePartsError> for Problem {
     }
 }
 
-impl From<SplitError> for Problem {
+impl From<SplitError> for ApiProblem {
     fn from(error: SplitError) -> Self {
         let pointer = match error {
             SplitError::CountZero | SplitError::CountAboveMax { .. } => "#/shares",

@@ -3,7 +3,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Problem, ProblemKind, RETRY_AFTER_S};
+use super::{ApiProblem, ProblemKind, RETRY_AFTER_S};
 
 pub(crate) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -32,7 +32,7 @@ pub(crate) struct Exceeded {
     pub(crate) wait_s: u32,
 }
 
-impl Problem {
+impl ApiProblem {
     /// Problem of a request above a limit.
     pub(crate) fn limited(exceeded: &Exceeded) -> Self {
         let Exceeded {
@@ -51,7 +51,7 @@ impl Problem {
         let unit = unit.map_or_else(String::new, |unit| format!(";qiang-unit=\"{unit}\""));
         Self::new(problem, "")
             .retry_after(wait_s)
-            .of_policy(name)
+            .for_policy(name)
             .with(
                 RATE_LIMIT_POLICY,
                 &format!("\"{name}\";q={quota};w={window_s}{unit}"),
@@ -64,7 +64,7 @@ impl Problem {
         const NAME: &str = "connections-of-address";
         Self::from(ProblemKind::TooManyConnections)
             .retry_after(RETRY_AFTER_S)
-            .of_policy(NAME)
+            .for_policy(NAME)
             .with(
                 RATE_LIMIT_POLICY,
                 &format!("\"{NAME}\";q={connections_max};qiang-unit=\"connections\""),
@@ -76,7 +76,7 @@ impl Problem {
     pub(crate) fn too_many_streams(name: &'static str, streams_max: u32) -> Self {
         Self::from(ProblemKind::TooManyStreams)
             .retry_after(RETRY_AFTER_S)
-            .of_policy(name)
+            .for_policy(name)
             .with(
                 RATE_LIMIT_POLICY,
                 &format!("\"{name}\";q={streams_max};qiang-unit=\"streams\""),
@@ -84,7 +84,7 @@ impl Problem {
             .with(RATE_LIMIT, &format!("\"{name}\";r=0"))
     }
 
-    fn of_policy(mut self, name: &'static str) -> Self {
+    fn for_policy(mut self, name: &'static str) -> Self {
         self.0.body.violated_policies.push(name);
         self
     }

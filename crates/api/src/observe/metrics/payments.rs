@@ -4,7 +4,7 @@ use metrics::{Counter, Key, Label, Recorder as _};
 use metrics_exporter_prometheus::PrometheusRecorder;
 use qiang_core::{
     book::PaymentOutcome,
-    payment::{PaymentState, Received},
+    payment::{PaymentState, ReceivedMoney},
 };
 
 use super::{METADATA, Metrics, counters as counters_by};
@@ -24,11 +24,11 @@ pub(crate) enum ReportedAmount {
 
 impl ReportedAmount {
     /// The money that was recorded.
-    pub(crate) fn of(recorded: PaymentState) -> Self {
+    pub(crate) fn from_recorded(recorded: PaymentState) -> Self {
         match recorded.received {
-            Received::Price => Self::Price,
-            Received::Accepted(_) => Self::Accepted,
-            Received::Other(_) => Self::Other,
+            ReceivedMoney::Price => Self::Price,
+            ReceivedMoney::Accepted(_) => Self::Accepted,
+            ReceivedMoney::Other(_) => Self::Other,
         }
     }
 

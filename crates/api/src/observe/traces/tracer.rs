@@ -78,7 +78,7 @@ impl Tracer {
             Some(above) if !above.is_sampled() => return None,
             Some(above) => Context::new().with_remote_span_context(remote(above)),
             None => {
-                Traffic::of(method, path)?;
+                Traffic::from_request(method, path)?;
                 Context::new()
             }
         };

@@ -42,18 +42,18 @@ pub(super) struct Shop {
     /// Host and port, for connecting.
     place: (String, u16),
     key: hmac::Key,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<ShopConnection>>,
     idle_max: usize,
 }
 
-struct Connection {
+struct ShopConnection {
     sender: SendRequest<Full<Bytes>>,
     /// Whether any byte has arrived since the last question was sent.
     answered: Arc<AtomicBool>,
 }
 
 /// A request to the shop.
-pub(super) struct Question {
+pub(super) struct ShopRequest {
     pub(super) id: String,
     /// Seconds since 1970.
     pub(super) timestamp: i64,
@@ -87,7 +87,7 @@ impl Shop {
 
     /// Sends a question and returns the reply. If a kept connection fails before any byte arrives, it had been
     /// closed, and the question is repeated once on a new one. A repetition changes nothing.
-    pub(super) async fn ask(&self, question: &Question) -> Result<(StatusCode, Bytes), Failure> {
+    pub(super) async fn ask(&self, question: &ShopRequest) -> Result<(StatusCode, Bytes), Failure> {
         let kept = self.idle.lock().pop();
         if let Some(connection) = kept.filter(|connection| !connection.sender.is_closed()) {
             let answered = Arc::clone(&connection.answered);
@@ -100,7 +100,7 @@ impl Shop {
         self.exchange(connection, question).await
     }
 
-    async fn connect(&self) -> Result<Connection, Failure> {
+    async fn connect(&self) -> Result<ShopConnection, Failure> {
         let stream = TcpStream::connect((self.place.0.as_str(), self.place.1)).await?;
         stream.set_nodelay(true)?;
         let answered = Arc::<AtomicBool>::default();
@@ -111,13 +111,13 @@ impl Shop {
         let (sender, wire) = http1::handshake(TokioIo::new(stream)).await?;
         // This task ends with the connection; the sender sees its errors.
         tokio::spawn(async move { drop(wire.await) });
-        Ok(Connection { sender, answered })
+        Ok(ShopConnection { sender, answered })
     }
 
     async fn exchange(
         &self,
-        mut connection: Connection,
-        question: &Question,
+        mut connection: ShopConnection,
+        question: &ShopRequest,
     ) -> Result<(StatusCode, Bytes), Failure> {
         connection.answered.store(false, Ordering::Relaxed);
         let request = self.request(question)?;
@@ -134,8 +134,8 @@ impl Shop {
         Ok((status, body))
     }
 
-    fn request(&self, question: &Question) -> Result<Request<Full<Bytes>>, Failure> {
-        let Question {
+    fn request(&self, question: &ShopRequest) -> Result<Request<Full<Bytes>>, Failure> {
+        let ShopRequest {
             id,
             timestamp,
             body,
@@ -209,7 +209,7 @@ mod tests {
             }
             asked
         });
-        let question = Question {
+        let question = ShopRequest {
             id: "msg_1".to_owned(),
             timestamp: 0,
             body: Bytes::from_static(b"{}"),

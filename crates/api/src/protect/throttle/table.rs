@@ -11,7 +11,7 @@ const WAYS: usize = 8;
 ///
 /// If a set is full, a new key replaces the one whose quota is whole first. That key gains least by it, and mostly
 /// nothing. Keys are hashes that clients cannot choose, so sets fill evenly.
-pub(crate) struct Table {
+pub(crate) struct QuotaTable {
     sets: Box<[Mutex<[Slot; WAYS]>]>,
 }
 
@@ -22,7 +22,7 @@ struct Slot {
     whole_at: u64,
 }
 
-impl Table {
+impl QuotaTable {
     /// Table of `keys_max` slots, rounded up.
     pub(crate) fn new(keys_max: usize) -> Self {
         let sets = keys_max.div_ceil(WAYS).max(1);
@@ -38,7 +38,7 @@ impl Table {
     }
 }
 
-impl StateStore for Table {
+impl StateStore for QuotaTable {
     type Key = u64;
 
     fn measure_and_replace<T, F, E>(&self, key: &u64, measure: F) -> Result<T, E>
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     /// Stores a key's time; returns the previous one.
-    fn put(table: &Table, key: u64, whole_at: u64) -> Option<u64> {
+    fn put(table: &QuotaTable, key: u64, whole_at: u64) -> Option<u64> {
         let exchange =
             |before: Option<Nanos>| Ok::<_, ()>((before.map(Nanos::as_u64), Nanos::new(whole_at)));
         table.measure_and_replace(&key, exchange).unwrap()
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn keys_have_moments_of_their_own() {
-        let table = Table::new(1_000);
+        let table = QuotaTable::new(1_000);
         for key in 0..100 {
             assert_eq!(put(&table, key << 57, key + 1), None);
         }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_full_set_forgets_whoever_is_whole_first() {
-        let table = Table::new(WAYS);
+        let table = QuotaTable::new(WAYS);
         for key in 0..8 {
             assert_eq!(put(&table, key, 100 - key), None);
         }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_changes_nothing() {
-        let table = Table::new(1);
+        let table = QuotaTable::new(1);
         put(&table, 1, 5);
         let refused: Result<(), ()> = table.measure_and_replace(&1, |_| Err(()));
         assert_eq!(refused, Err(()));

@@ -4,20 +4,20 @@ use std::{collections::BTreeMap, time::Duration};
 
 use pprof::{ProfilerGuard, ProfilerGuardBuilder, Report};
 
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
 
 /// Samples per second of processor time. Not a round number, so that periodic work is neither always sampled nor
 /// never.
 const SAMPLES_PER_SECOND: i32 = 99;
 
 /// Samples of `seconds`, one line per stack.
-pub(super) async fn sample(seconds: u64) -> Result<String, Problem> {
-    let guard = start().map_err(|error| Problem::internal(error.to_string()))?;
+pub(super) async fn sample(seconds: u64) -> Result<String, ApiProblem> {
+    let guard = start().map_err(|error| ApiProblem::internal(error.to_string()))?;
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let name = move || guard.report().build().map(|report| fold(&report));
     let text = tokio::task::spawn_blocking(name).await;
-    let text = text.map_err(|error| Problem::internal(error.to_string()))?;
-    text.map_err(|error| Problem::internal(error.to_string()))
+    let text = text.map_err(|error| ApiProblem::internal(error.to_string()))?;
+    text.map_err(|error| ApiProblem::internal(error.to_string()))
 }
 
 /// Starts sampling, until the guard is dropped.

@@ -123,7 +123,7 @@ fn what_is_not_over_or_not_settled_stays() {
     scene.run("UPDATE settled SET seq = seq - 1");
     assert_eq!(block_on(log.archive_next(ever())), Ok(None));
     scene.run("UPDATE settled SET seq = seq + 1");
-    let january = Month::of(OPENS);
+    let january = Month::containing(OPENS);
     assert_eq!(block_on(log.archive_next(january)), Ok(None), "only before");
     let archived = block_on(log.archive_next(january.next())).unwrap().unwrap();
     assert_eq!(archived.stretch.entries(), 2);

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use qiang_audit::Report;
+use qiang_audit::AuditFindings;
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 
 use crate::archives::scene::{Scene, long_packet, long_sale};
 
-fn broken(report: &Report) -> BTreeSet<&str> {
+fn broken(report: &AuditFindings) -> BTreeSet<&str> {
     let broken = report.checks.iter().filter(|check| check.is_broken());
     broken.map(|check| check.name).collect()
 }

@@ -12,7 +12,7 @@ use qiang_core::{
     id::PaymentRef,
     money::Money,
     outcome::{Grant, Outcome},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{
         AccountStore as _, ArchiveLog as _, CampaignStore as _, Engine as _, EngineError,
         LogArchive, SettlementStore as _,
@@ -38,7 +38,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 
 /// A month after all others.
 pub(crate) fn ever() -> Month {
-    Month::of(Timestamp::MAX)
+    Month::containing(Timestamp::MAX)
 }
 
 pub(crate) struct Scene {
@@ -112,7 +112,7 @@ impl Scene {
                 order,
                 payment,
                 paid_at,
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             })
             .unwrap()
         {

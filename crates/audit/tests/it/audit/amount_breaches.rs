@@ -3,7 +3,7 @@
 use qiang_core::{
     book::PaymentOutcome,
     money::Money,
-    payment::{PaymentPolicy, Received},
+    payment::{PaymentPolicy, ReceivedMoney},
 };
 
 use super::{breaches::entry, history::World};
@@ -17,19 +17,19 @@ pub(crate) fn accepted(world: &mut World) {
         (
             "ann",
             "p-10",
-            Received::Accepted(money(10)),
+            ReceivedMoney::Accepted(money(10)),
             PaymentOutcome::Paid,
         ),
         (
             "bob",
             "p-13",
-            Received::Accepted(money(13)),
+            ReceivedMoney::Accepted(money(13)),
             PaymentOutcome::Paid,
         ),
         (
             "cid",
             "p-15",
-            Received::Other(money(15)),
+            ReceivedMoney::Other(money(15)),
             PaymentOutcome::RefundDue,
         ),
     ] {
@@ -45,7 +45,7 @@ pub(crate) fn accepted(world: &mut World) {
     world.report(
         order,
         "p-500",
-        Received::Accepted(money(500)),
+        ReceivedMoney::Accepted(money(500)),
         PaymentOutcome::Paid,
     );
     world.payment_policy = PaymentPolicy::default();

@@ -12,13 +12,13 @@ use std::{
 use qiang_core::{
     book::{CampaignAction, Claim, Command, PaymentOutcome, Reply, Setup},
     campaign::{
-        AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale, TermsChange,
+        AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale, SaleSettingsChange,
     },
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
     outcome::Outcome,
-    payment::{PaymentPolicy, Received},
+    payment::{PaymentPolicy, ReceivedMoney},
     ports::{
         AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _, KeyUse,
         Payout, PayoutStore as _, SettlementStore as _,
@@ -227,12 +227,12 @@ impl World {
     }
 
     pub(crate) fn pay(&self, order: OrderId, payment: &str, expected: PaymentOutcome) {
-        self.report(order, payment, Received::Price, expected);
+        self.report(order, payment, ReceivedMoney::Price, expected);
     }
 
     /// Pays an amount other than the order's price.
     fn pay_other(&self, order: OrderId, payment: &str, minor: i64, currency: &str) {
-        let other = Received::Other(Money::new(minor, currency.parse().unwrap()));
+        let other = ReceivedMoney::Other(Money::new(minor, currency.parse().unwrap()));
         self.report(order, payment, other, PaymentOutcome::RefundDue);
     }
 
@@ -240,7 +240,7 @@ impl World {
         &self,
         order: OrderId,
         payment: &str,
-        received: Received,
+        received: ReceivedMoney,
         expected: PaymentOutcome,
     ) {
         let payment = PaymentRef::new(payment).unwrap();
@@ -268,7 +268,7 @@ impl World {
     }
 
     fn set_terms(&self, campaign: CampaignId, limit: u32, price: i64, ends: Option<i64>) {
-        let change = TermsChange {
+        let change = SaleSettingsChange {
             starts_at: None,
             ends_at: ends.map(|second| Timestamp::from_millis(START + second * 1_000)),
             per_user_limit: Some(limit),

@@ -5,7 +5,7 @@ use qiang_core::{
     id::{IdempotencyKey, OrderId},
     money::Money,
     order::ReturnPart,
-    payment::{PaymentPolicy, Received},
+    payment::{PaymentPolicy, ReceivedMoney},
 };
 
 use super::{breaches::entry, history::World};
@@ -22,7 +22,7 @@ pub(crate) fn returned(world: &mut World) {
     world.payment_policy = PaymentPolicy::AcceptOver;
     let sale = world.sale("returned in parts", (300, 5_000), 9, 3, 33);
     world.payment_policy = PaymentPolicy::default();
-    let more = Received::Accepted(Money::new(100, "CNY".parse().unwrap()));
+    let more = ReceivedMoney::Accepted(Money::new(100, "CNY".parse().unwrap()));
     let buy = |user: &str, payment: &str, received| {
         let order = world.buy(sale, user, 3);
         world.report(order, payment, received, PaymentOutcome::Paid);
@@ -35,7 +35,7 @@ pub(crate) fn returned(world: &mut World) {
     let all = buy("bob", "p-all", more);
     give(world, all, 1, "k1");
     world.take_back(all);
-    let once = buy("cid", "p-once", Received::Price);
+    let once = buy("cid", "p-once", ReceivedMoney::Price);
     give(world, once, 3, "k1");
 }
 
@@ -46,7 +46,12 @@ pub(crate) fn returned_of_many(world: &mut World) {
     let sale = world.sale("many", (0, 5_000), UNITS, UNITS, 1);
     let order = world.buy(sale, "ann", UNITS);
     let paid = Money::new(2 * i64::from(UNITS) - 1, "CNY".parse().unwrap());
-    world.report(order, "p", Received::Accepted(paid), PaymentOutcome::Paid);
+    world.report(
+        order,
+        "p",
+        ReceivedMoney::Accepted(paid),
+        PaymentOutcome::Paid,
+    );
     give(world, order, UNITS - 9, "k1");
     give(world, order, 1, "k2");
     give(world, order, 7, "k3");

@@ -5,19 +5,19 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use qiang_audit::{EnginePlace, LedgerPlace, Report, Topology};
+use qiang_audit::{AuditFindings, EnginePlace, LedgerPlace, ServerKind};
 use qiang_core::{
     book::{CampaignAction, Command, Setup},
-    campaign::TermsChange,
+    campaign::SaleSettingsChange,
     event::PartitionId,
     id::{OrderId, PaymentRef},
     money::Money,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{Engine as _, EventLog as _, Ledger},
     split::SplitRule,
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{self as engine, Options, RedisEngine};
+use qiang_redis::{self as engine, RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{Builder, HOLD_MS, OPEN_MS, OPENS, OWNER, Target, currency, red_packet, sale, user},
@@ -59,15 +59,15 @@ impl World {
     /// or in a file.
     pub(super) fn new(kind: Option<LedgerKind>) -> Self {
         let urls = vec![server().url()];
-        let options = Options {
+        let options = RedisOptions {
             urls,
-            ..Options::default()
+            ..RedisOptions::default()
         };
         Self::on(kind, options)
     }
 
     /// The same on another Redis.
-    pub(super) fn on(kind: Option<LedgerKind>, options: Options) -> Self {
+    pub(super) fn on(kind: Option<LedgerKind>, options: RedisOptions) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -98,11 +98,11 @@ impl World {
         let place = EnginePlace {
             urls: options.urls.clone(),
             topology: match &options.topology {
-                engine::Topology::Standalone => Topology::Standalone,
-                engine::Topology::Sentinel { master } => Topology::Sentinel {
+                engine::Topology::Standalone => ServerKind::Standalone,
+                engine::Topology::Sentinel { master } => ServerKind::Sentinel {
                     master: master.clone(),
                 },
-                engine::Topology::Cluster => Topology::Cluster,
+                engine::Topology::Cluster => ServerKind::Cluster,
             },
             username: None,
             password: None,
@@ -110,7 +110,7 @@ impl World {
             prefix: prefix.clone(),
             partitions: None,
         };
-        let options = Options {
+        let options = RedisOptions {
             prefix: prefix.clone(),
             partitions: PARTITIONS,
             shard_supply_min: 10,
@@ -170,9 +170,9 @@ impl World {
 
     pub(super) fn set_price(&self, target: Target, minor: i64) {
         let campaign = target.id;
-        let change = TermsChange {
+        let change = SaleSettingsChange {
             unit_price_minor: Some(minor),
-            ..TermsChange::default()
+            ..SaleSettingsChange::default()
         };
         self.submit(Command::SetTerms { campaign, change });
     }
@@ -198,7 +198,7 @@ impl World {
     }
 
     /// Audits the ledger together with an engine.
-    pub(super) fn audit(&self, place: &EnginePlace) -> anyhow::Result<Report> {
+    pub(super) fn audit(&self, place: &EnginePlace) -> anyhow::Result<AuditFindings> {
         let ledger = match &self.test_ledger {
             TestLedger::File { path, .. } => LedgerPlace::File(path),
             TestLedger::Database(url) => LedgerPlace::Database(url),
@@ -301,7 +301,7 @@ pub(super) fn history(world: &World) {
             order: orders[0],
             payment,
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         });
         world.submit(Command::Cancel { order: orders[1] });
     }
@@ -318,7 +318,7 @@ pub(super) fn history(world: &World) {
             order: orders[2],
             payment,
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         });
     }
     world.close(spread);

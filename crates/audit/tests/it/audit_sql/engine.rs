@@ -1,6 +1,6 @@
 //! Comparison of a ledger with the engine on Redis that it follows, with entries in flight.
 
-use qiang_audit::{EnginePlace, LedgerPlace, Report};
+use qiang_audit::{AuditFindings, EnginePlace, LedgerPlace};
 use qiang_core::{
     event::PartitionId,
     ports::{EventLog as _, RepairAttempt, RepairRecord, WithheldRecord},
@@ -328,7 +328,7 @@ fn both_are_read_as_of_the_same_moment() {
 #[test]
 fn engines_that_cannot_be_compared_are_refused() {
     let world = World::new(None);
-    let check = |audited: anyhow::Result<Report>, expected: &str| {
+    let check = |audited: anyhow::Result<AuditFindings>, expected: &str| {
         let text = crate::outcome::refusal(audited);
         assert!(text.contains(expected), "{text}");
     };

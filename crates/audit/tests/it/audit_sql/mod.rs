@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use qiang_audit::Report;
+use qiang_audit::AuditFindings;
 use qiang_core::ports::Ledger;
 use qiang_ledger::LedgerOptions;
 use qiang_testkit::{
@@ -168,7 +168,7 @@ fn empty(kind: LedgerKind) -> String {
     url
 }
 
-fn audit(url: &str) -> anyhow::Result<Report> {
+fn audit(url: &str) -> anyhow::Result<AuditFindings> {
     runtime().block_on(qiang_audit::audit_ledger(url))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use qiang_audit::{self as audit, EnginePlace};
-use qiang_redis::{Options, Topology};
+use qiang_redis::{RedisOptions, Topology};
 use qiang_testkit::servers::redis::{
     Cluster, Options as ServerOptions, SentinelSet, key_of_partition, slot_of_partition,
 };
@@ -14,11 +14,11 @@ use super::beside::{PARTITIONS, World, history};
 #[test]
 fn a_cluster_is_audited() {
     let cluster = Cluster::start(&ServerOptions::new());
-    let options = Options {
+    let options = RedisOptions {
         // One of them is a replica, which redirects to the primary.
         urls: cluster.urls().into_iter().rev().take(2).collect(),
         topology: Topology::Cluster,
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let world = World::on(None, options);
     assert_eq!(world.broken(), (vec![], 0), "before the first campaign");
@@ -46,7 +46,7 @@ fn a_cluster_is_audited() {
     // As a single server, the node lacks most of the engine.
     let alone = EnginePlace {
         urls: cluster.urls(),
-        topology: audit::Topology::Standalone,
+        topology: audit::ServerKind::Standalone,
         ..world.place.clone()
     };
     crate::outcome::refusal(world.audit(&alone));
@@ -56,12 +56,12 @@ fn a_cluster_is_audited() {
 fn what_sentinels_watch_is_audited() {
     let watched = SentinelSet::start(&ServerOptions::new());
     let master = watched.master_name();
-    let options = Options {
+    let options = RedisOptions {
         urls: watched.sentinel_urls(),
         topology: Topology::Sentinel {
             master: master.to_owned(),
         },
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let world = World::on(None, options);
     history(&world);
@@ -69,7 +69,7 @@ fn what_sentinels_watch_is_audited() {
     assert_eq!(world.broken(), (vec![], left as u64));
 
     let unknown = EnginePlace {
-        topology: audit::Topology::Sentinel {
+        topology: audit::ServerKind::Sentinel {
             master: "who".to_owned(),
         },
         ..world.place.clone()

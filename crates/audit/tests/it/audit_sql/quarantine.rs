@@ -4,7 +4,7 @@ use qiang_core::{
     book::{CampaignAction, Command},
     event::{Event, PartitionId},
     id::PaymentRef,
-    payment::Received,
+    payment::ReceivedMoney,
     split::SplitRule,
 };
 use qiang_testkit::campaign::{OPEN_MS, OPENS, red_packet, sale};
@@ -35,7 +35,7 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
                     order,
                     payment,
                     paid_at: None,
-                    received: Received::Price,
+                    received: ReceivedMoney::Price,
                 },
             );
         }
@@ -109,7 +109,7 @@ fn what_is_discarded_is_proved() {
                     order,
                     payment,
                     paid_at: None,
-                    received: Received::Price,
+                    received: ReceivedMoney::Price,
                 },
             );
         }

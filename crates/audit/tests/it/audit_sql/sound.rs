@@ -1,6 +1,6 @@
 //! Sound ledgers.
 
-use qiang_core::{book::Command, id::PaymentRef, payment::Received};
+use qiang_core::{book::Command, id::PaymentRef, payment::ReceivedMoney};
 use qiang_testkit::{
     campaign::{OPEN_MS, OPENS, sale},
     servers::mariadb::{MariaDb, Options},
@@ -80,7 +80,7 @@ fn a_ledger_is_read_as_of_one_moment() {
                             order,
                             payment,
                             paid_at: None,
-                            received: Received::Price,
+                            received: ReceivedMoney::Price,
                         },
                     );
                 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::header::HeaderValue;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use parking_lot::Mutex;
-use qiang_client::load::client::{Client, Response};
+use qiang_client::load::client::{LoadClient, Response};
 use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockWriteGuard};
 
@@ -33,7 +33,7 @@ pub(crate) struct Nodes {
 
 struct Inner {
     addrs: Vec<SocketAddr>,
-    idle: Vec<Mutex<Vec<Client>>>,
+    idle: Vec<Mutex<Vec<LoadClient>>>,
     tokens: Mutex<BTreeMap<String, HeaderValue>>,
     history: Arc<History>,
     /// Prefix of all names of users and campaigns.
@@ -115,7 +115,7 @@ impl Nodes {
         let node = node % self.inner.addrs.len();
         let token = self.token(self.seller())?;
         let exchange = async {
-            let mut client = Client::connect(self.inner.addrs[node]).await?;
+            let mut client = LoadClient::connect(self.inner.addrs[node]).await?;
             client.get(path, &token).await?.success()
         };
         let answer = tokio::time::timeout(ANSWER_MAX, exchange).await;
@@ -160,15 +160,15 @@ impl Nodes {
         answer
     }
 
-    async fn connection(&self, node: usize) -> Result<Client> {
+    async fn connection(&self, node: usize) -> Result<LoadClient> {
         let idle = self.inner.idle[node].lock().pop();
         match idle {
             Some(client) => Ok(client),
-            None => Client::connect(self.inner.addrs[node]).await,
+            None => LoadClient::connect(self.inner.addrs[node]).await,
         }
     }
 
-    fn keep(&self, node: usize, client: Client) {
+    fn keep(&self, node: usize, client: LoadClient) {
         let mut idle = self.inner.idle[node].lock();
         if idle.len() < IDLE_MAX {
             idle.push(client);

@@ -5,7 +5,7 @@ use std::{hash::BuildHasher as _, sync::LazyLock};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_map::Entry};
 
 use super::{Row, Table, skipped::Skipped};
-use crate::gate::Holding;
+use crate::gate::GateHolding;
 
 /// Hasher with a random seed, so that no user can choose colliding names. One is enough for all campaigns of a process.
 static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
@@ -20,7 +20,7 @@ pub(super) struct Index {
     /// Position of each user's newest grant.
     newest: HashTable<u32>,
     /// Units and returned orders of users with several grants, by `name_at`.
-    several: HashMap<u32, Holding>,
+    several: HashMap<u32, GateHolding>,
     /// Positions of their grants, by `name_at` and the fingerprint of the key.
     keyed: HashMap<(u32, u64), u32>,
     /// Numbers that no grant has. Stored here, because few campaigns have any and a book may have a million campaigns.
@@ -36,7 +36,7 @@ impl Index {
     }
 
     /// Index of all rows of a table.
-    pub(super) fn of(table: &Table) -> Self {
+    pub(super) fn from_table(table: &Table) -> Self {
         let mut index = Self::with_capacity(table.rows.len());
         for number in 1..=table.len() {
             let name = table.name(table.row(number));
@@ -54,7 +54,7 @@ impl Index {
     }
 
     /// Units and returned orders of the user with this newest grant.
-    pub(super) fn holding(&self, row: &Row) -> Holding {
+    pub(super) fn holding(&self, row: &Row) -> GateHolding {
         let several = self.several.get(&row.name_at);
         several.copied().unwrap_or_else(|| row.holding())
     }
@@ -96,7 +96,7 @@ impl Index {
     }
 
     /// Updates a user's total after a grant has changed from `before` to `after`.
-    pub(super) fn change(&mut self, name_at: u32, before: Holding, after: Holding) {
+    pub(super) fn change(&mut self, name_at: u32, before: GateHolding, after: GateHolding) {
         if let Some(holding) = self.several.get_mut(&name_at) {
             holding.units = holding.units - before.units + after.units;
             holding.returned_orders =

@@ -2,10 +2,10 @@
 
 /// Runs of skipped numbers, and the positions of the grants after them.
 #[derive(Debug, Default)]
-pub(super) struct Skipped(Vec<Run>);
+pub(super) struct Skipped(Vec<SkippedRange>);
 
 #[derive(Debug)]
-struct Run {
+struct SkippedRange {
     /// Position of the first grant after the run.
     place: u32,
     /// Count of skipped numbers up to there.
@@ -15,7 +15,7 @@ struct Run {
 impl Skipped {
     /// Builds the runs from first and last numbers, ascending. If a run overlaps the previous one, it starts after its
     /// end.
-    pub(super) fn of(numbers: &[(u32, u32)]) -> Self {
+    pub(super) fn from_numbers(numbers: &[(u32, u32)]) -> Self {
         let (mut runs, mut skipped, mut end) = (Vec::new(), 0_u32, 0_u32);
         for (first, last) in numbers {
             let first = (*first).max(end.saturating_add(1));
@@ -25,7 +25,7 @@ impl Skipped {
             let place = first - skipped;
             skipped += last - first + 1;
             end = *last;
-            runs.push(Run { place, skipped });
+            runs.push(SkippedRange { place, skipped });
         }
         Self(runs)
     }
@@ -59,7 +59,7 @@ mod tests {
     fn each_number_has_one_place_or_is_skipped() {
         // The second run follows the first one, the third overlaps it, and the last is separate.
         let runs = [(3, 5), (6, 7), (7, 9), (12, 12)];
-        let skipped = Skipped::of(&runs);
+        let skipped = Skipped::from_numbers(&runs);
         let is_skipped = |number: u32| (3..=9).contains(&number) || number == 12;
         let given: Vec<u32> = (1..=20).filter(|number| !is_skipped(*number)).collect();
         for (place, number) in (1..).zip(&given) {
@@ -74,11 +74,11 @@ mod tests {
 
     #[test]
     fn numbers_may_be_skipped_from_the_first_and_up_to_the_last() {
-        let skipped = Skipped::of(&[(1, 1 << 20)]);
+        let skipped = Skipped::from_numbers(&[(1, 1 << 20)]);
         assert_eq!(skipped.number_at(1), (1 << 20) + 1);
         assert_eq!((skipped.place_of(1), skipped.place_of(1 << 20)), (0, 0));
         assert_eq!(skipped.place_of((1 << 20) + 1), 1);
-        let skipped = Skipped::of(&[(2, u32::MAX)]);
+        let skipped = Skipped::from_numbers(&[(2, u32::MAX)]);
         assert_eq!((skipped.number_at(1), skipped.number_at(2)), (1, u32::MAX));
         assert_eq!(skipped.place_of(u32::MAX), 0);
     }

@@ -43,7 +43,7 @@ fn grant(grants: &mut Grants, user: &UserId, key: Option<&IdempotencyKey>) -> u3
 }
 
 /// All lookups of a user: newest grant, holding, and the grant under each of some keys.
-fn all_of(grants: &Grants, user: &UserId) -> (u32, Holding, Vec<Option<u32>>) {
+fn all_of(grants: &Grants, user: &UserId) -> (u32, GateHolding, Vec<Option<u32>>) {
     let found = grants.find(user);
     let under = (0..40).map(|n| Some(grants.under(found, &key(n))?.0));
     let newest = grants.newest(found).map_or(0, |(number, _)| number);

@@ -1,19 +1,19 @@
 //! Changes of a campaign by events.
 
-use super::State;
+use super::CampaignState;
 use crate::{
     book::{
         PaymentOutcome,
         grants::{NewGrant, Row},
     },
-    campaign::{Phase, Terms},
+    campaign::{Phase, SaleSettings},
     event::Event,
     id::PaymentRef,
     order::{OrderState, OrderStep, ReturnPart},
     time::Timestamp,
 };
 
-impl State {
+impl CampaignState {
     /// Applies an event. Decisions and replays both use it, so that a rebuilt book equals the lost one.
     pub(in crate::book) fn evolve(&mut self, event: &Event, at: Timestamp) {
         match event {
@@ -85,7 +85,7 @@ impl State {
     }
 
     /// Replaces the terms. The decision has checked them.
-    fn set_terms(&mut self, terms: Terms) {
+    fn set_terms(&mut self, terms: SaleSettings) {
         if let Some(sale) = self.offer.sale_mut()
             && let Ok(after) = terms.rules(sale)
         {

@@ -12,7 +12,7 @@ type ByOrder = HashMap<u32, Vec<(u64, PaymentOutcome)>>;
 
 /// Payments and returns of orders.
 #[derive(Debug, Default)]
-struct Records {
+struct PaymentRecords {
     payments: ByOrder,
     /// Fingerprints of return keys, and units, by order number.
     returns: HashMap<u32, Vec<(u64, u32)>>,
@@ -20,10 +20,10 @@ struct Records {
 
 /// Payments and returns of a campaign. Uses no memory while there are none.
 #[derive(Debug, Default)]
-pub(in crate::book) struct Payments(Option<Box<Records>>);
+pub(in crate::book) struct Payments(Option<Box<PaymentRecords>>);
 
 impl Payments {
-    fn of(&self, number: u32) -> &[(u64, PaymentOutcome)] {
+    fn for_number(&self, number: u32) -> &[(u64, PaymentOutcome)] {
         let payments = self.0.as_ref().and_then(|all| all.payments.get(&number));
         payments.map_or(&[], Vec::as_slice)
     }
@@ -50,14 +50,14 @@ impl Payments {
     /// Outcome of a payment that was received before, if it was.
     pub(super) fn outcome(&self, number: u32, payment: &PaymentRef) -> Option<PaymentOutcome> {
         let fingerprint = fingerprint(payment.as_str());
-        let mut payments = self.of(number).iter();
+        let mut payments = self.for_number(number).iter();
         payments.find(|known| known.0 == fingerprint).map(|it| it.1)
     }
 
     /// Number of payments with a refund due.
     pub(in crate::book) fn refunds_due(&self, number: u32) -> u32 {
         let is_due = |known: &&(u64, PaymentOutcome)| known.1 == PaymentOutcome::RefundDue;
-        self.of(number).iter().filter(is_due).count() as u32
+        self.for_number(number).iter().filter(is_due).count() as u32
     }
 
     pub(super) fn note(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {

@@ -8,7 +8,7 @@ use crate::order::REFUNDS_DUE_MAX;
 fn an_order_with_all_refunds_due_is_paid_by_its_price() {
     let setup = sale(1, 5, 1);
     let mut fixture = Fixture::with(std::slice::from_ref(&setup));
-    let other = Received::Other(Money::new(1, "EUR".parse().unwrap()));
+    let other = ReceivedMoney::Other(Money::new(1, "EUR".parse().unwrap()));
     let orders = [1, 2, 3].map(|number| fixture.order(&setup, number));
     let pay = |number: usize, payment: String, received| Command::Pay {
         order: orders[number - 1],
@@ -29,7 +29,7 @@ fn an_order_with_all_refunds_due_is_paid_by_its_price() {
         assert_eq!(one_more, Err(Refusal::TooManyPayments));
     }
     assert_eq!(fixture.pay(&setup, 1, "p1"), PaymentOutcome::Paid);
-    let second = fixture.apply(pay(1, "p1-again".to_owned(), Received::Price));
+    let second = fixture.apply(pay(1, "p1-again".to_owned(), ReceivedMoney::Price));
     assert_eq!(second, Err(Refusal::TooManyPayments));
 
     // Its hold is over, and no tick has ended it: its own units are available again.
@@ -39,7 +39,7 @@ fn an_order_with_all_refunds_due_is_paid_by_its_price() {
     // The sale is over, so a refund of the price would be due. The refused payment does not end the hold.
     fixture.now = END;
     let length = fixture.log.len();
-    let late = fixture.apply(pay(3, "p3".to_owned(), Received::Price));
+    let late = fixture.apply(pay(3, "p3".to_owned(), ReceivedMoney::Price));
     assert_eq!(late, Err(Refusal::TooManyPayments));
     assert_eq!(
         fixture.log.len(),

@@ -36,7 +36,7 @@ enum Step {
     },
     SetTerms {
         campaign: usize,
-        change: TermsChange,
+        change: SaleSettingsChange,
     },
     Act {
         campaign: usize,
@@ -76,12 +76,12 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (campaign.clone(), proptest::option::of(-HOLD..HOLD * 9), proptest::option::of(0..6_u32), -1..90_i64)
             .prop_map(|(campaign, ends, per_user_limit, price)| Step::SetTerms {
                 campaign,
-                change: TermsChange {
+                change: SaleSettingsChange {
                     starts_at: None,
                     ends_at: ends.map(|millis| Timestamp::from_millis(millis.max(0))),
                     per_user_limit,
                     unit_price_minor: (price < 40).then_some(price),
-                    ..TermsChange::default()
+                    ..SaleSettingsChange::default()
                 },
             }),
         1 => (campaign, action).prop_map(|(campaign, action)| Step::Act { campaign, action }),
@@ -130,7 +130,7 @@ proptest! {
                 Step::Pay { campaign, number, payment, paid_at } => {
                     let order = fixture.order(&setups[campaign], number);
                     let payment = PaymentRef::new(&format!("p{payment}")).unwrap();
-                    let (paid_at, received) = (paid_at.map(at), crate::payment::Received::Price);
+                    let (paid_at, received) = (paid_at.map(at), crate::payment::ReceivedMoney::Price);
                     let pay = Command::Pay { order, payment, paid_at, received };
                     let first = fixture.apply(pay.clone());
                     let again = fixture.apply(pay);

@@ -11,12 +11,12 @@ use super::*;
 use crate::{
     campaign::{
         AckLevel, Campaign, CampaignError, CampaignKind, Phase, RedPacket, Requirements, Rules,
-        Sale, TermsChange,
+        Sale, SaleSettingsChange,
     },
     id::{IdempotencyKey, PaymentRef, UserId},
     money::Money,
     order::OrderState,
-    payment::Received,
+    payment::ReceivedMoney,
     split::{Seed, Split, SplitRule},
     time::Window,
 };
@@ -152,7 +152,9 @@ impl Fixture {
             quantity,
             key: key.map(|key| IdempotencyKey::new(key).unwrap()),
         };
-        let peeked = self.book.peek(at(self.now), &claim, self.book.head());
+        let peeked = self
+            .book
+            .try_gate_outcome(at(self.now), &claim, self.book.head());
         let outcome = self.claim_as(&claim)?;
         // The book confirms every answer of the gate. If the gate has none, the book grants the claim.
         assert_eq!(peeked.is_some(), !matches!(outcome, Outcome::Granted(_)));
@@ -183,7 +185,7 @@ impl Fixture {
             order: self.order(setup, number),
             payment: PaymentRef::new(payment).unwrap(),
             paid_at: paid_at.map(at),
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         };
         match self.apply(pay).unwrap() {
             Reply::Payment(outcome, _) => outcome,
@@ -363,8 +365,18 @@ fn the_gate_is_silent_about_what_is_not_committed() {
     };
     let head = fixture.book.head();
     for user in ["a", "b"] {
-        assert_eq!(fixture.book.peek(at(START), &claim(user), head - 1), None);
-        assert!(fixture.book.peek(at(START), &claim(user), head).is_some());
+        assert_eq!(
+            fixture
+                .book
+                .try_gate_outcome(at(START), &claim(user), head - 1),
+            None
+        );
+        assert!(
+            fixture
+                .book
+                .try_gate_outcome(at(START), &claim(user), head)
+                .is_some()
+        );
     }
 }
 

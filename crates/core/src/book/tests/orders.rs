@@ -1,7 +1,7 @@
 //! Holds, payments, and returned units.
 
 use super::*;
-use crate::{campaign::STOCK_PRICE_MINOR_MAX, order::REFUNDS_DUE_MAX, payment::Received};
+use crate::{campaign::STOCK_PRICE_MINOR_MAX, order::REFUNDS_DUE_MAX, payment::ReceivedMoney};
 
 fn state(fixture: &Fixture, setup: &Setup, number: u32) -> (OrderState, u32) {
     let order = fixture
@@ -123,7 +123,7 @@ fn what_is_owed_back_for_an_order_is_a_sum_that_fits() {
         order: fixture.order(&setup, 1),
         payment: PaymentRef::new("q").unwrap(),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     assert_eq!(fixture.apply(one_more), Err(Refusal::TooManyPayments));
     assert_eq!(fixture.pay(&setup, 1, "p0"), PaymentOutcome::RefundDue);

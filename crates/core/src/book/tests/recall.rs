@@ -12,14 +12,14 @@ fn what_was_read_too_early_is_read_again() {
         panic!("the first claim must be granted")
     };
     // Rows that were read after the first grant.
-    let standing = Standing {
+    let standing = CampaignCounters {
         phase: Phase::Scheduled,
         granted: 1,
         returned: 0,
         refunded_minor: 0,
     };
     let read = || {
-        let mut read = Restored::opened(setup.clone(), standing, 2);
+        let mut read = CampaignSnapshot::opened(setup.clone(), standing, 2);
         read.add(&FormerGrant {
             number: grant.number,
             user: &UserId::new("a").unwrap(),
@@ -81,8 +81,8 @@ fn an_excerpt_answers_about_its_grants_as_the_book_does() {
             };
             excerpt.add(&former).unwrap();
         }
-        let stored = Stored {
-            standing: Standing {
+        let stored = StoredCampaign {
+            standing: CampaignCounters {
                 phase: Phase::Scheduled,
                 granted: 5,
                 returned: 0,
@@ -110,13 +110,13 @@ fn an_excerpt_answers_about_its_grants_as_the_book_does() {
             key: None,
         };
         assert_eq!(
-            excerpt.peek(now, &claim),
-            book.peek(now, &claim, book.head()),
+            excerpt.try_gate_outcome(now, &claim),
+            book.try_gate_outcome(now, &claim, book.head()),
             "{user}"
         );
     }
-    let stored = |granted, returned, last_number| Stored {
-        standing: Standing {
+    let stored = |granted, returned, last_number| StoredCampaign {
+        standing: CampaignCounters {
             phase: Phase::Scheduled,
             granted,
             returned,

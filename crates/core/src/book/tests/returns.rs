@@ -134,7 +134,7 @@ fn returns_survive_a_reload() {
     fixture.pay(&setup, 1, "p");
     give(&mut fixture, &setup, part(1, "k")).unwrap();
     let (id, head) = (setup.campaign.id, fixture.log.len() as u64);
-    let standing = Standing {
+    let standing = CampaignCounters {
         phase: Phase::Scheduled,
         granted: 3,
         returned: 0,
@@ -152,13 +152,13 @@ fn returns_survive_a_reload() {
         returned,
     };
     for returned in [4, 5] {
-        let mut read = Restored::opened(setup.clone(), standing, head);
+        let mut read = CampaignSnapshot::opened(setup.clone(), standing, head);
         assert!(
             read.add(&former(returned)).is_err(),
             "{returned} of a paid order"
         );
     }
-    let mut read = Restored::opened(setup.clone(), standing, head);
+    let mut read = CampaignSnapshot::opened(setup.clone(), standing, head);
     read.add(&former(1)).unwrap();
     read.add_payment(1, &PaymentRef::new("p").unwrap(), PaymentOutcome::Paid)
         .unwrap();

@@ -31,7 +31,7 @@ pub(super) struct Union<'a> {
 }
 
 impl<'a> Union<'a> {
-    pub(super) fn of(survey: &'a Survey<'a>, settled: &'a PartRows) -> Self {
+    pub(super) fn from_survey(survey: &'a Survey<'a>, settled: &'a PartRows) -> Self {
         let mut rows = settled.clone();
         rows.phase = phase_of(survey, rows.phase);
         let mut kept_returns: BTreeMap<u32, Vec<&ReturnPart>> = BTreeMap::new();
@@ -145,7 +145,7 @@ impl<'a> Union<'a> {
             false => (standing, Some(row)),
         };
         let campaign = self.facts().campaign;
-        let found = Difference::of(DifferenceKind::Double, campaign, number, engine, ledger);
+        let found = Difference::new(DifferenceKind::Double, campaign, number, engine, ledger);
         self.conflicts.extend(found);
     }
 
@@ -330,9 +330,9 @@ impl<'a> Union<'a> {
         let (engine, unnamed) = (&self.survey.engine, self.survey.unnamed);
         let is_packet = facts.kind == CampaignKind::RedPacket;
         let is_over = self.rows.phase == Phase::Closed;
-        let (left, money) = self.left();
+        let (left, money) = self.remaining();
         let mut shares = self.shares_in_order();
-        let mut withheld = Withheld::default();
+        let mut withheld = WithheldUnits::default();
         if !is_over {
             withheld.units = self.units_withheld(left);
         }

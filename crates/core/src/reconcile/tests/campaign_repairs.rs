@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     book::{CampaignAction, Command, SaleCorrection},
-    campaign::{CampaignError, CampaignKind, Phase, Terms, TermsChange},
+    campaign::{CampaignError, CampaignKind, Phase, SaleSettings, SaleSettingsChange},
     event::Event,
     money::Currency,
     payment::PaymentPolicy,
@@ -29,8 +29,8 @@ fn correct(correction: SaleCorrection) -> Command {
     }
 }
 
-fn terms_of(facts: &CampaignFacts) -> Terms {
-    Terms {
+fn terms_of(facts: &CampaignFacts) -> SaleSettings {
+    SaleSettings {
         window: facts.window,
         per_user_limit: facts.per_user_limit,
         unit_price_minor: facts.unit_price_minor.unwrap(),
@@ -64,9 +64,9 @@ fn the_engine_gets_commands() {
         ..sale()
     };
     let campaign = id();
-    let change = TermsChange {
+    let change = SaleSettingsChange {
         unit_price_minor: Some(1),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     };
     let stock = 150;
     let expected = 100;

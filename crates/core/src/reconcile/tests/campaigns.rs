@@ -2,7 +2,7 @@
 
 use crate::{
     admission::AdmissionBound,
-    campaign::{AckLevel, CampaignKind, Phase, Terms},
+    campaign::{AckLevel, CampaignKind, Phase, SaleSettings},
     event::{Entry, Event, PartitionId},
     id::CampaignId,
     reconcile::{CampaignFacts, ComparedCampaign, DifferenceKind},
@@ -99,7 +99,7 @@ fn a_fact_that_one_side_does_not_state_is_not_compared() {
 
 #[test]
 fn a_change_in_flight_is_no_difference() {
-    let terms = Terms {
+    let terms = SaleSettings {
         window: window(8_000),
         per_user_limit: 4,
         unit_price_minor: 400,
@@ -159,8 +159,8 @@ fn a_part_that_has_not_followed_yet_has_other_terms() {
     assert_eq!(kinds(&part(0)), expected);
 }
 
-fn terms(price: i64) -> Terms {
-    Terms {
+fn terms(price: i64) -> SaleSettings {
+    SaleSettings {
         window: window(9_000),
         per_user_limit: 2,
         unit_price_minor: price,

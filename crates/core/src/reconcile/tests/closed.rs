@@ -29,7 +29,7 @@ fn survey<'a>(
             numbered: 0,
         },
         ledger: closed(ledger),
-        closed: Some(GoneBack {
+        closed: Some(OwnerReturn {
             units: returned,
             amount_minor: minor(returned),
         }),

@@ -9,7 +9,7 @@ fn free(number: u32) -> String {
         campaign: id(),
         number,
     };
-    PaymentRef::of_free(order).to_string()
+    PaymentRef::for_free_order(order).to_string()
 }
 
 /// If a node has answered the payment, the order is paid, even if everything else is lost.

@@ -12,7 +12,7 @@ use crate::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
     order::{OrderState, ReturnPart},
-    payment::Received,
+    payment::ReceivedMoney,
     split::{Seed, Split, SplitRule},
     time::Window,
 };
@@ -108,7 +108,7 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
                         order,
                         payment,
                         paid_at: None,
-                        received: Received::Price,
+                        received: ReceivedMoney::Price,
                     },
                     &mut log,
                 ));
@@ -189,9 +189,9 @@ fn engine_after(setup: &Setup, log: &[Entry]) -> EnginePart {
 }
 
 /// Remainder that went to the owner after a prefix of the log, if the campaign is closed by then.
-fn closed(setup: &Setup, log: &[Entry]) -> Option<GoneBack> {
+fn closed(setup: &Setup, log: &[Entry]) -> Option<OwnerReturn> {
     let rows = rows_after(log);
-    let gone_back = GoneBack {
+    let gone_back = OwnerReturn {
         units: setup.campaign.supply() - rows.granted(),
         amount_minor: match setup.campaign.kind() {
             CampaignKind::RedPacket => setup.campaign.funded_minor() - rows.amount_minor(),

@@ -71,7 +71,7 @@ fn what_a_discarded_order_is_owed() {
         let moved = [("refund_paid".to_owned(), 5, None)];
         let owed = owed_of(order, columns, &moved, &entries).expect("it can be read");
         assert_eq!(
-            owed.map(|(_, owed)| owed[0].left().minor),
+            owed.map(|(_, owed)| owed[0].outstanding().minor),
             expected,
             "{entries:?}"
         );
@@ -135,7 +135,7 @@ fn a_returned_order_is_owed_what_was_paid() {
             Some(0),
         );
         let owed = owed_of(order, columns, &moved, &[]).expect("it can be read");
-        let left = owed.map(|(_, owed)| owed[0].left().minor);
+        let left = owed.map(|(_, owed)| owed[0].outstanding().minor);
         assert_eq!(left, Some(expected), "{moved:?}");
     }
 }
@@ -168,7 +168,7 @@ fn returned_units_are_owed_their_part() {
         );
         let moved = [("paid".to_owned(), 121, Some("CNY".to_owned()))];
         let owed = owed_of(order, columns, &moved, &[]).expect("it can be read");
-        let left = owed.map(|(_, owed)| owed[0].left().minor);
+        let left = owed.map(|(_, owed)| owed[0].outstanding().minor);
         assert_eq!(left, Some(expected), "{returned} returned");
     }
 }

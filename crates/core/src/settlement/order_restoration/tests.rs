@@ -80,7 +80,7 @@ fn plan(deleted: &DeletedOrders, left: &RemainingRows) -> String {
 }
 
 fn plan_of(known: &KnownCampaign, deleted: &DeletedOrders, left: &RemainingRows) -> String {
-    let plan = Plan::restore_orders(known, deleted, left).expect("a plan");
+    let plan = SettlementPlan::restore_orders(known, deleted, left).expect("a plan");
     assert!(plan.campaigns.is_empty() && plan.told.is_empty());
     let shares = plan.shares.iter();
     let shares = shares.map(|it| format!("{} {} {}", it.user, it.amount, it.at));
@@ -201,7 +201,7 @@ fn a_return_of_the_rest_owes_the_rest() {
         deleted.orders[0].row.quantity = 3;
         assert_eq!(plan(&deleted, left), expected);
         let known = known();
-        let plan = Plan::restore_orders(&known, &deleted, left).expect("a plan");
+        let plan = SettlementPlan::restore_orders(&known, &deleted, left).expect("a plan");
         let in_parts = plan.new_orders.iter().map(|it| it.returned_in_parts);
         let expected: i64 = left.returns.iter().map(|it| it.1).sum();
         assert!(in_parts.into_iter().all(|units| units == expected));
@@ -238,7 +238,7 @@ fn returns_of_parts_are_put_back_with_their_money() {
         let text = format!("5 500 {SALE} returned 1 1 k");
         order.entries = vec![Entry::from_text(&text).expect("an entry")];
         let known = known();
-        let plan = Plan::restore_orders(&known, &deleted, left).expect("a plan");
+        let plan = SettlementPlan::restore_orders(&known, &deleted, left).expect("a plan");
         assert!(plan.new_orders.is_empty() && plan.payments.is_empty());
         assert!(plan.postings.is_empty() && plan.accounts.is_empty());
         let rows = plan.returns.iter().map(|it| (it.key, it.amount, it.at));

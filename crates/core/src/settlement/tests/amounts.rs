@@ -22,7 +22,7 @@ fn a_return_owes_what_was_paid() {
         },
         order(2, "bob", OrderState::Paid),
     ];
-    let plan = Plan::of(PartitionId(0), &entries, &campaigns, &orders).unwrap();
+    let plan = SettlementPlan::new(PartitionId(0), &entries, &campaigns, &orders).unwrap();
     let expected = [
         "ann refunds_due 40",
         "bob refunds_due 50",

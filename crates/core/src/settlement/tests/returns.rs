@@ -6,8 +6,8 @@ fn plan_of<'a>(
     entries: &'a [Entry],
     campaigns: &'a [KnownCampaign],
     orders: &'a [KnownOrder],
-) -> Plan<'a> {
-    Plan::of(PartitionId(0), entries, campaigns, orders).unwrap()
+) -> SettlementPlan<'a> {
+    SettlementPlan::new(PartitionId(0), entries, campaigns, orders).unwrap()
 }
 
 /// Each partial return is rounded down, and all together equal the payment.
@@ -129,7 +129,8 @@ fn a_discarded_order_may_have_been_returned_in_parts() {
         (SALE, "returned 4 2 l"),
     ];
     let (all, known) = (entries(&all), &both()[1..]);
-    let of = |steps, closed| Plan::of_discard(PartitionId(0), steps, known, closed).unwrap();
+    let of =
+        |steps, closed| SettlementPlan::from_discard(PartitionId(0), steps, known, closed).unwrap();
     assert!(
         of(&all[..3], None).is_none(),
         "two units are with the order"

@@ -3,19 +3,19 @@
 use qiang_core::{
     campaign::Phase,
     event::Seq,
-    ports::{Creation, LedgerError, Ticket},
+    ports::{Creation, LedgerError, PendingReply},
 };
 use qiang_testkit::campaign::sale;
 
 use super::*;
 use crate::{
-    errand::Errand,
+    deferred_read::DeferredRead,
     job::Job,
     pace::BATCH_ROWS,
-    writer::turns::{Engine, block_on, creation, fresh, one, outcome, packet},
+    writer::manual_engine::{ManualEngine, block_on, creation, fresh, one, outcome, packet},
 };
 
-impl Engine {
+impl ManualEngine {
     fn phase(&self, creation: &Creation) -> Phase {
         self.phase_of(creation).unwrap()
     }
@@ -35,7 +35,7 @@ impl Engine {
         let shared = &self.writer.shared;
         assert_eq!(shared.committed.load(Ordering::Acquire), head);
         assert_eq!(self.writer.settled, settled);
-        assert_eq!(shared.positions.of(PARTITION), settled);
+        assert_eq!(shared.positions.for_partition(PARTITION), settled);
         (head, settled)
     }
 
@@ -49,7 +49,7 @@ impl Engine {
 
 #[test]
 fn an_opening_is_settled_with_the_creation_where_nothing_is_before_it() {
-    let mut engine = Engine::new();
+    let mut engine = ManualEngine::new();
     let packets = [packet(1, 1_000, 10), packet(2, 2_000, 10)];
     let entered = packets.clone().map(|packet| engine.enter(packet));
     let mut draft = packet(3, 1_000, 10);
@@ -82,7 +82,7 @@ fn an_opening_is_settled_with_the_creation_where_nothing_is_before_it() {
 #[test]
 fn many_packets_are_entered_over_several_batches() {
     const SHARES: u32 = 1_000;
-    let mut engine = Engine::new();
+    let mut engine = ManualEngine::new();
     let stock = creation(sale(1_000_000).setup(1), None);
     let entered = engine.enter(stock.clone());
     assert_eq!(fresh(&engine.entered(entered)), Some(true));
@@ -118,7 +118,7 @@ fn many_packets_are_entered_over_several_batches() {
 #[test]
 fn packets_that_wait_for_the_next_batch_are_answered_whatever_happens() {
     for ends in ["closed", "aborted", "stopped"] {
-        let mut engine = Engine::new();
+        let mut engine = ManualEngine::new();
         let packets: Vec<_> = (1..20).map(|n| packet(n, 1_000, 1_000)).collect();
         let mut entered: Vec<_> = packets.iter().map(|it| engine.enter(it.clone())).collect();
         engine.turn();
@@ -126,7 +126,9 @@ fn packets_that_wait_for_the_next_batch_are_answered_whatever_happens() {
         match ends {
             "closed" => queue.close(),
             "aborted" => assert!(queue.abort().is_empty()),
-            _ => engine.writer.stop(&StoreError::damaged("the disk is gone")),
+            _ => engine
+                .writer
+                .stop(&DataFileError::damaged("the disk is gone")),
         }
         let mut turns = 0;
         while ends != "stopped" && engine.writer.turn(&mut Vec::new(), &mut Vec::new()) {
@@ -149,7 +151,7 @@ fn packets_that_wait_for_the_next_batch_are_answered_whatever_happens() {
 
 #[test]
 fn an_opening_waits_for_what_is_in_the_log_before_it() {
-    let mut engine = Engine::new();
+    let mut engine = ManualEngine::new();
     let stock = creation(sale(100).setup(1), None);
     let entered = engine.enter(stock.clone());
     assert_eq!(fresh(&engine.entered(entered)), Some(true));
@@ -180,14 +182,14 @@ fn an_opening_waits_for_what_is_in_the_log_before_it() {
 
 #[test]
 fn what_is_refused_behind_a_change_leaves_the_openings_beside_it() {
-    let mut engine = Engine::new();
+    let mut engine = ManualEngine::new();
     let packets = [packet(1, 1_000, 10), packet(2, 1_000, 10)];
     let first = engine.enter(packets[0].clone());
     let (refused, _) = Job::boxed(0, |context| {
         file::probe(context.conn, context.now)?;
-        Err::<(), _>(StoreError::Refused(LedgerError::IdUsed))
+        Err::<(), _>(DataFileError::Refused(LedgerError::IdUsed))
     });
-    engine.push(Task::Ledger(refused));
+    engine.push(WriterTask::Ledger(refused));
     // The id of an existing campaign under another key.
     let mut same_id = packet(3, 1_000, 10);
     same_id.setup = packets[0].setup.clone();
@@ -205,15 +207,15 @@ fn what_is_refused_behind_a_change_leaves_the_openings_beside_it() {
 /// Later decisions, in the batch of the read or in another one, do not affect its answer.
 #[test]
 fn a_read_is_answered_before_anything_else_is_decided() {
-    let mut engine = Engine::new();
+    let mut engine = ManualEngine::new();
     let stock = creation(sale(3).setup(1), None);
     let id = stock.setup.campaign.id;
     let entered = engine.enter(stock.clone());
     assert_eq!(fresh(&engine.entered(entered)), Some(true));
     for remaining in [3, 2] {
         let mut claim = engine.claim(&stock.setup, &format!("user-{remaining}"));
-        let (answer, ticket) = Ticket::new();
-        engine.push(Task::Read(Errand::Tally(id, answer)));
+        let (answer, ticket) = PendingReply::new();
+        engine.push(WriterTask::Read(DeferredRead::Tally(id, answer)));
         engine.turn();
         assert!(outcome(&mut claim).grant().is_some());
         let tally = block_on(ticket).unwrap().unwrap();
@@ -222,8 +224,8 @@ fn a_read_is_answered_before_anything_else_is_decided() {
     // Reads are not load, so settlement does not yield to them.
     engine.settle();
     engine.writer.pace.idle();
-    let (answer, ticket) = Ticket::new();
-    engine.push(Task::Read(Errand::Tally(id, answer)));
+    let (answer, ticket) = PendingReply::new();
+    engine.push(WriterTask::Read(DeferredRead::Tally(id, answer)));
     engine.turn();
     assert_eq!(block_on(ticket).unwrap().unwrap().remaining, 1);
     assert!(engine.writer.pace.is_idle());

@@ -55,7 +55,7 @@ fn a_read_waits_for_the_commit_under_way() {
     for sale in [target, aside] {
         block_on(embedded.claim(sale.one("first"))).unwrap(); // // loads the campaign
     }
-    let look = |user: &str| embedded.look(&target.one(user));
+    let look = |user: &str| embedded.gate_outcome(&target.one(user));
     let order = || {
         embedded.order(OrderId {
             campaign: target.id,

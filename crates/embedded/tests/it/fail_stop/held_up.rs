@@ -7,7 +7,7 @@ use std::{
 
 use qiang_core::{
     id::{OrderId, PaymentRef},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{LedgerError, QuarantineStore as _, SettlementStore as _},
 };
 use qiang_embedded::EmbeddedOptions;
@@ -35,7 +35,7 @@ fn pay(target: Target, number: u32) -> book::Command {
         order: OrderId { campaign, number },
         payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     }
 }
 
@@ -72,7 +72,7 @@ fn a_stopped_engine_answers_at_once_while_its_repair_is_held_up() {
     assert!(uncertain, "{answer:?}");
     // The repair waits for the same lock.
     all_is_refused_at_once(&embedded, target);
-    is_unavailable(at_once(embedded.look(&target.one("looks"))).map(drop));
+    is_unavailable(at_once(embedded.gate_outcome(&target.one("looks"))).map(drop));
     is_unavailable(at_once(embedded.tally(target.id)).map(drop));
     assert!(embedded.stopped().is_some());
     let_go(&other);

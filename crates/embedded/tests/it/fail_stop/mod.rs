@@ -22,7 +22,7 @@ use qiang_core::{
     money::Money,
     outcome::Outcome,
     ports::{
-        AccountStore as _, CampaignStore as _, Claimed, Engine, EngineError, EventLog, Ticket,
+        AccountStore as _, CampaignStore as _, Claimed, Engine, EngineError, EventLog, PendingReply,
     },
     split::SplitRule,
 };
@@ -82,7 +82,10 @@ fn enter(embedded: &Embedded, n: u64, builder: Builder, history: &mut History) -
     target
 }
 
-fn claims(embedded: &Embedded, claims: impl Iterator<Item = book::Claim>) -> Vec<Ticket<Claimed>> {
+fn claims(
+    embedded: &Embedded,
+    claims: impl Iterator<Item = book::Claim>,
+) -> Vec<PendingReply<Claimed>> {
     claims.map(|claim| embedded.claim(claim)).collect()
 }
 
@@ -181,7 +184,7 @@ impl Answers {
         self.collect(asked, tickets);
     }
 
-    fn collect(&mut self, asked: Vec<book::Claim>, tickets: Vec<Ticket<Claimed>>) {
+    fn collect(&mut self, asked: Vec<book::Claim>, tickets: Vec<PendingReply<Claimed>>) {
         for (claim, ticket) in asked.into_iter().zip(tickets) {
             match block_on(ticket) {
                 Ok(Claimed {

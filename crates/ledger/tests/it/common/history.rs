@@ -7,7 +7,7 @@ use qiang_core::{
     event::{Entry, Event, PartitionId, Seq},
     id::PaymentRef,
     money::Money,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::Ledger,
     split::SplitRule,
 };
@@ -53,7 +53,7 @@ impl History {
             order: sale.order(number),
             payment: PaymentRef::new(payment).unwrap(),
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         };
         for number in 1..=users {
             let name = format!(

@@ -7,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use qiang::local::LocalService;
 use qiang_client::Client;
 use qiang_client::load::{
-    load_generator::{self, LoadPlan, Results, User},
+    load_generator::{self, LoadPlan, LoadResults, User},
     visitors::{self, Goal, VisitPlan},
 };
 use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
@@ -18,36 +18,36 @@ use super::DemoArgs;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Target of a crowd: its name, and the seed of the crowd's order.
-pub(super) struct Target {
+pub(super) struct CrowdTarget {
     name: &'static str,
     seed: u64,
 }
 
-pub(super) const PACKET: Target = Target {
+pub(super) const PACKET: CrowdTarget = CrowdTarget {
     name: "red packet",
     seed: 1,
 };
-pub(super) const SALE: Target = Target {
+pub(super) const SALE: CrowdTarget = CrowdTarget {
     name: "flash sale",
     seed: 2,
 };
 
 /// Users with their tokens, and the progress bars.
-pub(super) struct Crowd<'d> {
+pub(super) struct DemoCrowd<'d> {
     pub(super) local: &'d LocalService,
     pub(super) args: &'d DemoArgs,
     pub(super) users: Vec<String>,
     pub(super) bars: MultiProgress,
 }
 
-impl Crowd<'_> {
+impl DemoCrowd<'_> {
     /// All users click at once. This measures the service, so requests are minimal.
     pub(super) async fn rush(
         &self,
-        target: Target,
+        target: CrowdTarget,
         path: String,
         body: &'static str,
-    ) -> anyhow::Result<Results> {
+    ) -> anyhow::Result<LoadResults> {
         let clicks = clicks(self.args.users, target.seed);
         let bar = self.bar(&target, clicks.len())?;
         let user = |token: &String| {
@@ -76,10 +76,10 @@ impl Crowd<'_> {
     /// All users come within `seconds`, as users of an integrator's program.
     pub(super) async fn visit(
         &self,
-        target: Target,
+        target: CrowdTarget,
         goal: Goal,
         seconds: u32,
-    ) -> anyhow::Result<Results> {
+    ) -> anyhow::Result<LoadResults> {
         let clicks = clicks(self.args.users, target.seed);
         let bar = self.bar(&target, clicks.len())?;
         let client = Client::builder(&format!("http://{}", self.local.addr()))
@@ -103,7 +103,7 @@ impl Crowd<'_> {
         self.args.connections.min(self.args.users) as usize
     }
 
-    fn bar(&self, target: &Target, clicks: usize) -> anyhow::Result<ProgressBar> {
+    fn bar(&self, target: &CrowdTarget, clicks: usize) -> anyhow::Result<ProgressBar> {
         let style = ProgressStyle::with_template("{msg:>12} {bar:40} {pos:>6}/{len} {per_sec}")?;
         let bar = self.bars.add(ProgressBar::new(clicks as u64));
         bar.set_style(style);

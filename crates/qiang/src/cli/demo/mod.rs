@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use indicatif::MultiProgress;
 
 use self::{
-    crowd::{Crowd, PACKET, SALE},
-    report::{Outcome, Report},
+    crowd::{DemoCrowd, PACKET, SALE},
+    report::{DemoReport, LoadNumbers},
 };
 use crate::{environment, secrets};
 use qiang::{
@@ -160,7 +160,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     } else {
         MultiProgress::new()
     };
-    let crowd = Crowd {
+    let crowd = DemoCrowd {
         local: &local,
         args,
         users,
@@ -196,14 +196,14 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let packet_state = operator.red_packet(&packet).await?;
     let sale_state = operator.sale(&sale).await?.state;
     let audited = audit(&local).await?;
-    let report = Report {
-        packet: Outcome::of(
+    let report = DemoReport {
+        packet: LoadNumbers::from_counts(
             (args.users, shares),
             (packet_state.state.granted, packet_state.claimed.amount),
             &packet_verdict,
             &packet_load,
         ),
-        sale: Outcome::of(
+        sale: LoadNumbers::from_counts(
             (args.users, stock),
             (sale_state.granted, 0),
             &sale_verdict,
@@ -292,7 +292,7 @@ fn luckiest(verdict: &Verdict) -> Option<(String, i64)> {
 }
 
 /// Proves the invariants from the ledger's rows.
-async fn audit(local: &LocalService) -> anyhow::Result<qiang_audit::Report> {
+async fn audit(local: &LocalService) -> anyhow::Result<qiang_audit::AuditFindings> {
     if let Some(url) = local.ledger_url() {
         return qiang_audit::audit_ledger(url).await;
     }

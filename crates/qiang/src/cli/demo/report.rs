@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
-use qiang_audit::Report as Audit;
-use qiang_client::load::{load_generator::Results, verdict::Verdict};
+use qiang_audit::AuditFindings as Audit;
+use qiang_client::load::{load_generator::LoadResults, verdict::Verdict};
 use serde_json::{Value, json};
 
 use crate::histogram::Histogram as Bars;
@@ -14,7 +14,7 @@ const BARS_MAX: u64 = 12;
 const BAR_COLUMNS: u64 = 40;
 
 /// The numbers of one load.
-pub(super) struct Outcome {
+pub(super) struct LoadNumbers {
     users: u32,
     supply: u32,
     granted: u64,
@@ -27,14 +27,14 @@ pub(super) struct Outcome {
     errors: u64,
 }
 
-impl Outcome {
+impl LoadNumbers {
     /// `granted` and `claimed_minor` are the service's figures of the campaign. Grants that the crowd has not seen
     /// belong to other users.
-    pub(super) fn of(
+    pub(super) fn from_counts(
         (users, supply): (u32, u32),
         (granted, claimed_minor): (u64, i64),
         verdict: &Verdict,
-        results: &Results,
+        results: &LoadResults,
     ) -> Self {
         let others = granted.saturating_sub(verdict.granted);
         let others_minor = match others {
@@ -68,9 +68,9 @@ impl Outcome {
 }
 
 /// Contents of the report.
-pub(super) struct Report {
-    pub(super) packet: Outcome,
-    pub(super) sale: Outcome,
+pub(super) struct DemoReport {
+    pub(super) packet: LoadNumbers,
+    pub(super) sale: LoadNumbers,
     pub(super) total_minor: i64,
     pub(super) remaining_minor: i64,
     pub(super) refunded_minor: i64,
@@ -79,11 +79,11 @@ pub(super) struct Report {
     pub(super) is_open: bool,
     pub(super) shares: Vec<i64>,
     pub(super) audit: Audit,
-    pub(super) packet_load: Results,
-    pub(super) sale_load: Results,
+    pub(super) packet_load: LoadResults,
+    pub(super) sale_load: LoadResults,
 }
 
-impl Report {
+impl DemoReport {
     /// Whether campaigns, money and audit are without faults.
     pub(super) fn sound(&self) -> bool {
         let claimed = self.packet.claimed_minor + self.packet.others_minor;
@@ -148,7 +148,7 @@ impl Report {
         let mut row = |name: &str, packet: String, sale: String| {
             writeln!(out, "{name:<28}{packet:>14}{sale:>14}")
         };
-        let both = |value: fn(&Outcome) -> u64| {
+        let both = |value: fn(&LoadNumbers) -> u64| {
             (
                 value(&self.packet).to_string(),
                 value(&self.sale).to_string(),
@@ -161,7 +161,7 @@ impl Report {
             )
         };
         let time = |quantile: f64| {
-            let of = |load: &Results| {
+            let of = |load: &LoadResults| {
                 format!(
                     "{:.1} ms",
                     load.latency_us.value_at_quantile(quantile) as f64 / 1e3
@@ -169,7 +169,7 @@ impl Report {
             };
             (of(&self.packet_load), of(&self.sale_load))
         };
-        let rate = |load: &Results| format!("{:.0}", load.per_second());
+        let rate = |load: &LoadResults| format!("{:.0}", load.per_second());
         for (name, (packet, sale)) in [
             ("users", both(|outcome| u64::from(outcome.users))),
             ("supply", both(|outcome| u64::from(outcome.supply))),
@@ -204,7 +204,7 @@ impl Report {
             writeln!(out, "Shares by amount, in fen:")?;
             let mut bars = Vec::new();
             // Writing to memory does not fail, and the bars are UTF-8.
-            let _ = Bars::of(&self.shares, BARS_MAX).write_bars(&mut bars, BAR_COLUMNS);
+            let _ = Bars::from_shares(&self.shares, BARS_MAX).write_bars(&mut bars, BAR_COLUMNS);
             out.push_str(&String::from_utf8_lossy(&bars));
         }
         if let Some((user, amount)) = &self.luckiest {

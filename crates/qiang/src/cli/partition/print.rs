@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp as Calendar;
-use qiang::{PartitionState, maintenance::Maintenance};
+use qiang::{PartitionHealth, maintenance::Maintenance};
 use qiang_core::{
     event::PartitionId,
     ports::{NodeSighting, RepairRecord, RepairReport, RepairState, WithheldRecord},
@@ -112,12 +112,12 @@ pub(super) fn repair(state: RepairState, json: bool) -> anyhow::Result<()> {
 }
 
 /// A partition and its state.
-fn brief(partition: PartitionId, state: &PartitionState) -> Value {
+fn brief(partition: PartitionId, state: &PartitionHealth) -> Value {
     let (status, reason) = match state {
-        PartitionState::Open => ("open", None),
-        PartitionState::Gathering => ("gathering", None),
-        PartitionState::Halted { reason, .. } => ("halted", Some(reason)),
-        PartitionState::Unreachable { reason } => ("unreachable", Some(reason)),
+        PartitionHealth::Open => ("open", None),
+        PartitionHealth::Gathering => ("gathering", None),
+        PartitionHealth::Halted { reason, .. } => ("halted", Some(reason)),
+        PartitionHealth::Unreachable { reason } => ("unreachable", Some(reason)),
     };
     let mut brief = json!({ "partition": partition.0, "status": status });
     if let Some(reason) = reason {

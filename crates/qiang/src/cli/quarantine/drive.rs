@@ -14,7 +14,7 @@ use qiang_core::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{LEFT, PAGE_MAX, Row, place_of};
+use super::{LEFT, PAGE_MAX, QuarantineLine, place_of};
 
 /// An entry by its partition and position.
 type Place = (PartitionId, Seq);
@@ -23,17 +23,17 @@ type Place = (PartitionId, Seq);
 const NOT_ASIDE: &str = "not quarantined";
 
 #[derive(Debug, Serialize)]
-struct Left {
+struct RemainingEntries {
     partition: u16,
     seq: Seq,
     why: String,
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Driven {
+struct DriveResult {
     /// Partitions and positions of settled entries.
     settled: Vec<(u16, Seq)>,
-    left: Vec<Left>,
+    left: Vec<RemainingEntries>,
 }
 
 /// Detail of the action on one entry, as the API records it.
@@ -48,7 +48,7 @@ async fn is_aside(ledger: &dyn Ledger, place: Place) -> Result<bool, LedgerError
     Ok(found.first().map(place_of) == Some(place))
 }
 
-impl Driven {
+impl DriveResult {
     /// Drives one entry, and returns whether it is settled; an outage is an error.
     async fn drive(
         &mut self,
@@ -66,7 +66,7 @@ impl Driven {
             Err(error) => return Err(error),
         };
         let partition = partition.0;
-        self.left.push(Left {
+        self.left.push(RemainingEntries {
             partition,
             seq,
             why,
@@ -132,7 +132,11 @@ pub(super) async fn rehearse(
             let asked = places.as_ref();
             asked.is_none_or(|asked| asked.contains(&place_of(row)))
         };
-        tried.extend(page.iter().filter(is_asked_for).map(Row::of));
+        tried.extend(
+            page.iter()
+                .filter(is_asked_for)
+                .map(QuarantineLine::from_quarantined),
+        );
         match page.last() {
             Some(last) => after = Some(place_of(last)),
             None => break,
@@ -152,7 +156,7 @@ pub(super) async fn rehearse(
         let text = serde_json::json!({ "would_try": tried, "not_set_aside": absent });
         writeln!(out, "{text}")?;
     } else {
-        for Row {
+        for QuarantineLine {
             partition,
             seq,
             event,
@@ -186,7 +190,7 @@ pub(super) async fn redrive(
     by: &Operator,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let mut driven = Driven::default();
+    let mut driven = DriveResult::default();
     let ended = match places {
         None => driven.drive_all(ledger, by).await,
         Some(places) => driven.drive_each(ledger, places, by).await,
@@ -214,10 +218,10 @@ pub(super) async fn redrive(
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Asked {
+struct DriveRequest {
     /// Partitions and positions of the grants that will be discarded.
     asked: Vec<(u16, Seq)>,
-    left: Vec<Left>,
+    left: Vec<RemainingEntries>,
 }
 
 pub(super) async fn discard(
@@ -226,7 +230,7 @@ pub(super) async fn discard(
     by: &Operator,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let mut done = Asked::default();
+    let mut done = DriveRequest::default();
     for place @ (partition, seq) in places {
         let mut recorded = None;
         if is_aside(ledger, place).await? {
@@ -247,7 +251,7 @@ pub(super) async fn discard(
             by.strike(ledger, action).await;
         }
         let partition = partition.0;
-        done.left.push(Left {
+        done.left.push(RemainingEntries {
             partition,
             seq,
             why,

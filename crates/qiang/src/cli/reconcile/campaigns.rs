@@ -13,14 +13,14 @@ use qiang_core::{
 };
 
 use super::found::{
-    AgreedCampaign, CampaignRow, Found, NotComparedRow, PendingCampaign, RefusedCampaign,
-    RepairedCampaign,
+    AgreedCampaign, CampaignFindingRow, NotComparedRow, PendingCampaign, ReconcileFindings,
+    RefusedCampaign, RepairedCampaign,
 };
 
 /// Findings about the campaigns of each partition.
-pub(super) struct Campaigns(BTreeMap<PartitionId, CampaignFindings>);
+pub(super) struct CampaignReport(BTreeMap<PartitionId, CampaignFindings>);
 
-impl Campaigns {
+impl CampaignReport {
     /// Compares one campaign, or all live campaigns.
     pub(super) async fn compare(
         maintenance: &Maintenance,
@@ -50,7 +50,7 @@ impl Campaigns {
         &mut self,
         maintenance: &Maintenance,
         (by, source): (&Operator, CampaignSource),
-        found: &mut Found,
+        found: &mut ReconcileFindings,
     ) -> anyhow::Result<()> {
         let mut changed = BTreeSet::new();
         // The last entry of each partition that must be settled.
@@ -143,11 +143,11 @@ impl Campaigns {
     }
 
     /// Reports differences, and campaigns that were not compared.
-    pub(super) fn tell(&self, found: &mut Found) {
+    pub(super) fn tell(&self, found: &mut ReconcileFindings) {
         for (partition, findings) in &self.0 {
             let partition = partition.0;
             let differing = findings.differing.iter().flat_map(|it| &it.differences);
-            let rows = differing.map(|difference| CampaignRow {
+            let rows = differing.map(|difference| CampaignFindingRow {
                 partition,
                 kind: difference.kind.name(),
                 campaign: difference.campaign.to_string(),

@@ -19,11 +19,11 @@ const CHOOSE: &str =
     "choose the side that wins by --campaigns-from engine or --campaigns-from ledger";
 
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Found {
-    differences: Vec<Row>,
+pub(super) struct ReconcileFindings {
+    differences: Vec<DifferenceRow>,
     in_flight: u64,
     /// Differences of campaign facts.
-    pub(super) campaign_differences: Vec<CampaignRow>,
+    pub(super) campaign_differences: Vec<CampaignFindingRow>,
     /// Campaigns and partitions that were not compared.
     pub(super) not_compared: Vec<NotComparedRow>,
     /// Campaigns that Redis has and the ledger does not, by partition.
@@ -43,11 +43,11 @@ pub(super) struct Found {
     /// Partitions that were not united because another process repairs them.
     pub(super) waiting: Vec<u16>,
     /// Units that repairs withhold, from the ledger.
-    pub(super) withheld: Vec<Withheld>,
+    pub(super) withheld: Vec<WithheldRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct DifferenceRow {
     partition: u16,
     kind: &'static str,
     campaign: String,
@@ -58,7 +58,7 @@ struct Row {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct CampaignRow {
+pub(super) struct CampaignFindingRow {
     pub(super) partition: u16,
     pub(super) kind: &'static str,
     pub(super) campaign: String,
@@ -109,7 +109,7 @@ pub(super) struct RefusedCampaign {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Withheld {
+pub(super) struct WithheldRow {
     pub(super) partition: u16,
     pub(super) epoch: String,
     pub(super) campaign: String,
@@ -125,7 +125,7 @@ pub(super) struct MissingCampaign {
     pub(super) campaign: String,
 }
 
-impl Found {
+impl ReconcileFindings {
     pub(super) fn agrees(&self) -> bool {
         self.differences.is_empty()
             && self.campaign_differences.is_empty()
@@ -150,7 +150,7 @@ impl Found {
                 self.in_flight += 1;
                 continue;
             }
-            self.differences.push(Row {
+            self.differences.push(DifferenceRow {
                 partition: partition.0,
                 kind: difference.kind.name(),
                 campaign: difference.campaign.to_string(),
@@ -284,7 +284,7 @@ impl Found {
             }
         }
         for partition in &self.undecided {
-            let differs = |row: &CampaignRow| row.partition == *partition;
+            let differs = |row: &CampaignFindingRow| row.partition == *partition;
             let reason = match self.campaign_differences.iter().any(differs) {
                 true if self.refused.is_empty() => format!("campaigns differ: {CHOOSE}"),
                 true => "campaigns differ, and some are not repaired".to_owned(),

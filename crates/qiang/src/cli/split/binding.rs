@@ -4,7 +4,7 @@ use qiang_core::{
     id::CampaignId,
     money::Currency,
     split::{
-        ClientSeed, Commitment, Parts, Seed, ServerSeed, ServerSeedHash, Split, commit,
+        ClientSeed, Commitment, Seed, SeedParts, ServerSeed, ServerSeedHash, Split, commit,
         server_seed_hash,
     },
 };
@@ -70,7 +70,7 @@ impl PartsArgs {
         if server_seed_hash(id, &server_seed) != hash {
             return Some(Some("the hash is not that of this server seed"));
         }
-        let made = Parts {
+        let made = SeedParts {
             server_seed,
             client_seed,
         }

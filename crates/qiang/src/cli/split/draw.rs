@@ -39,7 +39,7 @@ pub(super) struct DrawArgs {
 
 /// Output of `--json`.
 #[derive(Serialize)]
-struct Report<'a> {
+struct DrawReport<'a> {
     seed: String,
     /// Absent if no red packet is given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ fn write_json(
     shares: &[i64],
 ) -> io::Result<()> {
     let (rule, min, max) = split.rule().parts();
-    let report = Report {
+    let report = DrawReport {
         seed: seed.to_string(),
         commitment: commitment.map(|commitment| commitment.to_string()),
         version: SPLIT_VERSION,
@@ -128,7 +128,7 @@ fn write_text(
     commitment: Option<Commitment>,
     shares: &[i64],
 ) -> io::Result<()> {
-    let summary = Summary::of(shares);
+    let summary = Summary::from_shares(shares);
     writeln!(
         out,
         "seed        {seed}  (secret until the red packet is closed)"
@@ -143,7 +143,7 @@ fn write_text(
         summary.min, summary.max, summary.mean, summary.stddev
     )?;
     writeln!(out)?;
-    Histogram::of(shares, ROWS_MAX).write_bars(out, BAR_WIDTH)
+    Histogram::from_shares(shares, ROWS_MAX).write_bars(out, BAR_WIDTH)
 }
 
 struct Title<'a>(&'a Split);

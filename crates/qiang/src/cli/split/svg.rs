@@ -21,8 +21,8 @@ pub(super) fn write(path: &Path, title: &str, shares: &[i64]) -> io::Result<()> 
 }
 
 fn render(title: &str, shares: &[i64]) -> String {
-    let histogram = Histogram::of(shares, BINS_MAX);
-    let mean = Summary::of(shares).mean;
+    let histogram = Histogram::from_shares(shares, BINS_MAX);
+    let mean = Summary::from_shares(shares).mean;
     let fullest = histogram.counts.iter().copied().max().unwrap_or(0);
     let width = histogram.width as f64;
     // A bin of one amount is drawn around that amount, so all edges lie half a unit below.

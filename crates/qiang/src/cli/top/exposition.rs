@@ -2,7 +2,7 @@
 
 /// Sample of one line: a series and its value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Sample {
+pub(super) struct MetricSample {
     name: String,
     labels: Vec<(String, String)>,
     value: f64,
@@ -10,34 +10,36 @@ pub(super) struct Sample {
 
 /// All samples of a text.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Samples(Vec<Sample>);
+pub(super) struct MetricSamples(Vec<MetricSample>);
 
-impl Samples {
+impl MetricSamples {
     /// Parses a text. Skips lines that are not samples.
     pub(super) fn parse(text: &str) -> Self {
         Self(text.lines().filter_map(parse).collect())
     }
 
     /// Samples with this name.
-    pub(super) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Sample> {
+    pub(super) fn for_name<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a MetricSample> {
         self.0.iter().filter(move |sample| sample.name == name)
     }
 
     /// Sum of all samples with this name; `None` if there is no such sample.
     pub(super) fn sum(&self, name: &str) -> Option<f64> {
-        let mut values = self.of(name).map(Sample::value).peekable();
+        let mut values = self.for_name(name).map(MetricSample::value).peekable();
         values.peek()?;
         Some(values.sum())
     }
 
     /// Value of the sample with the name and labels of `other`, if it is here.
-    pub(super) fn same(&self, other: &Sample) -> Option<f64> {
-        let is_same = |sample: &&Sample| sample.labels == other.labels;
-        self.of(&other.name).find(is_same).map(Sample::value)
+    pub(super) fn same(&self, other: &MetricSample) -> Option<f64> {
+        let is_same = |sample: &&MetricSample| sample.labels == other.labels;
+        self.for_name(&other.name)
+            .find(is_same)
+            .map(MetricSample::value)
     }
 }
 
-impl Sample {
+impl MetricSample {
     pub(super) fn value(&self) -> f64 {
         self.value
     }
@@ -50,7 +52,7 @@ impl Sample {
     }
 }
 
-fn parse(line: &str) -> Option<Sample> {
+fn parse(line: &str) -> Option<MetricSample> {
     if line.starts_with('#') {
         return None;
     }
@@ -62,7 +64,7 @@ fn parse(line: &str) -> Option<Sample> {
     };
     // A timestamp may follow the value.
     let value = value.split_whitespace().next()?.parse().ok()?;
-    Some(Sample {
+    Some(MetricSample {
         name: name.to_owned(),
         labels,
         value,
@@ -102,10 +104,10 @@ mod tests {
     fn samples_are_read_with_labels_that_have_braces_and_quotes() {
         let text = "# HELP a b\n# TYPE a counter\na 1\n\
             b{route=\"/v1/{id}/claims\",le=\"+Inf\"} 2.5 1700000000\nb{route=\"a\\\"b,c\"} +Inf\nbroken{x=\"1} 3\nc\n";
-        let samples = Samples::parse(text);
+        let samples = MetricSamples::parse(text);
         assert_eq!(samples.sum("a"), Some(1.0));
         assert_eq!(samples.sum("broken"), None);
-        let of_b: Vec<_> = samples.of("b").collect();
+        let of_b: Vec<_> = samples.for_name("b").collect();
         assert_eq!(of_b.len(), 2);
         assert_eq!(of_b[0].label("route"), "/v1/{id}/claims");
         assert_eq!((of_b[0].label("le"), of_b[0].value()), ("+Inf", 2.5));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use qiang_client::{CampaignId, State};
 use serde::Serialize;
 
-use super::exposition::{Sample, Samples};
+use super::exposition::{MetricSample, MetricSamples};
 
 const CLAIMS: &str = "qiang_claims_total";
 const GATE: &str = "qiang_gate_answers_total";
@@ -21,7 +21,7 @@ pub(crate) struct Figures {
     /// Answered claims per second, by outcome.
     pub(crate) outcomes_per_s: BTreeMap<String, f64>,
     /// Latency of claims; `None` if there were no claims.
-    pub(crate) latency_ms: Option<Latency>,
+    pub(crate) latency_ms: Option<LatencyFigures>,
     /// Share of claims that the gate passed to the engine; `None` if there were no claims.
     pub(crate) gate_pass_ratio: Option<f64>,
     /// Log entries that are not yet in the ledger.
@@ -39,9 +39,9 @@ pub(crate) struct Figures {
     /// Entries that the ledger refused, and entries that wait for them.
     pub(crate) quarantined: u64,
     /// State of each partition.
-    pub(crate) partitions: Vec<Partition>,
+    pub(crate) partitions: Vec<PartitionFigures>,
     /// Campaigns that are live or paused.
-    pub(crate) campaigns: Vec<Campaign>,
+    pub(crate) campaigns: Vec<CampaignFigures>,
     /// Reason why campaigns are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) no_campaigns: Option<String>,
@@ -49,14 +49,14 @@ pub(crate) struct Figures {
 
 /// Latency of claims in milliseconds: the 50th, 90th and 99th percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Latency {
+pub(crate) struct LatencyFigures {
     pub(crate) p50: f64,
     pub(crate) p90: f64,
     pub(crate) p99: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Partition {
+pub(crate) struct PartitionFigures {
     pub(crate) partition: u32,
     pub(crate) is_ready: bool,
     /// Replicas that grants wait for and that the primary lacks.
@@ -64,9 +64,9 @@ pub(crate) struct Partition {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Campaign {
+pub(crate) struct CampaignFigures {
     pub(crate) id: CampaignId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FigureKind,
     pub(crate) title: String,
     pub(crate) granted_per_s: f64,
     pub(crate) state: State,
@@ -74,39 +74,39 @@ pub(crate) struct Campaign {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum FigureKind {
     Sale,
     RedPacket,
 }
 
 impl Figures {
     /// Figures from two readings that are `seconds` apart.
-    pub(super) fn between(before: &Samples, now: &Samples, seconds: f64) -> Self {
+    pub(super) fn between(before: &MetricSamples, now: &MetricSamples, seconds: f64) -> Self {
         let seconds = seconds.max(0.001);
         let mut outcomes_per_s = BTreeMap::new();
-        for sample in now.of(CLAIMS) {
+        for sample in now.for_name(CLAIMS) {
             let rate = grown(before, sample) / seconds;
             *outcomes_per_s
                 .entry(sample.label("outcome").to_owned())
                 .or_insert(0.0) += rate;
         }
         let claims_per_s = outcomes_per_s.values().sum();
-        let by_gate: f64 = now.of(GATE).map(|sample| grown(before, sample)).sum();
+        let by_gate: f64 = now.for_name(GATE).map(|sample| grown(before, sample)).sum();
         let claims = claims_per_s * seconds;
         let missing = |partition: &str| {
-            let mut samples = now.of("qiang_redis_replicas_missing");
+            let mut samples = now.for_name("qiang_redis_replicas_missing");
             let sample = samples.find(|sample| sample.label("partition") == partition);
             sample.map_or(0, |sample| sample.value().max(0.0) as u32)
         };
-        let partition = |sample: &Sample| {
-            Some(Partition {
+        let partition = |sample: &MetricSample| {
+            Some(PartitionFigures {
                 partition: sample.label("partition").parse().ok()?,
                 is_ready: sample.value() > 0.0,
                 replicas_missing: missing(sample.label("partition")),
             })
         };
         let mut partitions: Vec<_> = now
-            .of("qiang_partition_ready")
+            .for_name("qiang_partition_ready")
             .filter_map(partition)
             .collect();
         partitions.sort_by_key(|partition| partition.partition);
@@ -132,7 +132,7 @@ impl Figures {
 
     /// Alarms that need attention, the worst first.
     pub(crate) fn alarms(&self) -> Vec<String> {
-        let those = |is: fn(&Partition) -> bool| {
+        let those = |is: fn(&PartitionFigures) -> bool| {
             let those = self.partitions.iter().filter(|partition| is(partition));
             let numbers: Vec<_> = those.map(|it| it.partition.to_string()).collect();
             numbers.join(", ")
@@ -151,15 +151,15 @@ impl Figures {
 }
 
 /// Growth of a counter. A counter that is smaller than before was reset, and counts from zero.
-fn grown(before: &Samples, sample: &Sample) -> f64 {
+fn grown(before: &MetricSamples, sample: &MetricSample) -> f64 {
     let (was, is) = (before.same(sample).unwrap_or_default(), sample.value());
     if is < was { is } else { is - was }
 }
 
 /// Latency from the buckets of all routes of claims, interpolated as in `histogram_quantile` of Prometheus.
-fn latency(before: &Samples, now: &Samples) -> Option<Latency> {
+fn latency(before: &MetricSamples, now: &MetricSamples) -> Option<LatencyFigures> {
     let mut buckets: Vec<(f64, f64)> = Vec::new();
-    for sample in now.of(LATENCY).filter(|sample| is_claim(sample)) {
+    for sample in now.for_name(LATENCY).filter(|sample| is_claim(sample)) {
         let bound: f64 = sample.label("le").parse().ok()?;
         let count = grown(before, sample);
         match buckets.iter_mut().find(|(other, _)| *other == bound) {
@@ -184,14 +184,14 @@ fn latency(before: &Samples, now: &Samples) -> Option<Latency> {
         // The value lies above the last bound.
         below.0 * 1_000.0
     };
-    (all > 0.0).then(|| Latency {
+    (all > 0.0).then(|| LatencyFigures {
         p50: quantile(0.5),
         p90: quantile(0.9),
         p99: quantile(0.99),
     })
 }
 
-fn is_claim(sample: &Sample) -> bool {
+fn is_claim(sample: &MetricSample) -> bool {
     let route = sample.label("route");
     sample.label("method") == "POST"
         && (route.ends_with("/{id}/claims") || route == "/v1/sales/{id}/orders")
@@ -201,11 +201,11 @@ fn is_claim(sample: &Sample) -> bool {
 mod tests {
     use super::*;
 
-    fn text(granted: u32, sold_out: u32, counts: [u32; 3]) -> Samples {
+    fn text(granted: u32, sold_out: u32, counts: [u32; 3]) -> MetricSamples {
         let [a, b, all] = counts;
         let route = "method=\"POST\",route=\"/v1/red-packets/{id}/claims\"";
         let other = "method=\"GET\",route=\"/v1/red-packets/{id}/claims\"";
-        Samples::parse(&format!(
+        MetricSamples::parse(&format!(
             "qiang_claims_total{{outcome=\"granted\"}} {granted}\n\
              qiang_claims_total{{outcome=\"sold_out\"}} {sold_out}\n\
              qiang_gate_answers_total{{reason=\"sold_out\"}} {sold_out}\n\

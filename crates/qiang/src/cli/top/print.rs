@@ -3,15 +3,15 @@
 use std::{fmt::Write as _, time::Duration};
 
 use super::{
-    figures::{Figures, Partition},
-    reader::Reader,
+    figures::{Figures, PartitionFigures},
+    reader::MetricsReader,
 };
 use crate::service::Service;
 
 /// Prints the figures of one interval.
 pub(super) async fn once(
     service: &Service,
-    mut reader: Reader,
+    mut reader: MetricsReader,
     every: Duration,
 ) -> anyhow::Result<()> {
     reader.read().await?;
@@ -90,7 +90,8 @@ pub(super) fn admitted(figures: &Figures) -> String {
 }
 
 pub(super) fn partitions(figures: &Figures) -> String {
-    let count = |is: fn(&Partition) -> bool| figures.partitions.iter().filter(|it| is(it)).count();
+    let count =
+        |is: fn(&PartitionFigures) -> bool| figures.partitions.iter().filter(|it| is(it)).count();
     let ready = count(|it| it.is_ready);
     let lacking = count(|it| it.replicas_missing > 0);
     match (figures.partitions.len(), lacking) {

@@ -10,8 +10,8 @@ use futures_util::{Stream, TryStreamExt as _, future::join_all};
 use qiang_client::{CampaignId, Client, Error, ListedRedPacket, Listing, Phase, Sale, State};
 
 use super::{
-    exposition::Samples,
-    figures::{Campaign, Figures, Kind},
+    exposition::MetricSamples,
+    figures::{CampaignFigures, FigureKind, Figures},
 };
 use crate::service::{Service, ServiceArgs, plain};
 
@@ -23,19 +23,19 @@ const LISTED_MAX: usize = 10;
 const LIST_EVERY: Duration = Duration::from_secs(5);
 
 /// Reader of a service, with its previous reading.
-pub(super) struct Reader {
+pub(super) struct MetricsReader {
     api: Client,
     has_token: bool,
     /// Nodes that may have the metrics. The first that answers is kept.
     nodes: Vec<Client>,
-    before: Option<(Samples, Instant)>,
-    listed: Vec<(CampaignId, Kind, String)>,
+    before: Option<(MetricSamples, Instant)>,
+    listed: Vec<(CampaignId, FigureKind, String)>,
     listed_at: Option<Instant>,
     no_campaigns: Option<String>,
     granted: HashMap<CampaignId, (u64, Instant)>,
 }
 
-impl Reader {
+impl MetricsReader {
     pub(super) fn new(
         service: &Service,
         args: &ServiceArgs,
@@ -81,13 +81,13 @@ impl Reader {
         })
     }
 
-    async fn metrics(&mut self) -> Result<Samples, Error> {
+    async fn metrics(&mut self) -> Result<MetricSamples, Error> {
         let mut last = None;
         for at in 0..self.nodes.len() {
             match self.nodes[at].metrics().await {
                 Ok(text) => {
                     self.nodes = vec![self.nodes.swap_remove(at)];
-                    return Ok(Samples::parse(&text));
+                    return Ok(MetricSamples::parse(&text));
                 }
                 Err(error) => last = Some(error),
             }
@@ -114,7 +114,7 @@ impl Reader {
         }
     }
 
-    async fn list_of(&self, all: bool) -> Result<Vec<(CampaignId, Kind, String)>, Error> {
+    async fn list_of(&self, all: bool) -> Result<Vec<(CampaignId, FigureKind, String)>, Error> {
         let mut found = Vec::new();
         for phase in [Phase::Live, Phase::Paused] {
             let listing = Listing {
@@ -123,8 +123,8 @@ impl Reader {
                 page_size: Some(LISTED_MAX as u32),
                 ..Listing::default()
             };
-            let sale = |it: Sale| (it.id, Kind::Sale, it.title);
-            let packet = |it: ListedRedPacket| (it.id, Kind::RedPacket, it.title);
+            let sale = |it: Sale| (it.id, FigureKind::Sale, it.title);
+            let packet = |it: ListedRedPacket| (it.id, FigureKind::RedPacket, it.title);
             found.extend(first(self.api.sales(&listing).map_ok(sale)).await?);
             found.extend(first(self.api.red_packets(&listing).map_ok(packet)).await?);
         }
@@ -132,7 +132,7 @@ impl Reader {
     }
 
     /// Current numbers of all listed campaigns. Skips a campaign that cannot be read.
-    async fn campaigns(&mut self) -> Vec<Campaign> {
+    async fn campaigns(&mut self) -> Vec<CampaignFigures> {
         let states = self.listed.iter().map(|(id, ..)| self.api.state(id));
         let states = join_all(states).await;
         let at = Instant::now();
@@ -152,7 +152,7 @@ impl Reader {
                 state.granted.saturating_sub(*before) as f64 / seconds
             });
             granted.insert(id.clone(), (state.granted, at));
-            campaigns.push(Campaign {
+            campaigns.push(CampaignFigures {
                 id: id.clone(),
                 kind: *kind,
                 title: plain(title),

@@ -10,8 +10,8 @@ use tokio::{
 };
 
 use super::{
-    reader::Reader,
-    view::{Act, Effect, View},
+    reader::MetricsReader,
+    view::{CampaignAct, Effect, TopScreen},
 };
 use crate::{color, service::Service};
 
@@ -26,24 +26,28 @@ enum News {
 }
 
 /// Guard that restores the terminal on drop, also during a panic.
-struct Restored;
+struct TerminalGuard;
 
-impl Drop for Restored {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         ratatui::restore();
     }
 }
 
 /// Shows a service until a key or a signal ends the program.
-pub(super) async fn show(service: &Service, reader: Reader, every: Duration) -> anyhow::Result<()> {
-    let mut view = View::new(service.url.clone(), color::is_on_screen());
+pub(super) async fn show(
+    service: &Service,
+    reader: MetricsReader,
+    every: Duration,
+) -> anyhow::Result<()> {
+    let mut view = TopScreen::new(service.url.clone(), color::is_on_screen());
     let (tell, mut news) = mpsc::channel(NEWS_MAX);
     // Registered before the terminal changes: a signal must not end the process without restoring the terminal.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut terminal = ratatui::try_init()?;
-    let _restored = Restored;
+    let _restored = TerminalGuard;
     tokio::spawn(read(reader, every, tell.clone()));
     let keys = tell.clone();
     std::thread::spawn(move || watch_keys(&keys));
@@ -76,7 +80,7 @@ pub(super) async fn show(service: &Service, reader: Reader, every: Duration) -> 
     Ok(())
 }
 
-async fn read(mut reader: Reader, every: Duration, tell: mpsc::Sender<News>) {
+async fn read(mut reader: MetricsReader, every: Duration, tell: mpsc::Sender<News>) {
     loop {
         let read = reader.read().await;
         let read = read.map_err(|error| crate::service::plain(&chain(&error)));
@@ -101,10 +105,10 @@ fn watch_keys(tell: &mpsc::Sender<News>) {
     }
 }
 
-async fn carry_out(client: &Client, act: Act, id: &qiang_client::CampaignId) -> String {
+async fn carry_out(client: &Client, act: CampaignAct, id: &qiang_client::CampaignId) -> String {
     let (done, state) = match act {
-        Act::Pause => ("paused", client.pause(id).await),
-        Act::Resume => ("resumed", client.resume(id).await),
+        CampaignAct::Pause => ("paused", client.pause(id).await),
+        CampaignAct::Resume => ("resumed", client.resume(id).await),
     };
     match state {
         Ok(_) => format!("{done} {id}"),

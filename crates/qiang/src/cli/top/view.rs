@@ -13,7 +13,7 @@ use ratatui::{
 };
 
 use super::{
-    figures::{Campaign, Figures, Kind, Partition},
+    figures::{CampaignFigures, FigureKind, Figures, PartitionFigures},
     print::{admitted, latency, number, outcomes, partitions},
 };
 
@@ -23,7 +23,7 @@ const KEYS: &str = "q quit   ↑↓ select   p pause or resume";
 
 /// Action on a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum CampaignAct {
     Pause,
     Resume,
 }
@@ -32,12 +32,12 @@ pub(super) enum Act {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Quit,
-    Act(Act, CampaignId),
+    Act(CampaignAct, CampaignId),
 }
 
 /// State of the screen.
 #[derive(Default)]
-pub(super) struct View {
+pub(super) struct TopScreen {
     url: String,
     has_colors: bool,
     figures: Option<Figures>,
@@ -45,11 +45,11 @@ pub(super) struct View {
     failing: Option<String>,
     claims: VecDeque<u64>,
     selected: Option<CampaignId>,
-    asking: Option<(Act, CampaignId, String)>,
+    asking: Option<(CampaignAct, CampaignId, String)>,
     said: Option<String>,
 }
 
-impl View {
+impl TopScreen {
     pub(super) fn new(url: String, has_colors: bool) -> Self {
         Self {
             url,
@@ -99,8 +99,8 @@ impl View {
                 let at = self.position()?;
                 let campaign = self.campaigns().get(at)?;
                 let act = match campaign.state.phase {
-                    Phase::Paused => Act::Resume,
-                    _ => Act::Pause,
+                    Phase::Paused => CampaignAct::Resume,
+                    _ => CampaignAct::Pause,
                 };
                 self.asking = Some((act, campaign.id.clone(), campaign.title.clone()));
             }
@@ -109,7 +109,7 @@ impl View {
         None
     }
 
-    fn campaigns(&self) -> &[Campaign] {
+    fn campaigns(&self) -> &[CampaignFigures] {
         self.figures.as_ref().map_or(&[], |it| &it.campaigns)
     }
 
@@ -195,7 +195,7 @@ impl View {
             "{}, waiting {}, connections {}",
             figures.queue_length, figures.queue_entries, figures.connections
         );
-        let is_fine = |it: &Partition| it.is_ready && it.replicas_missing == 0;
+        let is_fine = |it: &PartitionFigures| it.is_ready && it.replicas_missing == 0;
         let grants = figures.partitions.iter().all(is_fine) && !figures.is_stopped;
         let lines: Vec<_> = [
             ("latency", latency(figures), true),
@@ -234,8 +234,8 @@ impl View {
         let rows = self.campaigns().iter().map(|campaign| {
             let state = &campaign.state;
             let kind = match campaign.kind {
-                Kind::Sale => "sale",
-                Kind::RedPacket => "packet",
+                FigureKind::Sale => "sale",
+                FigureKind::RedPacket => "packet",
             };
             let style = match state.phase {
                 Phase::Paused => self.color(Color::Yellow),
@@ -270,8 +270,8 @@ impl View {
         let line = match (&self.asking, &self.said) {
             (Some((act, _, title)), _) => {
                 let what = match act {
-                    Act::Pause => "pause",
-                    Act::Resume => "resume",
+                    CampaignAct::Pause => "pause",
+                    CampaignAct::Resume => "resume",
                 };
                 Line::styled(
                     format!("{what} {title:?}? y, or any other key"),
@@ -292,16 +292,16 @@ mod tests {
 
     use super::*;
 
-    fn campaign(id: &str, title: &str, phase: &str) -> Campaign {
+    fn campaign(id: &str, title: &str, phase: &str) -> CampaignFigures {
         let time = "2026-11-21T12:00:00.000Z";
         let state = json!({
             "phase": phase, "supply": 100, "granted": 40, "remaining": 60, "returned": 0,
             "withheld": 0,
             "starts_at": time, "ends_at": time, "now": time,
         });
-        Campaign {
+        CampaignFigures {
             id: id.parse().unwrap(),
-            kind: Kind::Sale,
+            kind: FigureKind::Sale,
             title: title.to_owned(),
             granted_per_s: 12.0,
             state: serde_json::from_value(state).unwrap(),
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    fn shown(view: &View) -> (String, bool) {
+    fn shown(view: &TopScreen) -> (String, bool) {
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
         terminal.draw(|frame| view.draw(frame)).unwrap();
         let buffer = terminal.backend().buffer();
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn all_of_it_is_on_a_screen_of_80_by_24() {
-        let mut view = View::new("http://127.0.0.1:8080".to_owned(), true);
+        let mut view = TopScreen::new("http://127.0.0.1:8080".to_owned(), true);
         assert!(shown(&view).0.contains("reading"));
         view.update(Ok(figures()));
         let (text, has_colors) = shown(&view);
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn without_colors_there_are_none() {
-        let mut view = View::default();
+        let mut view = TopScreen::default();
         view.update(Ok(figures()));
         view.key(key(KeyCode::Char('p')));
         assert!(!shown(&view).1);
@@ -388,14 +388,14 @@ mod tests {
 
     #[test]
     fn a_campaign_is_paused_after_a_question() {
-        let mut view = View::default();
+        let mut view = TopScreen::default();
         view.update(Ok(figures()));
         let (a, b): (CampaignId, CampaignId) = ("a".parse().unwrap(), "b".parse().unwrap());
         assert_eq!(view.key(key(KeyCode::Char('y'))), None);
         assert_eq!(view.key(key(KeyCode::Char('p'))), None);
         assert!(shown(&view).0.contains("y, or any other key"));
         let yes = view.key(key(KeyCode::Char('y')));
-        assert_eq!(yes, Some(Effect::Act(Act::Pause, a.clone())));
+        assert_eq!(yes, Some(Effect::Act(CampaignAct::Pause, a.clone())));
         // Any key but y declines.
         view.key(key(KeyCode::Char('p')));
         assert_eq!(view.key(key(KeyCode::Enter)), None);
@@ -405,14 +405,14 @@ mod tests {
         view.key(key(KeyCode::Down));
         view.key(key(KeyCode::Char('p')));
         let yes = view.key(key(KeyCode::Char('y')));
-        assert_eq!(yes, Some(Effect::Act(Act::Resume, b)));
+        assert_eq!(yes, Some(Effect::Act(CampaignAct::Resume, b)));
         // A campaign stays selected if others appear above it. If it disappears, another one is selected.
         let mut fewer = figures();
         fewer.campaigns.pop();
         view.update(Ok(fewer));
         view.key(key(KeyCode::Char('p')));
         let yes = view.key(key(KeyCode::Char('y')));
-        assert_eq!(yes, Some(Effect::Act(Act::Pause, a)));
+        assert_eq!(yes, Some(Effect::Act(CampaignAct::Pause, a)));
         assert_eq!(view.key(key(KeyCode::Char('q'))), Some(Effect::Quit));
     }
 }

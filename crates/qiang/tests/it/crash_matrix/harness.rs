@@ -15,7 +15,7 @@ use qiang_core::{
     split::SplitRule,
     time::Timestamp,
 };
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     campaign::{Target, currency, red_packet, sale, user},
     servers::{
@@ -102,7 +102,7 @@ impl Harness {
         let redis = blocking(|| Standalone::start(&ServerOptions::new().fsync_always()));
         let rabbit = (transport_kind == TransportKind::RabbitMq).then(|| blocking(pool::rabbitmq));
         let ledger = CellLedger::new(kind).await;
-        let options = Options {
+        let options = RedisOptions {
             urls: vec![redis.url()],
             prefix: PREFIX.to_owned(),
             partitions: PARTITIONS,
@@ -110,7 +110,7 @@ impl Harness {
             shards_max: PARTITIONS,
             call_timeout: Duration::from_millis(500),
             claim_timeout: patience,
-            ..Options::default()
+            ..RedisOptions::default()
         };
         let engine = RedisEngine::connect(options, &[]).await;
         let engine = engine.unwrap_or_else(|error| panic!("{error:?}"));

@@ -14,17 +14,19 @@ use std::{
 use async_trait::async_trait;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    ports::{DeliveryTag, EventLog, Ledger, LedgerError, Received, Transport, TransportStatus},
+    ports::{
+        DeliveryBatch, DeliveryTag, EventLog, Ledger, LedgerError, Transport, TransportStatus,
+    },
 };
 use qiang_embedded::{SqliteLedger, SystemClock};
 use qiang_ledger::LedgerOptions;
 use qiang_redis::{
-    Options as RedisOptions, RedisEngine, RedisTransport, TransportKind as RedisCarrier,
-    TransportOptions, remove_transports,
+    LogTransportKind as RedisCarrier, RedisEngine, RedisOptions, RedisTransport, TransportOptions,
+    remove_transports,
 };
 use qiang_testkit::servers::Process;
-use qiang_worker::broker::{Options as BrokerOptions, RabbitTransport};
-use qiang_worker::settlement::{Options as SettlementOptions, Settlement};
+use qiang_worker::broker::{BrokerOptions, RabbitTransport};
+use qiang_worker::settlement::{Settlement, SettlementOptions};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -234,8 +236,10 @@ struct StoppingTransport {
 
 impl StoppingTransport {
     /// Stores the received deliveries, and returns their last entry.
-    fn note(&self, partition: PartitionId, received: &Received) -> Option<Seq> {
-        let (Received::Deliveries(deliveries) | Received::Restarted(deliveries)) = received else {
+    fn note(&self, partition: PartitionId, received: &DeliveryBatch) -> Option<Seq> {
+        let (DeliveryBatch::Deliveries(deliveries) | DeliveryBatch::Restarted(deliveries)) =
+            received
+        else {
             return None;
         };
         let mut known = self.received.lock().unwrap_or_else(PoisonError::into_inner);
@@ -263,7 +267,7 @@ impl Transport for StoppingTransport {
         settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Received, LedgerError> {
+    ) -> Result<DeliveryBatch, LedgerError> {
         if self.gate.is_at(Step::BeforeRead) && self.log.head(partition).await? > settled {
             self.gate.pass(Step::BeforeRead, partition, settled).await;
         }

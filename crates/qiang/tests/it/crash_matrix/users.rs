@@ -14,7 +14,7 @@ use qiang_core::{
     book::{Claim, Command, PaymentOutcome, Reply},
     id::PaymentRef,
     outcome::{Grant, Outcome},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{Engine as _, EngineError},
 };
 use qiang_redis::RedisEngine;
@@ -149,7 +149,7 @@ impl Shared {
                 order,
                 payment,
                 paid_at: None,
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             })
         };
         let reply = self.insist(pay).await;

@@ -7,7 +7,7 @@ use std::{
 
 use qiang::{
     Backend,
-    config::{Config, EngineKind},
+    config::{EngineKind, NodeConfig},
 };
 use qiang_core::{
     book::{Command, Reply},
@@ -38,7 +38,7 @@ async fn claim(backend: &Backend, target: Target, n: u32) -> Result<Claimed, Eng
 async fn only_claims_of_a_partition_that_is_behind_are_refused() {
     let server = tokio::task::block_in_place(|| Standalone::start(&Options::new()));
     let folder = tempfile::tempdir().unwrap();
-    let mut config = Config::defaults().unwrap();
+    let mut config = NodeConfig::defaults().unwrap();
     config.engine.kind = EngineKind::Redis;
     config.engine.data = folder.path().join("ledger.db");
     config.redis.urls = server.url();

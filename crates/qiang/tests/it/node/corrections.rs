@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, sync::OnceLock};
 
 use qiang::{
     Backend, Operator, SystemClock,
-    config::{Config, EngineKind},
+    config::{EngineKind, NodeConfig},
     maintenance::{CampaignRepair, Maintenance, RepairOutcome},
 };
 use qiang_api::config::Secret;
 use qiang_core::{
     book::{Command, Reply},
-    campaign::TermsChange,
+    campaign::SaleSettingsChange,
     event::PartitionId,
     id::UserId,
     ports::{Action, ActionKind, Restatement},
@@ -37,7 +37,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 pub(crate) fn operator() -> &'static Operator {
     static OPERATOR: OnceLock<Operator> = OnceLock::new();
     OPERATOR.get_or_init(|| {
-        let config = Config::defaults().unwrap();
+        let config = NodeConfig::defaults().unwrap();
         Operator::new(UserId::new("ann").unwrap(), &config).unwrap()
     })
 }
@@ -59,7 +59,7 @@ impl Case {
         let redis = blocking(|| Standalone::start(&Options::new()));
         let postgres = blocking(|| Postgres::start(&postgres::Options::new().without_fsync()));
         qiang::migrate(&postgres.url()).await.unwrap();
-        let mut config = Config::defaults().unwrap();
+        let mut config = NodeConfig::defaults().unwrap();
         config.engine.kind = EngineKind::Redis;
         config.redis.urls = redis.url();
         config.redis.partitions = 1;
@@ -239,9 +239,9 @@ async fn what_was_applied_before_a_refusal_is_named() {
     };
     let case = Case::new(change).await;
     let compared = case.compared().await;
-    let change = TermsChange {
+    let change = SaleSettingsChange {
         unit_price_minor: Some(600),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     };
     let campaign = case.target.id;
     case.other(Command::SetTerms { campaign, change }).await;

@@ -5,14 +5,14 @@ use std::{ops::Range, time::Duration};
 
 use qiang::{
     Backend,
-    config::{Config, EngineKind},
+    config::{EngineKind, NodeConfig},
 };
 use qiang_api::config::Secret;
 use qiang_core::{
     book::{Command, PaymentOutcome, Reply},
     event::PartitionId,
     id::PaymentRef,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{Claimed, EngineError},
     time::Timestamp,
 };
@@ -47,7 +47,7 @@ impl World {
         let postgres = blocking(|| Postgres::start(&postgres::Options::new().without_fsync()));
         let redis = blocking(|| Standalone::start(options));
         qiang::migrate(&postgres.url()).await.unwrap();
-        let mut config = Config::defaults().unwrap();
+        let mut config = NodeConfig::defaults().unwrap();
         config.engine.kind = EngineKind::Redis;
         config.redis.urls = redis.url();
         config.redis.partitions = 1;
@@ -99,7 +99,7 @@ impl World {
                 order: self.target.order(number),
                 payment: PaymentRef::new(&format!("p-{number}")).unwrap(),
                 paid_at: None,
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             };
             match self.node.ports.engine.submit(pay).await {
                 Ok(Reply::Payment(outcome, _)) => return outcome,

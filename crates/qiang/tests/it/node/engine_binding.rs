@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use qiang::{
     Backend, SystemClock,
-    config::{Config, EngineKind},
+    config::{EngineKind, NodeConfig},
     maintenance::{Maintenance, OldLog},
 };
 use qiang_api::config::Secret;
@@ -34,8 +34,8 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-fn config(redis: &Standalone, prefix: &str) -> Config {
-    let mut config = Config::defaults().unwrap();
+fn config(redis: &Standalone, prefix: &str) -> NodeConfig {
+    let mut config = NodeConfig::defaults().unwrap();
     config.engine.kind = EngineKind::Redis;
     config.redis.urls = redis.url();
     config.redis.prefix = prefix.to_owned();
@@ -43,13 +43,13 @@ fn config(redis: &Standalone, prefix: &str) -> Config {
     config
 }
 
-fn on_database(redis: &Standalone, prefix: &str, url: &str) -> Config {
+fn on_database(redis: &Standalone, prefix: &str, url: &str) -> NodeConfig {
     let mut config = config(redis, prefix);
     config.ledger.url = Secret::new(url);
     config
 }
 
-fn on_file(redis: &Standalone, folder: &tempfile::TempDir, name: &str) -> Config {
+fn on_file(redis: &Standalone, folder: &tempfile::TempDir, name: &str) -> NodeConfig {
     let mut config = config(redis, "qiang");
     config.engine.data = folder.path().join(name);
     config
@@ -254,10 +254,10 @@ async fn ledger_moves_to_another_redis_by_command() {
         config
     });
     let by = crate::node::corrections::operator();
-    let adopt_with = async |config: &Config, old: OldLog| {
+    let adopt_with = async |config: &NodeConfig, old: OldLog| {
         Maintenance::adopt(config, std::sync::Arc::new(SystemClock), by, &old).await
     };
-    let adopt = async |config: &Config| adopt_with(config, OldLog::default()).await;
+    let adopt = async |config: &NodeConfig| adopt_with(config, OldLog::default()).await;
     let node = Backend::open(&old).await.unwrap();
     let target = open_sale(&node, STOCK).await;
     let before = buy(&node, target, 0..40).await;

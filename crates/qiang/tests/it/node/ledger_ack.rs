@@ -9,13 +9,13 @@ use std::{
 
 use qiang::{
     Backend,
-    config::{Config, EngineKind},
+    config::{EngineKind, NodeConfig},
 };
 use qiang_core::{
     book::{Claim, Command, Reply},
     campaign::AckLevel,
     event::{PartitionId, Seq},
-    ports::{Claimed, EngineError, Ticket},
+    ports::{Claimed, EngineError, PendingReply},
     time::Timestamp,
 };
 use qiang_testkit::{
@@ -44,7 +44,7 @@ impl Case {
     async fn new() -> Self {
         let server = tokio::task::block_in_place(|| Standalone::start(&Options::new()));
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::defaults().unwrap();
+        let mut config = NodeConfig::defaults().unwrap();
         config.engine.kind = EngineKind::Redis;
         config.engine.data = folder.path().join("ledger.db");
         config.redis.urls = server.url();
@@ -75,7 +75,7 @@ impl Case {
         }
     }
 
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         self.backend.ports.engine.claim(claim)
     }
 

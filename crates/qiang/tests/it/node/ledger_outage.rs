@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use qiang::{
     Backend,
-    config::{Config, EngineKind},
+    config::{EngineKind, NodeConfig},
 };
 use qiang_api::config::Secret;
 use qiang_core::{
     book::{Command, PaymentOutcome, Reply},
     id::{OrderId, PaymentRef},
     order::OrderState,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::EngineError,
     time::Timestamp,
 };
@@ -48,7 +48,7 @@ async fn pay(node: &Backend, order: OrderId) -> Result<PaymentOutcome, EngineErr
         order,
         payment,
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     match node.ports.engine.submit(pay).await? {
         Reply::Payment(outcome, _) => Ok(outcome),
@@ -61,7 +61,7 @@ async fn holds_stand_still_while_payments_cannot_be_recorded() {
     let postgres = blocking(|| Postgres::start(&postgres::Options::new().without_fsync()));
     let redis = blocking(|| Standalone::start(&Options::new()));
     qiang::migrate(&postgres.url()).await.unwrap();
-    let mut config = Config::defaults().unwrap();
+    let mut config = NodeConfig::defaults().unwrap();
     config.engine.kind = EngineKind::Redis;
     config.redis.urls = redis.url();
     config.redis.partitions = 1;

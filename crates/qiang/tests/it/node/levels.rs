@@ -5,17 +5,17 @@ use std::{sync::Arc, time::Duration};
 
 use qiang::{
     Backend,
-    config::{Config, EngineKind},
+    config::{EngineKind, NodeConfig},
 };
 use qiang_core::{
     book::{CampaignAction, Claim, Command},
-    campaign::{AckLevel, Phase, TermsChange},
+    campaign::{AckLevel, Phase, SaleSettingsChange},
     id::{IdempotencyKey, PaymentRef},
     order::{OrderState, ReturnPart},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::EngineError,
+    queue_entry::QueueLimits,
     time::Timestamp,
-    waiting::QueueLimits,
 };
 use qiang_testkit::{
     campaign::{Target, sale},
@@ -84,7 +84,7 @@ impl Does {
                 order,
                 payment: PaymentRef::new(&format!("paid-{campaign}")).unwrap(),
                 paid_at: None,
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             },
             Self::Cancel => Command::Cancel { order },
             Self::Return => Command::Return { order, part: None },
@@ -104,9 +104,9 @@ impl Does {
             },
             Self::Terms => Command::SetTerms {
                 campaign,
-                change: TermsChange {
+                change: SaleSettingsChange {
                     unit_price_minor: Some(NEW_PRICE),
-                    ..TermsChange::default()
+                    ..SaleSettingsChange::default()
                 },
             },
             Self::Enter => return None,
@@ -167,7 +167,7 @@ struct World {
     ack: AckLevel,
     /// Level whose store is unreachable, and lost.
     store: AckLevel,
-    config: Config,
+    config: NodeConfig,
     backend: Arc<Backend>,
     server: Option<Standalone>,
     _folder: tempfile::TempDir,
@@ -179,7 +179,7 @@ impl World {
         let start = || Standalone::start(&Options::new().replicas(replicas));
         let server = (kind == EngineKind::Redis).then(|| tokio::task::block_in_place(start));
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::defaults().unwrap();
+        let mut config = NodeConfig::defaults().unwrap();
         config.engine.kind = kind;
         config.engine.data = folder.path().join("qiang.db");
         if let Some(server) = &server {

@@ -11,12 +11,12 @@ use qiang_core::{
     campaign::Phase,
     id::PaymentRef,
     outcome::Outcome,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{Engine as _, EngineError, EventLog as _, Ledger, RetireEngine as _},
     time::Timestamp,
 };
 use qiang_ledger::LedgerOptions;
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, sale},
@@ -54,14 +54,14 @@ impl World {
         let clock = ManualClock::new(OPENS);
         let opened = qiang_ledger::open(&url, clock, LedgerOptions::default());
         let ledger = opened.await.unwrap();
-        let options = Options {
+        let options = RedisOptions {
             urls: vec![redis.url()],
             partitions: 2,
             shard_supply_min: 10,
             shards_max: 2,
             closed_campaign_ttl: Duration::ZERO,
             claim_timeout: Duration::from_secs(1),
-            ..Options::default()
+            ..RedisOptions::default()
         };
         let node = RedisEngine::connect(options, &[]).await.unwrap();
         node.recall_from(Arc::clone(&ledger));
@@ -93,7 +93,7 @@ impl World {
                 order: grant.order_id(),
                 payment: PaymentRef::new(&format!("p{n}")).unwrap(),
                 paid_at: None,
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             };
             self.node.submit(pay).await.unwrap();
         }

@@ -23,7 +23,7 @@ use qiang_testkit::{
     conformance::settled,
     engine::BookEngine,
 };
-use qiang_worker::settlement::{Options, Settlement};
+use qiang_worker::settlement::{Settlement, SettlementOptions};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -56,9 +56,9 @@ impl World {
 
     fn settlement(&self) -> Settlement {
         let reports = Arc::clone(&self.reports);
-        let options = Options {
+        let options = SettlementOptions {
             entries_max: 64,
-            ..Options::new(Box::new(move |partition, settled, head| {
+            ..SettlementOptions::new(Box::new(move |partition, settled, head| {
                 reports.lock().unwrap().push((partition, settled, head));
             }))
         };

@@ -8,8 +8,8 @@ use std::{
 
 use lapin::{Connection, ConnectionProperties, options::QueueDeleteOptions};
 use qiang::{
-    Backend, Running, Server,
-    config::{Config, EngineKind, Secret, TransportKind},
+    Backend, NodeStarter, RunningNode,
+    config::{EngineKind, NodeConfig, Secret, TransportName},
 };
 use qiang_testkit::servers::{
     rabbitmq::RabbitMq,
@@ -32,7 +32,7 @@ fn redis() -> &'static Standalone {
 
 /// A service that settles into a file.
 struct World {
-    running: Running,
+    running: RunningNode,
     token: String,
     folder: tempfile::TempDir,
     prefix: &'static str,
@@ -43,11 +43,11 @@ struct World {
 impl World {
     async fn start(
         prefix: &'static str,
-        transport: TransportKind,
+        transport: TransportName,
         rabbitmq: Option<&RabbitMq>,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::defaults().unwrap();
+        let mut config = NodeConfig::defaults().unwrap();
         config.auth.hs256_secret = Secret::new(SECRET);
         config.engine.kind = EngineKind::Redis;
         config.engine.data = folder.path().join("ledger.db");
@@ -63,7 +63,7 @@ impl World {
         let backend = Backend::open(&config).await.unwrap();
         let exp = backend.ports.clock.now().as_millis() / 1_000 + 3_600;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let running = Server::start(config, backend, listener).await.unwrap();
+        let running = NodeStarter::start(config, backend, listener).await.unwrap();
         let token = sign(&json!({ "sub": "olga", "scope": "admin", "exp": exp }));
         let addr = running.addr();
         let mut body = sale(10_000);
@@ -174,7 +174,7 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_are_seen() {
-    let mut world = World::start("s", TransportKind::Stream, None).await;
+    let mut world = World::start("s", TransportName::Stream, None).await;
     world.every("owned", |owned| owned == 1).await;
     world.grants(20).await;
     world.all_is_settled().await;
@@ -229,7 +229,7 @@ async fn streams_are_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_are_seen() {
-    let mut world = World::start("l", TransportKind::List, None).await;
+    let mut world = World::start("l", TransportName::List, None).await;
     world.every("owned", |owned| owned == 1).await;
     world.stranger_comes().await;
     world.grants(20).await;
@@ -263,7 +263,7 @@ async fn lists_are_seen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_are_seen() {
     let rabbitmq = tokio::task::spawn_blocking(RabbitMq::start).await.unwrap();
-    let mut world = World::start("q", TransportKind::RabbitMq, Some(&rabbitmq)).await;
+    let mut world = World::start("q", TransportName::RabbitMq, Some(&rabbitmq)).await;
     world.grants(20).await;
     world.every("owned", |owned| owned == 1).await;
     world.all_is_settled().await;

@@ -10,8 +10,8 @@ use qiang_core::{
         ActionStore as _, CampaignStore as _, Engine as _, KeyStore as _, KeyUse, THE_SERVICE,
         WaitingRoom as _, WaitingRoomStore as _,
     },
+    queue_entry::QueueLimits,
     time::Timestamp,
-    waiting::QueueLimits,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_testkit::{

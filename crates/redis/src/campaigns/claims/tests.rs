@@ -17,7 +17,7 @@ use qiang_testkit::{
 
 use super::*;
 use crate::{
-    Options, RedisEngine,
+    RedisEngine, RedisOptions,
     connection::{CallConnection, Script},
     intake::batcher::submitted,
 };
@@ -58,7 +58,7 @@ impl World {
 
     /// A node whose grants wait for this number of replicas.
     async fn on(server: Arc<Standalone>, replicas: u32) -> Self {
-        let options = Options {
+        let options = RedisOptions {
             replicas,
             replica_timeout: Duration::from_secs(10),
             call_timeout: Duration::from_secs(60),
@@ -66,7 +66,7 @@ impl World {
             urls: vec![server.url()],
             partitions: 1,
             prefix: "packets".to_owned(),
-            ..Options::default()
+            ..RedisOptions::default()
         };
         let engine = RedisEngine::connect(options, &[]).await.unwrap();
         let connection = engine.node.partitions.connection(PARTITION, "test");
@@ -117,7 +117,7 @@ impl World {
     /// A key of a packet.
     fn key(&self, packet: usize, rest: &str) -> String {
         let keys = self.engine.node.partitions.keys();
-        keys.of_campaign(PARTITION, self.packets[packet].campaign.id, rest)
+        keys.for_campaign(PARTITION, self.packets[packet].campaign.id, rest)
     }
 
     async fn decide_batches(&mut self, batches: Vec<Batch>) {
@@ -232,7 +232,7 @@ async fn what_is_kept_of_a_call_is_what_the_log_says() {
         claims.push(Target::of(&world.packets[3]).keyed(user, 1, "a-key"));
         world.names(&claims).await;
     }
-    let (mut kept, from) = world.engine.node.kept(PARTITION).since(1);
+    let (mut kept, from) = world.engine.node.unsettled_answers(PARTITION).since(1);
     assert_eq!(from, 1);
     kept.retain(|entry| entry.seq > 0);
     let log = world.log().await;
@@ -354,7 +354,7 @@ async fn who_waits_for_replicas_keeps_nobody_else_waiting() {
         world.open(&packet).await;
         // Its opening does not wait.
         let meta = world.engine.node.partitions.meta(packet.campaign.id).await;
-        let meta = CampaignMeta {
+        let meta = CachedCampaign {
             ack: level,
             ..(*meta.unwrap().unwrap()).clone()
         };

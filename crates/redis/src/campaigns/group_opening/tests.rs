@@ -3,7 +3,7 @@
 
 use qiang_core::{
     book::{Command, Reply, Setup},
-    ports::{Engine as _, EngineError, Ticket},
+    ports::{Engine as _, EngineError, PendingReply},
     split::SplitRule,
     time::Timestamp,
 };
@@ -12,7 +12,7 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Reply as RedisReply, Standalone},
 };
 
-use crate::{Options, RedisEngine, protocol::scripts::OPEN_MANY};
+use crate::{RedisEngine, RedisOptions, protocol::scripts::OPEN_MANY};
 
 const PARTITIONS: u16 = 4;
 const CREATIONS: u64 = 1_000;
@@ -29,12 +29,12 @@ impl World {
             .line("slowlog-log-slower-than 0")
             .line("slowlog-max-len 1000000");
         let server = tokio::task::block_in_place(|| Standalone::start(&options));
-        let options = Options {
+        let options = RedisOptions {
             urls: vec![server.url()],
             partitions,
             prefix: "together".to_owned(),
             shard_supply_min: 10_000,
-            ..Options::default()
+            ..RedisOptions::default()
         };
         let engine = RedisEngine::connect(options, &[]).await.unwrap();
         let world = Self { server, engine };
@@ -42,7 +42,7 @@ impl World {
         world
     }
 
-    fn submit(&self, setup: &Setup) -> Ticket<Reply> {
+    fn submit(&self, setup: &Setup) -> PendingReply<Reply> {
         self.engine.submit(Command::Open(Box::new(setup.clone())))
     }
 
@@ -54,7 +54,9 @@ impl World {
     fn key(&self, setup: &Setup, rest: &str) -> String {
         let partitions = &self.engine.node.partitions;
         let id = setup.campaign.id;
-        partitions.keys().of_campaign(partitions.home(id), id, rest)
+        partitions
+            .keys()
+            .for_campaign(partitions.home(id), id, rest)
     }
 
     /// All commands that clients have sent so far, each by its first words.

@@ -89,10 +89,10 @@ async fn fewer_than_most_sentinels_name_nobody() {
             master: "primary".to_owned(),
         };
         let urls = urls.to_vec();
-        let options = Options {
+        let options = RedisOptions {
             urls,
             topology,
-            ..Options::default()
+            ..RedisOptions::default()
         };
         Directory::new(&options).unwrap()
     };

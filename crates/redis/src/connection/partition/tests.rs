@@ -7,7 +7,7 @@ use super::*;
 /// Longer than a test takes.
 const GRACE: Duration = Duration::from_secs(600);
 
-fn answer(state: PartitionState) -> Answer {
+fn answer(state: PartitionHealth) -> PresenceReply {
     let term = Term {
         epoch: "e".to_owned(),
         number: 1,
@@ -15,22 +15,22 @@ fn answer(state: PartitionState) -> Answer {
         began: 0,
     };
     let term = Some(term);
-    Answer { term, state }
+    PresenceReply { term, state }
 }
 
 /// Open partition, as in the answer to a presence call that was sent this long ago.
-fn open(grace: Duration, ago: Duration) -> Partition {
-    let partition = Partition::new(PartitionId(0), 0, true, grace);
+fn open(grace: Duration, ago: Duration) -> PartitionHandle {
+    let partition = PartitionHandle::new(PartitionId(0), 0, true, grace);
     hear(&partition, ago);
     hear(&partition, ago);
     partition
 }
 
 /// Applies the answer to a presence call that was sent this long ago.
-fn hear(partition: &Partition, ago: Duration) {
+fn hear(partition: &PartitionHandle, ago: Duration) {
     let mut report = partition.report();
     report.at = Instant::now().checked_sub(ago).unwrap();
-    partition.learn(&report, answer(PartitionState::Open));
+    partition.learn(&report, answer(PartitionHealth::Open));
 }
 
 /// A stopped node reads answers from its buffers when it continues. By then another term may have granted the same
@@ -39,7 +39,7 @@ fn hear(partition: &Partition, ago: Duration) {
 async fn an_answer_is_lost_once_the_partition_was_not_heard_of_for_the_grace() {
     let partition = open(GRACE, GRACE);
     let term = partition.term();
-    assert_eq!(partition.state(), PartitionState::Open);
+    assert_eq!(partition.state(), PartitionHealth::Open);
     assert!(!partition.accept(&term, Some(7)));
     assert!(partition.accept_reply(&term, Some(7)).is_none());
     assert_eq!(partition.min_head(), 0, "no answer was passed on");
@@ -61,7 +61,7 @@ async fn an_answer_is_lost_once_the_partition_was_not_heard_of_for_the_grace() {
 #[test]
 fn presence_is_more_frequent_than_the_grace() {
     for grace in [1, 40, 100, 2_000, 60_000].map(Duration::from_millis) {
-        let partition = Partition::new(PartitionId(0), 0, true, grace);
+        let partition = PartitionHandle::new(PartitionId(0), 0, true, grace);
         assert!(PRESENCES_A_GRACE * partition.presence_every <= grace);
         assert!(partition.presence_every <= PRESENCE_EVERY);
     }

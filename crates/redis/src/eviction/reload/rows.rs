@@ -10,18 +10,18 @@ use qiang_core::{
     reconcile::{Repair, Survey},
 };
 
-use super::Attempt;
+use super::ReloadAttempt;
 use crate::{
     campaigns::opening::sums_of,
     connection::{Arguments, Script, ScriptReply, memory_full, unavailable},
-    intake::reload_queue::Need,
+    intake::reload_queue::ReloadNeed,
     node::Node,
     protocol::{
         reply::share_text,
         scripts::{RELOAD_END, RELOAD_END_IN_ROOM, RELOAD_ROOM, RELOAD_ROWS, RELOAD_ROWS_IN_ROOM},
     },
     repair::{
-        rebuild::{Numbers, Rows},
+        rebuild::{Numbers, ShardRows},
         sides::BothSides,
     },
 };
@@ -43,7 +43,7 @@ const BEGUN_MS: i64 = 60_000;
 type Steps = [&'static Script; 2];
 
 /// Data that is written for one shard.
-struct Written {
+struct WrittenRows {
     campaign: CampaignId,
     /// Entry up to which the ledger was settled before it was read.
     upto: Seq,
@@ -58,8 +58,8 @@ struct Written {
     fields: Vec<String>,
 }
 
-impl Written {
-    fn of(part: &BothSides, repair: &Repair, upto: Seq, kept_ms: i64) -> Self {
+impl WrittenRows {
+    fn from_sides(part: &BothSides, repair: &Repair, upto: Seq, kept_ms: i64) -> Self {
         let (meta, facts) = (&part.meta, &part.facts);
         let is_closed = repair.rows.phase == Phase::Closed;
         let shares = match is_closed {
@@ -67,8 +67,8 @@ impl Written {
             false => &repair.shares[..],
         };
         let rows = match facts.kind {
-            CampaignKind::RedPacket => Rows::of_packet(meta, repair),
-            CampaignKind::Sale => Rows::of_sale(meta, facts, repair),
+            CampaignKind::RedPacket => ShardRows::from_packet(meta, repair),
+            CampaignKind::Sale => ShardRows::from_sale(meta, facts, repair),
         };
         let now_ms = part.now.as_millis();
         let sums = sums_of(shares);
@@ -78,7 +78,7 @@ impl Written {
         let own = part.fields.iter();
         let own = own.map(|(field, value)| ((*field).to_owned(), value.clone()));
         let fields: Vec<_> = own.chain(terms_of(part)).collect();
-        let numbers = Numbers::of(meta, facts, None, &fields, repair);
+        let numbers = Numbers::from_meta(meta, facts, None, &fields, repair);
         let due_ms = numbers.due_ms();
         let fields = numbers.fields.into_iter();
         let fields = fields.filter(|[field, _]| !(is_closed && field.starts_with("withheld")));
@@ -118,12 +118,12 @@ impl Node {
         &self,
         partition: PartitionId,
         (part, repair): (&BothSides, Repair),
-        (upto, need): (Seq, Need),
-    ) -> Result<Attempt, EngineError> {
+        (upto, need): (Seq, ReloadNeed),
+    ) -> Result<ReloadAttempt, EngineError> {
         let kept_ms = self.partitions.options().closed_campaign_ttl.as_millis() as i64;
-        let written = Written::of(part, &repair, upto, kept_ms);
+        let written = WrittenRows::from_sides(part, &repair, upto, kept_ms);
         let at_maxmemory: Steps = [&RELOAD_ROWS, &RELOAD_END];
-        if need == Need::Repair {
+        if need == ReloadNeed::Repair {
             return self.write_part(partition, &written, at_maxmemory).await;
         }
         let in_room: Steps = [&RELOAD_ROWS_IN_ROOM, &RELOAD_END_IN_ROOM];
@@ -134,7 +134,7 @@ impl Node {
         {
             return put;
         }
-        if need == Need::Any || !self.has_room_over(partition, &written).await? {
+        if need == ReloadNeed::Any || !self.has_room_over(partition, &written).await? {
             return Err(EngineError::Overloaded);
         }
         self.write_part(partition, &written, at_maxmemory).await
@@ -144,7 +144,7 @@ impl Node {
     async fn has_room_over(
         &self,
         partition: PartitionId,
-        written: &Written,
+        written: &WrittenRows,
     ) -> Result<bool, EngineError> {
         let reply = self
             .step_back(partition, &RELOAD_ROOM, written.campaign, &|command| {
@@ -158,9 +158,9 @@ impl Node {
     async fn write_part(
         &self,
         partition: PartitionId,
-        written: &Written,
+        written: &WrittenRows,
         [put_rows, end]: Steps,
-    ) -> Result<Attempt, EngineError> {
+    ) -> Result<ReloadAttempt, EngineError> {
         let (campaign, upto) = (written.campaign, written.upto);
         let begun_ms = written.now_ms + BEGUN_MS;
         for (key, values) in &written.rows {
@@ -195,7 +195,7 @@ impl Node {
                 command.arg(written.shares.len()).arg(&written.fields)
             })
             .await?;
-        Ok(attempt_of(&reply)?.unwrap_or(Attempt::There))
+        Ok(attempt_of(&reply)?.unwrap_or(ReloadAttempt::There))
     }
 
     async fn step_back(
@@ -245,11 +245,11 @@ fn terms_of(part: &BothSides) -> Vec<(String, String)> {
 }
 
 /// Result of an attempt, if this reply ends it.
-fn attempt_of(reply: &ScriptReply) -> Result<Option<Attempt>, EngineError> {
+fn attempt_of(reply: &ScriptReply) -> Result<Option<ReloadAttempt>, EngineError> {
     match (reply.status.as_str(), reply.text().as_str()) {
-        ("ok", "here") => Ok(Some(Attempt::There)),
+        ("ok", "here") => Ok(Some(ReloadAttempt::There)),
         ("ok", _) => Ok(None),
-        ("stale" | "gap", _) => Ok(Some(Attempt::Again)),
+        ("stale" | "gap", _) => Ok(Some(ReloadAttempt::Again)),
         (status, text) => Err(unavailable(format!("Redis answered {status} {text}"))),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use qiang_core::{
     admission::AdmissionBound,
     book::{Command, Reply},
-    campaign::TermsChange,
+    campaign::SaleSettingsChange,
     ports::Engine as _,
 };
 use qiang_testkit::{
@@ -15,26 +15,26 @@ use qiang_testkit::{
 };
 
 use super::{BLOCK_LASTS, Block};
-use crate::{Options, RedisEngine, protocol::scripts::ADMIT};
+use crate::{RedisEngine, RedisOptions, protocol::scripts::ADMIT};
 
 /// With 100 units left, 150 users are admitted.
 const STOCK: u32 = 100;
 const ADMITTED: u32 = 150;
 
-struct Sale {
+struct SaleBlocks {
     server: Standalone,
     engine: RedisEngine,
     target: Target,
 }
 
-impl Sale {
+impl SaleBlocks {
     async fn new() -> Self {
         let server = tokio::task::block_in_place(|| Standalone::start(&ServerOptions::new()));
-        let options = Options {
+        let options = RedisOptions {
             urls: vec![server.url()],
             partitions: 1,
             prefix: "blocks".to_owned(),
-            ..Options::default()
+            ..RedisOptions::default()
         };
         let engine = RedisEngine::connect(options, &[]).await.unwrap();
         let setup = sale(STOCK).setup(1);
@@ -67,7 +67,7 @@ impl Sale {
 /// One node has all permits until others request some. Then each gets its request, or an equal share.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_share_what_is_admitted() {
-    let sale = Sale::new().await;
+    let sale = SaleBlocks::new().await;
     let lasts = Duration::from_secs(60);
     let mut held = std::collections::BTreeMap::new();
     for (node, wants, gets) in [
@@ -94,7 +94,7 @@ async fn nodes_share_what_is_admitted() {
 /// because the server's clock was set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_node_holds_is_free_again() {
-    let sale = Sale::new().await;
+    let sale = SaleBlocks::new().await;
     assert_eq!(sale.lease("dead", 400, BLOCK_LASTS).await, ADMITTED);
     assert_eq!(sale.lease("alive", 400, BLOCK_LASTS).await, 0);
     tokio::time::sleep(BLOCK_LASTS).await;
@@ -113,13 +113,13 @@ async fn what_a_dead_node_holds_is_free_again() {
 /// Blocks follow the present ratio, not the one that the node has read with the sale.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_follow_changed_admission() {
-    let sale = Sale::new().await;
+    let sale = SaleBlocks::new().await;
     let lasts = Duration::from_secs(60);
     assert_eq!(sale.lease("a", 400, lasts).await, ADMITTED);
     for (percent, users) in [(300, 300), (100, 100), (0, 268_435_455)] {
-        let change = TermsChange {
+        let change = SaleSettingsChange {
             admission: Some(AdmissionBound::from_percent(percent).unwrap()),
-            ..TermsChange::default()
+            ..SaleSettingsChange::default()
         };
         let campaign = sale.target.id;
         let set = Command::SetTerms { campaign, change };

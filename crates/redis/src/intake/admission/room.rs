@@ -11,10 +11,10 @@ use qiang_core::{admission::AdmissionRatio, event::PartitionId};
 use super::{BLOCK_LASTS, LEASE_AGAIN};
 use crate::{
     intake::{
-        admission_permits::{Admission, Places, Signal, fingerprint},
+        admission_permits::{Admission, AdmissionSignal, UserPermits, fingerprint},
         batcher::{BATCH_MAX, PendingClaim},
     },
-    protocol::campaign_meta::CampaignMeta,
+    protocol::campaign_meta::CachedCampaign,
 };
 
 /// Wait after which a claim proceeds regardless of other nodes' blocks.
@@ -53,7 +53,7 @@ impl Block {
             users: words.next()?.parse().ok()?,
             left: words.next()?.parse().ok()?,
             grants: words.next()?.parse().ok()?,
-            ratio: AdmissionRatio::of_percent(words.next()?.parse().ok()?).ok()?,
+            ratio: AdmissionRatio::from_percent(words.next()?.parse().ok()?).ok()?,
         })
     }
 }
@@ -73,34 +73,34 @@ impl WaitingClaim {
 
 /// Remaining units, and the time of Redis' answer.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct RemainingUnits {
     units: u64,
     answered_at: Instant,
 }
 
-impl Left {
+impl RemainingUnits {
     fn is_recent(&self, now: Instant) -> bool {
         now < self.answered_at + LEFT_LASTS
     }
 }
 
 /// Claims of one sale.
-pub(super) struct Room {
-    pub(super) meta: Arc<CampaignMeta>,
+pub(super) struct SaleAdmission {
+    pub(super) meta: Arc<CachedCampaign>,
     home: PartitionId,
     /// Ratio of the last answer about blocks; `None` if the sale admits all users.
     ratio: Option<AdmissionRatio>,
-    signal: Arc<Signal>,
-    places: Arc<Places>,
+    signal: Arc<AdmissionSignal>,
+    places: Arc<UserPermits>,
     /// In order of arrival.
     waiting: VecDeque<WaitingClaim>,
     /// Maximum users in flight, and the end of the block.
     block: u32,
     until: Instant,
     /// As reported by the last answer to a claim.
-    left: Option<Left>,
+    left: Option<RemainingUnits>,
     /// As reported by the last answer about blocks, and the time of that request.
-    left_when_leased: Option<Left>,
+    left_when_leased: Option<RemainingUnits>,
     lease_asked_at: Instant,
     /// Last time at which units may have been restocked.
     changed_at: Instant,
@@ -112,11 +112,11 @@ pub(super) struct Room {
     again_at: Instant,
 }
 
-impl Room {
+impl SaleAdmission {
     pub(super) fn new(
-        (meta, home): (&Arc<CampaignMeta>, PartitionId),
+        (meta, home): (&Arc<CachedCampaign>, PartitionId),
         ratio: AdmissionRatio,
-        signal: &Arc<Signal>,
+        signal: &Arc<AdmissionSignal>,
         now: Instant,
     ) -> Self {
         Self {
@@ -124,7 +124,7 @@ impl Room {
             home,
             ratio: Some(ratio),
             signal: Arc::clone(signal),
-            places: Arc::new(Places::new(Arc::clone(signal))),
+            places: Arc::new(UserPermits::new(Arc::clone(signal))),
             waiting: VecDeque::new(),
             block: 0,
             until: now,
@@ -205,7 +205,7 @@ impl Room {
     }
 
     /// Users that the sale admits with these remaining units.
-    fn admitted(&self, left: Left) -> usize {
+    fn admitted(&self, left: RemainingUnits) -> usize {
         (self.ratio).map_or(usize::MAX, |ratio| ratio.users(left.units) as usize)
     }
 
@@ -270,7 +270,7 @@ impl Room {
         let is_old = asked_at < self.changed_at;
         self.again_at = if is_old { now } else { now + LEASE_AGAIN };
         let Some(block) = block else { return };
-        self.left_when_leased = Some(Left {
+        self.left_when_leased = Some(RemainingUnits {
             units: block.left,
             answered_at: now,
         });
@@ -287,7 +287,7 @@ impl Room {
     pub(super) fn granted(&mut self, grants: u32, units: u64, now: Instant) {
         self.block = self.block.saturating_sub(grants);
         self.sold_out_at = (units == 0).then_some(now);
-        self.left = Some(Left {
+        self.left = Some(RemainingUnits {
             units,
             answered_at: now,
         });

@@ -13,7 +13,7 @@ use qiang_testkit::{
 };
 
 use super::*;
-use crate::{Options, RedisEngine};
+use crate::{RedisEngine, RedisOptions};
 
 const PARTITIONS: [PartitionId; 2] = [PartitionId(0), PartitionId(1)];
 /// Difference by which the clock of the other partition's server is ahead.
@@ -25,11 +25,11 @@ const KNOWN_MAX: Duration = Duration::from_secs(60);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_partitions_clock_opens_nothing() {
     let server = tokio::task::block_in_place(|| Standalone::start(&ServerOptions::new()));
-    let options = Options {
+    let options = RedisOptions {
         partitions: 2,
         urls: vec![server.url()],
         prefix: "clocks".to_owned(),
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let engine = RedisEngine::connect(options, &[]).await.unwrap();
     let partitions = &engine.node.partitions;
@@ -45,7 +45,7 @@ async fn another_partitions_clock_opens_nothing() {
     loop {
         let ahead = partitions.clock(home).now().plus_millis(AHEAD_MS);
         partitions.clock(other).observe(ahead);
-        if let Some(outcome) = engine.peek(&claim) {
+        if let Some(outcome) = engine.try_gate_outcome(&claim) {
             assert_eq!(outcome, Outcome::NotStarted { starts_at: opens });
             break;
         }

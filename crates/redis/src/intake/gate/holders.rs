@@ -9,7 +9,7 @@ use quick_cache::{Weighter, unsync::Cache};
 use redis::Value;
 
 use crate::{
-    connection::fnv1a, partitions::Partitions, protocol::campaign_meta::CampaignMeta,
+    connection::fnv1a, partitions::Partitions, protocol::campaign_meta::CachedCampaign,
     shards::tally::PartTally,
 };
 
@@ -25,13 +25,13 @@ const LOADED_MAX: u32 = 2_000;
 pub(super) struct Holders {
     fingerprints: HashSet<u64>,
     /// Loaded grants of each shard.
-    parts: Vec<Loaded>,
+    parts: Vec<LoadedGrants>,
 }
 
 /// Number of loaded grants of a shard, in one term of its partition. In another term grants may be missing, and their
 /// numbers may belong to other users.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Loaded {
+struct LoadedGrants {
     term: Arc<str>,
     grants: u32,
 }
@@ -51,11 +51,11 @@ impl KeptHolders {
     pub(super) async fn load(
         &self,
         partitions: &Partitions,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         terms: &[Arc<str>],
         tallies: &[PartTally],
     ) -> Result<Arc<Holders>, EngineError> {
-        let loaded = |(term, part): (&Arc<str>, &PartTally)| Loaded {
+        let loaded = |(term, part): (&Arc<str>, &PartTally)| LoadedGrants {
             term: Arc::clone(term),
             grants: part.tally.grants,
         };
@@ -103,15 +103,16 @@ impl Holders {
     async fn grown(
         mut self,
         partitions: &Partitions,
-        meta: &CampaignMeta,
-        parts: Vec<Loaded>,
+        meta: &CachedCampaign,
+        parts: Vec<LoadedGrants>,
     ) -> Result<Self, EngineError> {
-        let terms =
-            |parts: &[Loaded]| -> Vec<_> { parts.iter().map(|part| part.term.clone()).collect() };
+        let terms = |parts: &[LoadedGrants]| -> Vec<_> {
+            parts.iter().map(|part| part.term.clone()).collect()
+        };
         if terms(&self.parts) != terms(&parts) {
             self = Self::default();
         }
-        for (index, partition) in (0..).zip(partitions.of_campaign(meta)) {
+        for (index, partition) in (0..).zip(partitions.for_campaign(meta)) {
             let from = self.parts.get(index).map_or(0, |part| part.grants);
             let made = from..parts[index].grants;
             if from > 0 && meta.kind == CampaignKind::Sale {
@@ -129,7 +130,7 @@ impl Holders {
     async fn add_buyers(
         &mut self,
         partitions: &Partitions,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         (partition, index): (PartitionId, u32),
         made: Range<u32>,
     ) -> Result<(), EngineError> {
@@ -154,7 +155,7 @@ impl Holders {
     async fn add_users(
         &mut self,
         partitions: &Partitions,
-        meta: &CampaignMeta,
+        meta: &CachedCampaign,
         partition: PartitionId,
     ) -> Result<(), EngineError> {
         let key = partitions.keys().users(partition, meta.id);

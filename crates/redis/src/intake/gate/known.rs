@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 
 /// Values by key, which are loaded in the background and invalidated at any moment.
-pub(super) struct Known<K, V> {
+pub(super) struct BackgroundValues<K, V> {
     /// Maximum concurrent loads.
     loads_max: usize,
     /// Past the limit, values that were not requested recently are forgotten.
@@ -17,7 +17,7 @@ pub(super) struct Known<K, V> {
     loading: Mutex<HashMap<K, bool>>,
 }
 
-impl<K: Copy + Eq + Hash, V> Known<K, V> {
+impl<K: Copy + Eq + Hash, V> BackgroundValues<K, V> {
     pub(super) fn new(loads_max: usize, values_max: usize) -> Self {
         Self {
             loads_max,
@@ -89,8 +89,8 @@ mod tests {
 
     const KEY: u8 = 1;
 
-    fn known() -> Known<u8, u64> {
-        Known::new(2, 8)
+    fn known() -> BackgroundValues<u8, u64> {
+        BackgroundValues::new(2, 8)
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
     /// A value that is requested continuously stays, however many others are loaded.
     #[test]
     fn values_are_bounded_and_those_in_use_stay() {
-        let known: Known<u32, u64> = Known::new(2, 8);
+        let known: BackgroundValues<u32, u64> = BackgroundValues::new(2, 8);
         let load = |key: u32| {
             assert!(known.begin(key, |_| true));
             known.end(key, Some(1));

@@ -7,7 +7,7 @@ const NOBODY: &str = "-";
 
 /// Rows of a shard in Redis, as fields and values.
 #[derive(Default)]
-pub(crate) struct Rows {
+pub(crate) struct ShardRows {
     pub(crate) users: Vec<String>,
     pub(crate) orders: Vec<String>,
     /// Payments and partial returns of orders.
@@ -20,9 +20,9 @@ pub(crate) struct Rows {
     pub(super) gone: Vec<String>,
 }
 
-impl Rows {
+impl ShardRows {
     /// Rows of a packet that a repair has changed.
-    pub(crate) fn of_packet(meta: &CampaignMeta, repair: &Repair) -> Self {
+    pub(crate) fn from_packet(meta: &CachedCampaign, repair: &Repair) -> Self {
         let users = repair.changed.iter().filter_map(|number| {
             let row = repair.rows.grants.get(number)?;
             Some([row.user.to_string(), share_line(meta, *number, row)])
@@ -34,7 +34,7 @@ impl Rows {
     }
 
     /// Rows of a sale that a repair has changed, and of all users who have one of them.
-    pub(crate) fn of_sale(meta: &CampaignMeta, facts: &PartFacts, repair: &Repair) -> Self {
+    pub(crate) fn from_sale(meta: &CachedCampaign, facts: &PartFacts, repair: &Repair) -> Self {
         let rows = &repair.rows;
         let mut users: BTreeSet<&UserId> = repair.removed.iter().map(|(user, _)| user).collect();
         let (mut orders, mut payments) = (Vec::new(), Vec::new());
@@ -58,7 +58,7 @@ impl Rows {
             let line = format!("c\t0\t{NOBODY}\t0\t0\t0\t");
             orders.extend([number.to_string(), line]);
         }
-        let buyers = Buyers::of(rows, &users);
+        let buyers = Buyers::from_part_rows(rows, &users);
         Self {
             users: buyers.rows,
             orders,
@@ -93,7 +93,7 @@ struct Buyer {
 }
 
 impl Buyers {
-    fn of(rows: &PartRows, users: &BTreeSet<&UserId>) -> Self {
+    fn from_part_rows(rows: &PartRows, users: &BTreeSet<&UserId>) -> Self {
         let (mut buyers, mut further_keys) = (BTreeMap::<&UserId, Buyer>::new(), Vec::new());
         for (number, row) in &rows.grants {
             let user = &row.user;
@@ -139,7 +139,7 @@ impl Buyers {
     }
 }
 
-fn offset(meta: &CampaignMeta, at: Timestamp) -> i64 {
+fn offset(meta: &CachedCampaign, at: Timestamp) -> i64 {
     at.millis_since(meta.origin)
 }
 
@@ -147,7 +147,7 @@ fn key_of(row: &GrantRow) -> &str {
     row.key.as_ref().map_or("", |key| key.as_str())
 }
 
-fn share_line(meta: &CampaignMeta, number: u32, row: &GrantRow) -> String {
+fn share_line(meta: &CachedCampaign, number: u32, row: &GrantRow) -> String {
     let share = share_text(number, row.amount_minor);
     let line = format!("{share}\t{}", offset(meta, row.granted_at));
     match &row.key {
@@ -156,7 +156,7 @@ fn share_line(meta: &CampaignMeta, number: u32, row: &GrantRow) -> String {
     }
 }
 
-fn order_line(meta: &CampaignMeta, number: u32, row: &GrantRow, rows: &PartRows) -> String {
+fn order_line(meta: &CachedCampaign, number: u32, row: &GrantRow, rows: &PartRows) -> String {
     let state = match row.state {
         OrderState::Held => "h",
         OrderState::Paid => "p",
@@ -187,7 +187,7 @@ fn order_line(meta: &CampaignMeta, number: u32, row: &GrantRow, rows: &PartRows)
 }
 
 /// Events as records of the log. Consecutive grants of one instant form one record; so do consecutive other events.
-pub(crate) fn records(meta: &CampaignMeta, events: &[(Timestamp, Event)]) -> Vec<NewRecord> {
+pub(crate) fn records(meta: &CachedCampaign, events: &[(Timestamp, Event)]) -> Vec<NewRecord> {
     let mut records: Vec<NewRecord> = Vec::new();
     for (at, event) in events {
         let (field, line) = line_of(meta, *at, event);
@@ -203,7 +203,7 @@ pub(crate) fn records(meta: &CampaignMeta, events: &[(Timestamp, Event)]) -> Vec
     records
 }
 
-fn line_of(meta: &CampaignMeta, at: Timestamp, event: &Event) -> (&'static str, String) {
+fn line_of(meta: &CachedCampaign, at: Timestamp, event: &Event) -> (&'static str, String) {
     let Event::Granted {
         number,
         user,

@@ -13,8 +13,8 @@ pub(crate) struct Numbers {
 impl Numbers {
     /// Hash of a shard, from its state before and the result of a repair. `fields` are the base that the result
     /// overrides.
-    pub(crate) fn of(
-        meta: &CampaignMeta,
+    pub(crate) fn from_meta(
+        meta: &CachedCampaign,
         facts: &PartFacts,
         before: Option<&PartSnapshot>,
         fields: &[(String, String)],

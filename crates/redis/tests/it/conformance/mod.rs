@@ -8,7 +8,7 @@ mod subject;
 
 use std::{sync::OnceLock, time::Duration};
 
-use qiang_redis::{Options, Topology};
+use qiang_redis::{RedisOptions, Topology};
 use qiang_testkit::{
     engine_conformance,
     servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Server, Standalone},
@@ -25,11 +25,11 @@ fn server() -> &'static Standalone {
 }
 
 impl Servers for Alone {
-    fn options() -> Options {
-        Options {
+    fn options() -> RedisOptions {
+        RedisOptions {
             urls: vec![server().url()],
             partitions: 4,
-            ..Options::default()
+            ..RedisOptions::default()
         }
     }
 }
@@ -38,8 +38,8 @@ impl Servers for Alone {
 struct Spread;
 
 impl Servers for Spread {
-    fn options() -> Options {
-        Options {
+    fn options() -> RedisOptions {
+        RedisOptions {
             shard_supply_min: 2,
             shards_max: 3,
             ..Alone::options()
@@ -51,17 +51,17 @@ impl Servers for Spread {
 struct UnderSentinels;
 
 impl Servers for UnderSentinels {
-    fn options() -> Options {
+    fn options() -> RedisOptions {
         static SERVERS: OnceLock<SentinelSet> = OnceLock::new();
         let servers = SERVERS.get_or_init(|| SentinelSet::start(&ServerOptions::new()));
-        Options {
+        RedisOptions {
             urls: servers.sentinel_urls(),
             topology: Topology::Sentinel {
                 master: servers.master_name().to_owned(),
             },
             partitions: 2,
             replicas: 1,
-            ..Options::default()
+            ..RedisOptions::default()
         }
     }
 }
@@ -70,15 +70,15 @@ impl Servers for UnderSentinels {
 struct Clustered;
 
 impl Servers for Clustered {
-    fn options() -> Options {
+    fn options() -> RedisOptions {
         static SERVERS: OnceLock<Cluster> = OnceLock::new();
         let servers = SERVERS.get_or_init(|| Cluster::start(&ServerOptions::new()));
-        Options {
+        RedisOptions {
             urls: servers.urls(),
             topology: Topology::Cluster,
             partitions: 8,
             replicas: 1,
-            ..Options::default()
+            ..RedisOptions::default()
         }
     }
 }
@@ -87,17 +87,17 @@ impl Servers for Clustered {
 struct OnValkey;
 
 impl Servers for OnValkey {
-    fn options() -> Options {
+    fn options() -> RedisOptions {
         static SERVERS: OnceLock<Standalone> = OnceLock::new();
         let with = ServerOptions::new().valkey().replicas(1);
         let servers = SERVERS.get_or_init(|| Standalone::start(&with));
-        Options {
+        RedisOptions {
             urls: vec![servers.url()],
             partitions: 3,
             shard_supply_min: 2,
             shards_max: 2,
             replicas: 1,
-            ..Options::default()
+            ..RedisOptions::default()
         }
     }
 }
@@ -106,16 +106,16 @@ impl Servers for OnValkey {
 struct ValkeyCluster;
 
 impl Servers for ValkeyCluster {
-    fn options() -> Options {
+    fn options() -> RedisOptions {
         static SERVERS: OnceLock<Cluster> = OnceLock::new();
         let with = ServerOptions::new().valkey();
         let servers = SERVERS.get_or_init(|| Cluster::start(&with));
-        Options {
+        RedisOptions {
             urls: servers.urls(),
             topology: Topology::Cluster,
             partitions: 8,
             replicas: 1,
-            ..Options::default()
+            ..RedisOptions::default()
         }
     }
 }
@@ -125,8 +125,8 @@ impl Servers for ValkeyCluster {
 struct Leaving;
 
 impl Servers for Leaving {
-    fn options() -> Options {
-        Options {
+    fn options() -> RedisOptions {
+        RedisOptions {
             closed_campaign_ttl: Duration::from_millis(1),
             // Cases read the whole log.
             retain: Duration::from_secs(3_600),

@@ -11,7 +11,7 @@ use std::{
 
 use qiang_core::ports::{Engine, EventLog, Ledger, RetireEngine as _, SettlementStore as _};
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     conformance::Subject,
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 
 /// Servers of a subject, and the options of its engine.
 pub(crate) trait Servers: Send + Sync + 'static {
-    fn options() -> Options;
+    fn options() -> RedisOptions;
 
     /// The server to evict all ended campaigns from at once, without retention; `None` for normal eviction.
     fn leave() -> Option<&'static Server> {
@@ -59,7 +59,7 @@ async fn leave(engine: RedisEngine, ledger: SqliteLedger, server: &'static Serve
 struct Ground {
     directory: tempfile::TempDir,
     clock: Arc<ManualClock>,
-    options: Options,
+    options: RedisOptions,
 }
 
 pub(crate) struct OnRedis<S> {
@@ -104,7 +104,7 @@ impl<S: Servers> OnRedis<S> {
 impl<S: Servers> Subject for OnRedis<S> {
     async fn start(clock: Arc<ManualClock>) -> Self {
         static SUBJECTS: AtomicU64 = AtomicU64::new(0);
-        let options = Options {
+        let options = RedisOptions {
             // Each subject has its own keys, because cases share servers.
             prefix: format!("case{}", SUBJECTS.fetch_add(1, Ordering::Relaxed)),
             clock: Some(clock.clone()),

@@ -11,12 +11,12 @@ use qiang_core::{
     book::{self, CampaignAction, Command},
     event::{PartitionId, Seq},
     id::PaymentRef,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{Engine as _, EventLog as _, Transport},
     split::SplitRule,
 };
 use qiang_redis::{
-    ConnectError, Options, RedisEngine, RedisTransport, TransportKind, TransportOptions,
+    ConnectError, LogTransportKind, RedisEngine, RedisOptions, RedisTransport, TransportOptions,
 };
 use qiang_testkit::{
     campaign::{red_packet, sale},
@@ -87,14 +87,14 @@ fn refused(server: &Server) -> Vec<String> {
 
 /// A server with the page's user for this prefix, and the options of a node as that user. The server counts commands
 /// from here on.
-fn guarded(prefix: &str) -> (Standalone, Options) {
+fn guarded(prefix: &str) -> (Standalone, RedisOptions) {
     let rules = rules(prefix, "node");
     let lines = format!("user default off\nuser admin on >admin ~* &* +@all\n{rules}");
     let server =
         blocking(|| Standalone::start(&ServerOptions::new().acl(&lines, "admin", "admin")));
     blocking(|| server.primary().call(&["CONFIG", "RESETSTAT"]).unwrap());
     let url = format!("redis://qiang:node@{}", server.addr());
-    let options = Options {
+    let options = RedisOptions {
         prefix: prefix.to_owned(),
         read_urls: vec![url.clone()],
         replicas: 0,
@@ -146,7 +146,7 @@ async fn live(harness: &mut Harness) {
                     order,
                     payment,
                     paid_at: None,
-                    received: Received::Price,
+                    received: ReceivedMoney::Price,
                 }
             )
             .await
@@ -190,7 +190,7 @@ async fn live(harness: &mut Harness) {
         harness
             .nodes
             .iter()
-            .any(|node| node.peek(&whole.one("loser")).is_some())
+            .any(|node| node.try_gate_outcome(&whole.one("loser")).is_some())
     })
     .await;
     assert_eq!(probe(&harness.nodes[0]).await, Ok(()));
@@ -201,8 +201,8 @@ async fn live(harness: &mut Harness) {
 /// continues.
 async fn consume(
     node: &RedisEngine,
-    options: &Options,
-    transport_kind: TransportKind,
+    options: &RedisOptions,
+    transport_kind: LogTransportKind,
     settled: &mut HashMap<PartitionId, Seq>,
 ) {
     let worker = |name: &str| -> Arc<dyn Transport> {
@@ -239,12 +239,12 @@ async fn consume(
 }
 
 /// Adds items that a worker may find: entries that a dead worker did not acknowledge, and an unreadable item.
-fn strange_things(server: &Server, prefix: &str, transport_kind: TransportKind) {
+fn strange_things(server: &Server, prefix: &str, transport_kind: LogTransportKind) {
     let call = |words: &[&str]| blocking(|| server.call(words).unwrap());
     for partition in 0..PARTITIONS {
         let key = |rest: &str| format!("{prefix}:{{p{partition:02}}}:{rest}");
         match transport_kind {
-            TransportKind::Stream => {
+            LogTransportKind::Stream => {
                 let (log, others) = (key("log"), "others");
                 call(&["XGROUP", "CREATE", &log, others, "0", "MKSTREAM"]);
                 call(&[
@@ -259,7 +259,7 @@ fn strange_things(server: &Server, prefix: &str, transport_kind: TransportKind) 
                     ">",
                 ]);
             }
-            TransportKind::List => {
+            LogTransportKind::List => {
                 call(&["RPUSH", &key("queue"), "rubbish"]);
             }
         }
@@ -273,7 +273,7 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
     let mut harness = Harness::new(options).await;
     live(&mut harness).await;
     let mut settled = HashMap::new();
-    for transport_kind in [TransportKind::Stream, TransportKind::List] {
+    for transport_kind in [LogTransportKind::Stream, LogTransportKind::List] {
         consume(
             &harness.nodes[0],
             &harness.options,
@@ -294,7 +294,7 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
         )
         .await;
     }
-    let waiting = Options {
+    let waiting = RedisOptions {
         replicas: 1,
         replica_timeout: Duration::from_millis(10),
         ..harness.options.clone()
@@ -349,7 +349,7 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
 async fn another_number_of_partitions_is_refused() {
     let harness = Harness::new(options(shared().url())).await;
     for partitions in [1, 3, 8] {
-        let other = Options {
+        let other = RedisOptions {
             partitions,
             ..harness.options.clone()
         };
@@ -365,7 +365,7 @@ async fn another_number_of_partitions_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_installations_on_one_redis_do_not_meet() {
     let mut one = Harness::new(options(shared().url())).await;
-    let mut other = Harness::new(Options {
+    let mut other = Harness::new(RedisOptions {
         partitions: 5,
         ..options(shared().url())
     })
@@ -402,7 +402,7 @@ async fn a_user_without_the_channel_decides_all_the_same() {
     let lines = format!("user default off\nuser admin on >admin ~* &* +@all\n{rules}");
     let options_of = ServerOptions::new().acl(&lines, "admin", "admin");
     let server = blocking(|| Standalone::start(&options_of));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         prefix: "deaf".to_owned(),
         ..patient(format!("redis://qiang:node@{}", server.addr()))
     })
@@ -424,7 +424,7 @@ async fn a_user_without_the_channel_decides_all_the_same() {
     assert!(harness.submit(0, Command::Cancel { order }).await.is_ok());
     let until = Instant::now() + INHERIT_MAX;
     let next = target.one("next");
-    while harness.nodes[1].peek(&next).is_some() {
+    while harness.nodes[1].try_gate_outcome(&next).is_some() {
         assert!(Instant::now() < until, "the gate does not poll");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

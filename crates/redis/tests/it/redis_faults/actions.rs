@@ -10,7 +10,7 @@ use qiang_core::{
     ports::{Engine as _, EngineError},
     split::SplitRule,
 };
-use qiang_redis::Options;
+use qiang_redis::RedisOptions;
 use qiang_testkit::{
     ManualClock,
     campaign::{OPEN_MS, OPENS, red_packet, sale},
@@ -49,12 +49,12 @@ async fn insist(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_action_whose_answer_was_lost_is_done_when_it_is_asked_for_again() {
     let proxy = FaultProxy::start(shared().addr()).await;
-    let direct = Options {
+    let direct = RedisOptions {
         shard_supply_min: SHARD_SUPPLY_MIN,
         shards_max: 2,
         ..options(shared().url())
     };
-    let behind = Options {
+    let behind = RedisOptions {
         urls: vec![format!("redis://{}", proxy.addr())],
         call_timeout: CALL_TIMEOUT,
         claim_timeout: CLAIM_TIMEOUT,
@@ -136,7 +136,7 @@ async fn an_action_whose_answer_was_lost_is_done_when_it_is_asked_for_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_is_done_also_when_the_window_is_over() {
     let clock = ManualClock::new(OPENS);
-    let options = Options {
+    let options = RedisOptions {
         clock: Some(clock.clone()),
         ..options(shared().url())
     };

@@ -12,13 +12,13 @@ use std::{
 use qiang_core::{
     admission::AdmissionBound,
     book::{Claim, Command, Reply},
-    campaign::TermsChange,
+    campaign::SaleSettingsChange,
     id::{CampaignId, OrderId, PaymentRef},
     outcome::Outcome,
-    payment::Received,
-    ports::{Claimed, Engine as _, EngineError, Ticket},
+    payment::ReceivedMoney,
+    ports::{Claimed, Engine as _, EngineError, PendingReply},
 };
-use qiang_redis::{BLOCK_LASTS, Options, RedisEngine};
+use qiang_redis::{BLOCK_LASTS, RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{HOLD_MS, OPENS, Target, sale},
@@ -33,7 +33,7 @@ use crate::redis_faults::harness::{
 const STOCK: u32 = 100;
 
 /// Claims for all these users concurrently, on all nodes in turn, without a wait for answers.
-fn crowd(nodes: &[RedisEngine], claims: &[Claim]) -> Vec<Ticket<Claimed>> {
+fn crowd(nodes: &[RedisEngine], claims: &[Claim]) -> Vec<PendingReply<Claimed>> {
     let on = |(n, claim): (usize, &Claim)| nodes[n % nodes.len()].claim(claim.clone());
     claims.iter().enumerate().map(on).collect()
 }
@@ -41,7 +41,7 @@ fn crowd(nodes: &[RedisEngine], claims: &[Claim]) -> Vec<Ticket<Claimed>> {
 async fn answers(
     harness: &Harness,
     claims: Vec<Claim>,
-    tickets: Vec<Ticket<Claimed>>,
+    tickets: Vec<PendingReply<Claimed>>,
 ) -> Vec<(Claim, Claimed)> {
     // On a busy machine, one user of a hundred may have to retry.
     let mut again = claims.len() / 100;
@@ -114,9 +114,9 @@ async fn a_crowd_stays_outside_three_nodes() {
 
 /// Sets a sale's admission ratio through one node.
 async fn set_admission(node: &RedisEngine, campaign: CampaignId, percent: u32) {
-    let change = TermsChange {
+    let change = SaleSettingsChange {
         admission: Some(AdmissionBound::from_percent(percent).unwrap()),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     };
     let changed = node.submit(Command::SetTerms { campaign, change }).await;
     let Ok(Reply::Acted(tally)) = changed else {
@@ -275,7 +275,7 @@ impl Drop for DeadNode {
 /// Two nodes with a proxy to Redis.
 async fn far_away() -> (Harness, FaultProxy) {
     let proxy = FaultProxy::start(shared().addr()).await;
-    let far = Options {
+    let far = RedisOptions {
         call_timeout: Duration::from_secs(5),
         ..options(format!("redis://{}", proxy.addr()))
     };
@@ -344,7 +344,7 @@ async fn nobody_is_turned_away_for_the_time_that_redis_takes() {
 /// A sale of several shards sells to every user, whichever shard the user belongs to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_turned_away_from_a_spread_sale() {
-    let spread = Options {
+    let spread = RedisOptions {
         shard_supply_min: 2,
         shards_max: 2,
         ..options(shared().url())
@@ -367,7 +367,7 @@ async fn know_it(node: &RedisEngine, target: Target) {
     let nobody = target.one("nobody");
     let sold_out = Outcome::SoldOut { remaining: 0 };
     let until = Instant::now() + Duration::from_secs(10);
-    while node.peek(&nobody) != Some(sold_out) {
+    while node.try_gate_outcome(&nobody) != Some(sold_out) {
         assert!(
             Instant::now() < until,
             "the gate does not learn of the sell-out"
@@ -380,7 +380,7 @@ async fn know_it(node: &RedisEngine, target: Target) {
 
 /// Waits until a node's gate has learned of restocked units.
 async fn hear_of_it(node: &RedisEngine, target: Target) {
-    let is_open = || node.peek(&target.one("nobody")).is_none();
+    let is_open = || node.try_gate_outcome(&target.one("nobody")).is_none();
     wait_for("a node to learn of restocked units", is_open).await;
 }
 
@@ -404,7 +404,7 @@ async fn sold_out(harness: &mut Harness) -> (Target, Vec<OrderId>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_back_is_open_at_once() {
     let clock = ManualClock::new(OPENS);
-    let timed = Options {
+    let timed = RedisOptions {
         clock: Some(clock.clone()),
         ..options(shared().url())
     };
@@ -417,7 +417,7 @@ async fn what_comes_back_is_open_at_once() {
         order: returned,
         payment,
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     harness.submit(0, pay).await.unwrap();
     let comes_back = [

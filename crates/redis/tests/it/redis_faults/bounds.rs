@@ -7,10 +7,10 @@ use qiang_core::{
     id::{OrderId, PaymentRef},
     order::OrderState,
     outcome::{Grant, Outcome},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{Engine as _, EngineError},
 };
-use qiang_redis::Options;
+use qiang_redis::RedisOptions;
 use qiang_testkit::{
     ManualClock,
     campaign::{HOLD_MS, OPENS, Target, sale},
@@ -63,7 +63,7 @@ impl Long {
     async fn new() -> Self {
         let server = blocking(|| Standalone::start(&ServerOptions::new()));
         let clock = ManualClock::new(OPENS);
-        let options = Options {
+        let options = RedisOptions {
             partitions: 1,
             clock: Some(clock.clone()),
             ..options(server.url())
@@ -179,7 +179,7 @@ async fn a_payment_and_a_cancellation_look_at_one_order() {
             order: long.first(),
             payment,
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         },
         Command::Cancel { order: last },
     ] {
@@ -208,7 +208,7 @@ fn row_bytes(harness: &Harness, server: &Server, target: Target, user: &str) -> 
 /// A server, two nodes, and a sale with a limit that allows one buyer everything.
 async fn one_buyer() -> (Standalone, Harness, Target) {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
-    let options = Options {
+    let options = RedisOptions {
         partitions: 1,
         clock: Some(ManualClock::new(OPENS)),
         ..options(server.url())

@@ -44,7 +44,7 @@ async fn ask_on(
         if before > until {
             break;
         }
-        let claimed = match node.peek(&claim) {
+        let claimed = match node.try_gate_outcome(&claim) {
             Some(outcome) => Claimed {
                 outcome,
                 ack: AckLevel::Memory,

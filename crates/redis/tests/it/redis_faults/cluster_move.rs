@@ -7,10 +7,10 @@ use qiang_core::{
     book::{Command, Reply},
     event::PartitionId,
     id::PaymentRef,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{Engine as _, EventLog as _},
 };
-use qiang_redis::{Options, Topology};
+use qiang_redis::{RedisOptions, Topology};
 use qiang_testkit::{
     campaign::{Target, sale},
     servers::redis::{Cluster, Options as ServerOptions, Server, slot_of_partition},
@@ -29,7 +29,7 @@ const MOVES: usize = 4;
 
 async fn moves(spread: bool) {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         partitions: 4,
@@ -73,7 +73,7 @@ async fn moves(spread: bool) {
                     order,
                     payment,
                     paid_at: None,
-                    received: Received::Price,
+                    received: ReceivedMoney::Price,
                 },
             )
             .await;
@@ -106,7 +106,7 @@ async fn a_slot_whose_keys_have_moved_is_asked_for_elsewhere() {
     const CLAIMS: usize = 100;
     const READS: u64 = 20;
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         partitions: 4,

@@ -11,7 +11,7 @@ use qiang_core::{
     campaign::Phase,
     id::{OrderId, PaymentRef},
     order::OrderState,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{
         CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine, RetireEngine as _,
         SettlementStore as _,
@@ -19,7 +19,7 @@ use qiang_core::{
     time::Timestamp,
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, PartitionState, RedisEngine};
+use qiang_redis::{PartitionHealth, RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{Builder, OPENS, Target, id, sale},
@@ -56,9 +56,9 @@ impl World {
         Self::with(options(server.url()), now, builder).await
     }
 
-    async fn with(options: Options, now: Timestamp, builder: Builder) -> Self {
+    async fn with(options: RedisOptions, now: Timestamp, builder: Builder) -> Self {
         let clock = ManualClock::new(now);
-        let options = Options {
+        let options = RedisOptions {
             clock: Some(clock.clone()),
             ..options
         };
@@ -153,7 +153,7 @@ async fn pay(node: &RedisEngine, order: OrderId) -> PaymentOutcome {
         order,
         payment,
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     match node.submit(pay).await {
         Ok(Reply::Payment(outcome, _)) => outcome,
@@ -252,7 +252,7 @@ async fn nobody_can_pay_a_worker() {
     // The window has ended too.
     let up = OPENS.plus_millis(2 * HOUR_MS);
     world.clock.set(up);
-    let alone = Options {
+    let alone = RedisOptions {
         serves: false,
         ..world.harness.options.clone()
     };
@@ -386,7 +386,7 @@ async fn as_many_downtimes_are_known_as_there_is_room_for() {
 /// One partition was down and the other was served all the time. Holds of a spread sale end shard by shard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_part_of_a_sale_has_its_own_downtimes() {
-    let options = Options {
+    let options = RedisOptions {
         shard_supply_min: 20,
         shards_max: 2,
         ..options(shared().url())
@@ -454,7 +454,7 @@ async fn holds_begin_anew_where_redis_has_lost_everything() {
     repair::start_all(&host, &repairing, &known, RepairMode::Automatic);
     let is_open = |node: &RedisEngine| {
         let mut all = node.partitions().into_iter();
-        all.all(|partition| node.state(partition) == PartitionState::Open)
+        all.all(|partition| node.state(partition) == PartitionHealth::Open)
     };
     wait_for("the repair", || world.harness.nodes.iter().all(is_open)).await;
     world.at(up).await;

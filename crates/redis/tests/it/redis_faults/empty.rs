@@ -18,7 +18,7 @@ use qiang_core::{
     },
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, PartitionState, RedisEngine};
+use qiang_redis::{PartitionHealth, RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{Builder, OPENS, Target, sale},
@@ -57,7 +57,7 @@ struct World {
 }
 
 impl World {
-    async fn new(options: impl FnOnce(String) -> Options) -> Self {
+    async fn new(options: impl FnOnce(String) -> RedisOptions) -> Self {
         let server = blocking(|| Standalone::start(&ServerOptions::new()));
         let harness = Harness::new(options(server.url())).await;
         let folder = tempfile::tempdir().unwrap();
@@ -142,7 +142,12 @@ impl World {
     async fn all_halted(&self) {
         let halted = |node: &RedisEngine| {
             let mut all = node.partitions().into_iter();
-            all.all(|id| matches!(node.state(id), PartitionState::Halted { lost: Some(_), .. }))
+            all.all(|id| {
+                matches!(
+                    node.state(id),
+                    PartitionHealth::Halted { lost: Some(_), .. }
+                )
+            })
         };
         wait_for("the halt", || self.harness.nodes.iter().all(halted)).await;
     }
@@ -150,7 +155,7 @@ impl World {
     fn is_open(&self) -> bool {
         let open = |node: &RedisEngine| {
             let mut all = node.partitions().into_iter();
-            all.all(|id| node.state(id) == PartitionState::Open)
+            all.all(|id| node.state(id) == PartitionHealth::Open)
         };
         self.harness.nodes.iter().all(open)
     }
@@ -251,7 +256,7 @@ enum Again {
 
 /// A large spread sale and a small sale, under load.
 async fn is_emptied(again: &[Again]) {
-    let mut world = World::new(|url| Options {
+    let mut world = World::new(|url| RedisOptions {
         partitions: 8,
         ..options(url)
     })
@@ -305,7 +310,7 @@ async fn a_redis_that_is_emptied_again_and_again_grants_again() {
 /// nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_repaired_without_memory() {
-    let mut world = World::new(|url| Options {
+    let mut world = World::new(|url| RedisOptions {
         shard_supply_min: 100,
         ..options(url)
     })
@@ -358,7 +363,7 @@ async fn a_partition_is_repaired_once_replicas_return() {
         count.is_some_and(|count| count >= 50)
     };
     wait_for("refused steps", refused).await;
-    let is_open = |node: &RedisEngine| node.state(PartitionId(0)) == PartitionState::Open;
+    let is_open = |node: &RedisEngine| node.state(PartitionId(0)) == PartitionHealth::Open;
     assert!(!world.harness.nodes.iter().any(is_open));
     need(&world, "0");
     world.all_open().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use qiang_core::{campaign::AckLevel, outcome::Outcome, split::SplitRule};
-use qiang_redis::{Options, Topology};
+use qiang_redis::{RedisOptions, Topology};
 use qiang_testkit::{
     campaign::{red_packet, sale},
     servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Server, slot_of_partition},
@@ -82,7 +82,7 @@ fn every_one_granted(answers: &[Answered]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_primary_under_sentinels_loses_nothing_that_was_acknowledged() {
     let set = blocking(|| SentinelSet::start(&ServerOptions::new()));
-    let options = Options {
+    let options = RedisOptions {
         topology: Topology::Sentinel {
             master: set.master_name().to_owned(),
         },
@@ -105,7 +105,7 @@ async fn a_killed_primary_under_sentinels_loses_nothing_that_was_acknowledged() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_primary_of_a_cluster_loses_nothing_that_was_acknowledged() {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
-    let options = Options {
+    let options = RedisOptions {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         replicas: 1,

@@ -10,7 +10,7 @@ use qiang_core::{
     ports::Engine as _,
     split::SplitRule,
 };
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, red_packet, sale},
@@ -35,7 +35,7 @@ const POLLED_MAX: Duration = Duration::from_secs(5);
 
 /// A claim as the service makes it: on the gate first.
 async fn knock(node: &RedisEngine, claim: &Claim) -> Outcome {
-    match node.peek(claim) {
+    match node.try_gate_outcome(claim) {
         Some(outcome) => outcome,
         None => node.claim(claim.clone()).await.unwrap().outcome,
     }
@@ -67,7 +67,7 @@ async fn know(node: &RedisEngine, target: Target) {
 /// Waits until a node's gate answers losers. Redis decides one claim, and the gate the next ones.
 async fn learn(node: &RedisEngine, target: Target, answer: Outcome) {
     let until = Instant::now() + POLLED_MAX;
-    while node.peek(&target.one("loser")).is_none() {
+    while node.try_gate_outcome(&target.one("loser")).is_none() {
         assert_eq!(knock(node, &target.one("loser")).await, answer);
         assert!(
             Instant::now() < until,
@@ -89,7 +89,10 @@ async fn returned(
     assert!(matches!(reply, Ok(Reply::Cancelled(_))), "{reply:?}");
     harness.record.note(Command::Cancel { order: from }, reply);
     let started = Instant::now();
-    wait_for("the gate to open", || there.peek(&next).is_none()).await;
+    wait_for("the gate to open", || {
+        there.try_gate_outcome(&next).is_none()
+    })
+    .await;
     let took = started.elapsed();
     let claimed = harness.record.ask(there, &next).await.unwrap();
     assert!(
@@ -167,7 +170,7 @@ async fn losers_are_answered_by_their_node() {
             .note(Command::Act { campaign, action }, reply);
         let started = Instant::now();
         wait_for("the gate to get the invalidation", || {
-            other.peek(&target.one("loser")) != Some(known)
+            other.try_gate_outcome(&target.one("loser")) != Some(known)
         })
         .await;
         took_each.push(started.elapsed());
@@ -208,13 +211,13 @@ fn a_node_that_was_stopped_compares_before_it_answers() {
         );
     });
     std::thread::sleep(PAUSE.saturating_sub(stopped.elapsed()));
-    assert_eq!(there.peek(&next), None);
+    assert_eq!(there.try_gate_outcome(&next), None);
     stopping.block_on(async {
         let again = knock(&there, &next).await;
         assert!(matches!(again, Outcome::AlreadyGranted(_)), "{again:?}");
         // The gate then answers again, correctly.
         know(&there, target).await;
-        assert_eq!(there.peek(&next), None);
+        assert_eq!(there.try_gate_outcome(&next), None);
     });
     running.block_on(harness.audit());
     drop(server);
@@ -244,7 +247,7 @@ async fn a_gate_without_invalidations_polls() {
     let (target, answers) = sold_out(&mut harness).await;
     let proxy = FaultProxy::start(server.addr()).await;
     // Invalidations use the first address only. All other calls may use the second.
-    let deaf = Options {
+    let deaf = RedisOptions {
         urls: vec![format!("redis://{}", proxy.addr()), server.url()],
         ..harness.options.clone()
     };
@@ -317,7 +320,11 @@ async fn a_second_sell_out_is_about_the_orders_made_meanwhile() {
     assert_eq!(scans(), before, "users were read again");
     let next = (0..5).map(|n| target.one(&format!("next-{n}")));
     for claim in winners.iter().map(|(claim, _)| claim.clone()).chain(next) {
-        assert_eq!(there.peek(&claim), None, "{claim:?} has an order");
+        assert_eq!(
+            there.try_gate_outcome(&claim),
+            None,
+            "{claim:?} has an order"
+        );
     }
     harness.audit().await;
 }
@@ -332,7 +339,7 @@ async fn many_campaigns_are_polled_as_fast_as_one() {
     let server = blocking(|| Standalone::start(&with));
     let mut harness = Harness::new(options(format!("redis://mute:mute@{}", server.addr()))).await;
     let proxy = FaultProxy::start(server.addr()).await;
-    let far = Options {
+    let far = RedisOptions {
         urls: vec![format!("redis://admin:admin@{}", proxy.addr())],
         ..harness.options.clone()
     };
@@ -359,7 +366,7 @@ async fn many_campaigns_are_polled_as_fast_as_one() {
     wait_for("the gate to open for all", || {
         targets
             .iter()
-            .all(|target| far.peek(&target.one("next")).is_none())
+            .all(|target| far.try_gate_outcome(&target.one("next")).is_none())
     })
     .await;
     assert!(started.elapsed() < POLLED_MAX, "{:?}", started.elapsed());
@@ -373,7 +380,7 @@ async fn whoever_has_a_grant_gets_it_wherever_the_clock_is_set() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
     let early = OPENS.plus_millis(-60_000);
     let clock = ManualClock::new(early);
-    let options = Options {
+    let options = RedisOptions {
         clock: Some(clock.clone()),
         ..options(server.url())
     };
@@ -405,7 +412,10 @@ async fn whoever_has_a_grant_gets_it_wherever_the_clock_is_set() {
         clock.set(early);
         for (claim, claimed) in &winners {
             let granted = Outcome::AlreadyGranted(grant_of(claimed).unwrap());
-            wait_for("the gate to forget", || there.peek(claim).is_none()).await;
+            wait_for("the gate to forget", || {
+                there.try_gate_outcome(claim).is_none()
+            })
+            .await;
             for _ in 0..20 {
                 assert_eq!(knock(&there, claim).await, granted, "{claim:?}");
             }
@@ -421,7 +431,7 @@ async fn whoever_has_a_grant_gets_it_wherever_the_clock_is_set() {
 /// Claims until the gate of a node gives such an answer.
 async fn wait_for_knock(node: &RedisEngine, claim: &Claim, such: impl Fn(&Outcome) -> bool) {
     let until = Instant::now() + POLLED_MAX;
-    while node.peek(claim).is_none() {
+    while node.try_gate_outcome(claim).is_none() {
         assert!(such(&knock(node, claim).await));
         assert!(
             Instant::now() < until,

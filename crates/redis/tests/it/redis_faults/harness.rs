@@ -18,7 +18,7 @@ use qiang_core::{
     ports::{Claimed, Engine as _, EngineError, EventLog as _},
     time::Timestamp,
 };
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     auditor::{Exchange, ExpectedLedger, History, assert_sound},
     campaign::{Builder, Target},
@@ -56,25 +56,25 @@ pub(crate) fn prefix() -> String {
 }
 
 /// Options for two partitions on one server, with short timeouts for connections.
-pub(crate) fn options(url: String) -> Options {
-    Options {
+pub(crate) fn options(url: String) -> RedisOptions {
+    RedisOptions {
         urls: vec![url],
         prefix: prefix(),
         partitions: 2,
         call_timeout: Duration::from_millis(500),
-        ..Options::default()
+        ..RedisOptions::default()
     }
 }
 
 /// Options for tests in which no request may fail. On a busy machine a request may take longer than the default allows.
-pub(crate) fn patient(url: String) -> Options {
-    Options {
+pub(crate) fn patient(url: String) -> RedisOptions {
+    RedisOptions {
         claim_timeout: Duration::from_secs(50),
         ..options(url)
     }
 }
 
-pub(crate) async fn node(options: &Options, settled: &[(PartitionId, Seq)]) -> RedisEngine {
+pub(crate) async fn node(options: &RedisOptions, settled: &[(PartitionId, Seq)]) -> RedisEngine {
     let connected = RedisEngine::connect(options.clone(), settled).await;
     connected.unwrap_or_else(|error| panic!("{error:?}"))
 }
@@ -163,7 +163,7 @@ impl Record {
 }
 
 pub(crate) struct Harness {
-    pub(crate) options: Options,
+    pub(crate) options: RedisOptions,
     pub(crate) nodes: Vec<RedisEngine>,
     pub(crate) record: Arc<Record>,
     pub(crate) setups: Vec<Setup>,
@@ -171,7 +171,7 @@ pub(crate) struct Harness {
 
 impl Harness {
     /// Creates two nodes.
-    pub(crate) async fn new(options: Options) -> Self {
+    pub(crate) async fn new(options: RedisOptions) -> Self {
         let nodes = vec![node(&options, &[]).await, node(&options, &[]).await];
         Self {
             options,
@@ -443,7 +443,7 @@ impl Stuck {
     }
 
     /// A node on this runtime.
-    pub(crate) async fn node(&self, options: &Options) -> RedisEngine {
+    pub(crate) async fn node(&self, options: &RedisOptions) -> RedisEngine {
         let (runtime, options) = (self.runtime.as_ref().unwrap(), options.clone());
         let connecting = runtime.spawn(async move { node(&options, &[]).await });
         connecting.await.unwrap()

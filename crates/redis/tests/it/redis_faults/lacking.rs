@@ -11,7 +11,7 @@ use qiang_core::{
     reconcile::DifferenceKind,
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, PartitionState};
+use qiang_redis::{PartitionHealth, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, sale},
@@ -27,7 +27,7 @@ const CLAIMS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_not_united_past_entries_of_a_campaign_that_the_ledger_lacks() {
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         partitions: 1,
         ..options(shared().url())
     })
@@ -79,12 +79,12 @@ async fn a_partition_is_not_united_past_entries_of_a_campaign_that_the_ledger_la
         .to_string();
     assert!(refused.contains(&lacked.id.to_string()), "{refused}");
     assert_eq!(ledger.settled(PARTITION).await, Ok(0));
-    assert_eq!(node.state(PARTITION), PartitionState::Open);
+    assert_eq!(node.state(PARTITION), PartitionHealth::Open);
 
     ledger.create(&harness.setups[0]).await.unwrap();
     let united = node.unite(PARTITION, &*ledger).await;
     assert!(matches!(united, Ok(RepairState::Repaired(_))), "{united:?}");
-    let open = |node: &qiang_redis::RedisEngine| node.state(PARTITION) == PartitionState::Open;
+    let open = |node: &qiang_redis::RedisEngine| node.state(PARTITION) == PartitionHealth::Open;
     wait_for("the partition", || harness.nodes.iter().all(open)).await;
     settle_once(&node, &*ledger, PARTITION, 4_096)
         .await
@@ -102,7 +102,7 @@ async fn a_partition_is_not_united_past_entries_of_a_campaign_that_the_ledger_la
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_behind_a_gap_are_settled_or_quarantined() {
     for is_loss in [true, false] {
-        let mut harness = Harness::new(Options {
+        let mut harness = Harness::new(RedisOptions {
             partitions: 1,
             ..options(shared().url())
         })
@@ -151,7 +151,7 @@ async fn entries_behind_a_gap_are_settled_or_quarantined() {
             let resumed = node.resume_as_it_is(PARTITION, &ledger).await;
             assert_eq!(resumed, Ok(true));
         }
-        let open = |node: &qiang_redis::RedisEngine| node.state(PARTITION) == PartitionState::Open;
+        let open = |node: &qiang_redis::RedisEngine| node.state(PARTITION) == PartitionHealth::Open;
         wait_for("the partition", || harness.nodes.iter().all(open)).await;
         settle_once(&node, &ledger, PARTITION, 4_096).await.unwrap();
 

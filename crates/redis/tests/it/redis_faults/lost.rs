@@ -11,7 +11,7 @@ use qiang_core::{
     },
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, RedisEngine, Topology};
+use qiang_redis::{RedisEngine, RedisOptions, Topology};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, sale},
@@ -122,7 +122,7 @@ async fn the_ledgers_positions_alone_tell_that_redis_is_empty() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_that_lost_grants_stops_the_partition() {
     let set = blocking(|| SentinelSet::start(&ServerOptions::new()));
-    let options = Options {
+    let options = RedisOptions {
         topology: Topology::Sentinel {
             master: set.master_name().to_owned(),
         },
@@ -180,7 +180,7 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
 async fn behind() -> (Standalone, Harness, Target) {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
     let urls = vec![servers.url(), servers.replica(0).url()];
-    let options = Options {
+    let options = RedisOptions {
         urls,
         ..options(String::new())
     };

@@ -15,7 +15,7 @@ use qiang_core::{
     split::SplitRule,
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{PartitionState, RedisEngine};
+use qiang_redis::{PartitionHealth, RedisEngine};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, OWNER, Target, currency, red_packet, sale, user},
@@ -106,7 +106,7 @@ async fn differing(node: &RedisEngine, ledger: &SqliteLedger, partition: Partiti
 }
 
 async fn grants_again(harness: &Harness, partition: PartitionId) {
-    let open = |node: &RedisEngine| node.state(partition) == PartitionState::Open;
+    let open = |node: &RedisEngine| node.state(partition) == PartitionHealth::Open;
     wait_for("the partition", || harness.nodes.iter().all(open)).await;
 }
 

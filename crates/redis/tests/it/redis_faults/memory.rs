@@ -11,11 +11,11 @@ use qiang_core::{
     id::PaymentRef,
     order::OrderState,
     outcome::Outcome,
-    payment::Received,
-    ports::{Engine as _, EngineError, EventLog as _, Probed, Transport},
+    payment::ReceivedMoney,
+    ports::{Engine as _, EngineError, EventLog as _, ProbeResult, Transport},
     split::SplitRule,
 };
-use qiang_redis::{Options, RedisTransport, TransportKind, TransportOptions};
+use qiang_redis::{LogTransportKind, RedisOptions, RedisTransport, TransportOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{HOLD_MS, OPENS, Target, red_packet, sale},
@@ -86,8 +86,8 @@ fn check_overloaded(error: &EngineError) {
 
 /// Checks that the partition is up and reports why it grants nothing.
 #[track_caller]
-fn check_degraded(probed: Result<Probed, EngineError>) {
-    let Ok(Probed::Degraded { reason }) = probed else {
+fn check_degraded(probed: Result<ProbeResult, EngineError>) {
+    let Ok(ProbeResult::Degraded { reason }) = probed else {
         panic!("{probed:?}");
     };
     assert!(reason.contains("maxmemory"), "{reason}");
@@ -105,11 +105,11 @@ struct Full {
 impl Full {
     /// A full server with held orders of one campaign, a packet with shares, and a sale with units left. `before` runs
     /// while there is memory.
-    async fn new(replicas: u32, before: impl AsyncFnOnce(&Options)) -> Self {
+    async fn new(replicas: u32, before: impl AsyncFnOnce(&RedisOptions)) -> Self {
         let with = ServerOptions::new().replicas(replicas as usize);
         let server = blocking(|| Standalone::start(&with.line("maxmemory-policy noeviction")));
         let clock = ManualClock::new(OPENS);
-        let options = Options {
+        let options = RedisOptions {
             partitions: 1,
             replicas,
             clock: Some(clock.clone()),
@@ -160,7 +160,7 @@ impl Full {
                 order,
                 payment,
                 paid_at: None,
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             },
             Command::Cancel {
                 order: held.order(2),
@@ -200,7 +200,7 @@ impl Full {
     }
 
     /// Settles everything through a worker that has just started, or directly from the log.
-    async fn drain(&self, transport: Option<TransportKind>) -> Vec<Entry> {
+    async fn drain(&self, transport: Option<LogTransportKind>) -> Vec<Entry> {
         let node = &self.harness.nodes[0];
         let mut settled: Vec<Entry> = Vec::new();
         let worker = transport.map(|kind| worker(&self.harness.options, kind, "second"));
@@ -250,7 +250,7 @@ impl Full {
     }
 }
 
-fn worker(options: &Options, kind: TransportKind, name: &str) -> Arc<dyn Transport> {
+fn worker(options: &RedisOptions, kind: LogTransportKind, name: &str) -> Arc<dyn Transport> {
     let transport_options = TransportOptions {
         lease: Duration::from_millis(200),
         ..TransportOptions::new(kind, name)
@@ -259,7 +259,7 @@ fn worker(options: &Options, kind: TransportKind, name: &str) -> Arc<dyn Transpo
 }
 
 /// Starts a worker that dies before the memory is full.
-async fn select(options: &Options, kind: TransportKind) {
+async fn select(options: &RedisOptions, kind: LogTransportKind) {
     let first = worker(options, kind, "first");
     let received = first.receive(PARTITION, 0, 10, Duration::from_millis(10));
     received.await.unwrap();
@@ -267,10 +267,10 @@ async fn select(options: &Options, kind: TransportKind) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_drains_through_a_group() {
-    let before = async |options: &Options| select(options, TransportKind::Stream).await;
+    let before = async |options: &RedisOptions| select(options, LogTransportKind::Stream).await;
     let full = Full::new(0, before).await;
     full.finish_what_has_begun().await;
-    let settled = full.drain(Some(TransportKind::Stream)).await;
+    let settled = full.drain(Some(LogTransportKind::Stream)).await;
     full.go_on(settled).await;
 }
 
@@ -278,16 +278,16 @@ async fn a_full_server_drains_through_a_group() {
 async fn a_full_server_drains_through_a_group_that_is_new() {
     let full = Full::new(0, async |_| ()).await;
     leave_no_room(full.server.primary());
-    let settled = full.drain(Some(TransportKind::Stream)).await;
+    let settled = full.drain(Some(LogTransportKind::Stream)).await;
     full.go_on(settled).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_drains_through_a_list() {
-    let before = async |options: &Options| select(options, TransportKind::List).await;
+    let before = async |options: &RedisOptions| select(options, LogTransportKind::List).await;
     let full = Full::new(0, before).await;
     full.finish_what_has_begun().await;
-    let settled = full.drain(Some(TransportKind::List)).await;
+    let settled = full.drain(Some(LogTransportKind::List)).await;
     full.go_on(settled).await;
 }
 
@@ -303,9 +303,9 @@ async fn a_full_server_drains_by_its_log() {
 /// Only entries that the replica has are settled. The worker must find out which ones without memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_with_a_replica_drains() {
-    let before = async |options: &Options| select(options, TransportKind::Stream).await;
+    let before = async |options: &RedisOptions| select(options, LogTransportKind::Stream).await;
     let full = Full::new(1, before).await;
     full.finish_what_has_begun().await;
-    let settled = full.drain(Some(TransportKind::Stream)).await;
+    let settled = full.drain(Some(LogTransportKind::Stream)).await;
     full.go_on(settled).await;
 }

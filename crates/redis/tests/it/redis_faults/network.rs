@@ -7,7 +7,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use qiang_core::{event::Event, ports::Engine as _, split::SplitRule};
-use qiang_redis::Options;
+use qiang_redis::RedisOptions;
 use qiang_testkit::{
     campaign::{red_packet, sale},
     proxy::FaultProxy,
@@ -30,7 +30,7 @@ const STOCK: u32 = 50_000;
 /// Claims through a proxy during a fault and some time after it.
 async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
     let proxy = FaultProxy::start(shared().addr()).await;
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         call_timeout: CALL_TIMEOUT,
         ..patient(format!("redis://{}", proxy.addr()))
     })

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use qiang_core::{ports::EventLog as _, split::SplitRule};
-use qiang_redis::PartitionState;
+use qiang_redis::PartitionHealth;
 use qiang_testkit::{
     campaign::{red_packet, sale},
     servers::redis::{Options as ServerOptions, Standalone},
@@ -46,7 +46,7 @@ impl Live {
         for node in &self.harness.nodes {
             for partition in node.partitions() {
                 wait_for(why, || {
-                    matches!(node.state(partition), PartitionState::Unreachable { reason }
+                    matches!(node.state(partition), PartitionHealth::Unreachable { reason }
                         if reason.contains(why))
                 })
                 .await;
@@ -267,8 +267,8 @@ async fn a_renamed_command_is_named() {
         let engine = node(&options(server.url()), &[]).await;
         for partition in engine.partitions() {
             wait_for(command, || match (engine.state(partition), named) {
-                (PartitionState::Unreachable { reason }, Some(named)) => reason.contains(named),
-                (state, None) => state == PartitionState::Open,
+                (PartitionHealth::Unreachable { reason }, Some(named)) => reason.contains(named),
+                (state, None) => state == PartitionHealth::Open,
                 _ => false,
             })
             .await;
@@ -285,7 +285,7 @@ async fn databases_that_were_swapped_grant_nothing_until_they_are_swapped_back()
         for node in &live.harness.nodes {
             for partition in node.partitions() {
                 wait_for("a halt", || {
-                    matches!(node.state(partition), PartitionState::Halted { .. })
+                    matches!(node.state(partition), PartitionHealth::Halted { .. })
                 })
                 .await;
             }

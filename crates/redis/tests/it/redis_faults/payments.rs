@@ -6,11 +6,11 @@ use qiang_core::{
     book::{Command, PaymentOutcome, Reply},
     id::{OrderId, PaymentRef},
     order::OrderState,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::Engine as _,
     time::Timestamp,
 };
-use qiang_redis::Options;
+use qiang_redis::RedisOptions;
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, sale},
@@ -30,7 +30,7 @@ struct World {
 
 impl World {
     /// Starts a sale of this many units on two nodes.
-    async fn start(options: &Options, units: u32) -> Self {
+    async fn start(options: &RedisOptions, units: u32) -> Self {
         let mut harness = Harness::new(options.clone()).await;
         let target = harness.open(sale(units).hold_ms(HOLD_MS)).await;
         // At their first tick, nodes learn from when on they accept reports.
@@ -39,7 +39,7 @@ impl World {
     }
 
     /// Stops the service and starts it again at that time.
-    async fn restart(&mut self, options: &Options, clock: &ManualClock, until: Timestamp) {
+    async fn restart(&mut self, options: &RedisOptions, clock: &ManualClock, until: Timestamp) {
         for node in &self.harness.nodes {
             node.abort();
         }
@@ -64,7 +64,7 @@ impl World {
             order,
             payment: PaymentRef::new(&format!("p-{}", order.number)).unwrap(),
             paid_at,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         };
         let mut outcomes = Vec::new();
         for place in 0..2 {
@@ -81,8 +81,8 @@ impl World {
     }
 }
 
-fn late_reports(clock: &Arc<ManualClock>) -> Options {
-    Options {
+fn late_reports(clock: &Arc<ManualClock>) -> RedisOptions {
+    RedisOptions {
         clock: Some(clock.clone()),
         payment_grace: Duration::from_millis(GRACE_MS.unsigned_abs()),
         ..options(shared().url())

@@ -8,10 +8,10 @@ use std::{
 use qiang_core::{
     book::{Claim, Command},
     event::PartitionId,
-    ports::{Claimed, Clock, Engine as _, EngineError, EventLog as _, Probed, Ticket},
+    ports::{Claimed, Clock, Engine as _, EngineError, EventLog as _, PendingReply, ProbeResult},
     time::Timestamp,
 };
-use qiang_redis::{Options, RedisEngine, Topology};
+use qiang_redis::{RedisEngine, RedisOptions, Topology};
 use qiang_testkit::{
     campaign::{Target, sale},
     proxy::FaultProxy,
@@ -28,8 +28,8 @@ const CALL_TIMEOUT: Duration = Duration::from_millis(300);
 /// Maximum extra time of an answer without a decision.
 const SLACK: Duration = Duration::from_secs(3);
 
-fn impatient(url: String) -> Options {
-    Options {
+fn impatient(url: String) -> RedisOptions {
+    RedisOptions {
         call_timeout: CALL_TIMEOUT,
         replica_timeout: CALL_TIMEOUT / 3,
         claim_timeout: CLAIM_TIMEOUT,
@@ -41,7 +41,7 @@ fn now() -> Timestamp {
     Clock::now(&qiang_embedded::SystemClock)
 }
 
-fn submit(node: &RedisEngine, claims: impl Iterator<Item = Claim>) -> Vec<Ticket<Claimed>> {
+fn submit(node: &RedisEngine, claims: impl Iterator<Item = Claim>) -> Vec<PendingReply<Claimed>> {
     claims.map(|claim| node.claim(claim)).collect()
 }
 
@@ -60,7 +60,7 @@ async fn granted(node: &RedisEngine, claim: &Claim) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_whose_client_has_gone_is_not_sent() {
     let proxy = FaultProxy::start(shared().addr()).await;
-    let options = Options {
+    let options = RedisOptions {
         partitions: 1,
         ..options(format!("redis://{}", proxy.addr()))
     };
@@ -96,7 +96,7 @@ async fn a_claim_whose_client_has_gone_is_not_sent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_waits_no_longer_than_it_is_tried() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
-    let options = Options {
+    let options = RedisOptions {
         partitions: 1,
         ..impatient(server.url())
     };
@@ -148,7 +148,7 @@ const MANY: usize = 140_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_partition_takes_nothing_from_the_others() {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
-    let options = Options {
+    let options = RedisOptions {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         partitions: 4,
@@ -188,7 +188,7 @@ async fn a_dead_partition_takes_nothing_from_the_others() {
     assert!(began.elapsed() < SLACK, "{:?}", began.elapsed());
     let before = node.head(last).await.unwrap();
     // A probe of the other partition is answered, and a probe of this one fails.
-    assert_eq!(node.probe(there).await, Ok(Probed::Ready));
+    assert_eq!(node.probe(there).await, Ok(ProbeResult::Ready));
     assert!(node.probe(here).await.is_err());
     // Due work on other partitions is done, although a tick fails on this one.
     while node.head(last).await.unwrap() == before {
@@ -218,7 +218,7 @@ const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
 async fn a_replica_that_stalls_leaves_partitions_degraded() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
     let partitions = 8;
-    let options = Options {
+    let options = RedisOptions {
         partitions,
         replicas: 1,
         replica_timeout: REPLICA_TIMEOUT,
@@ -228,7 +228,7 @@ async fn a_replica_that_stalls_leaves_partitions_degraded() {
     let mut harness = Harness::new(options).await;
     let target = harness.open(open_now(sale(STOCK))).await;
     let node = &harness.nodes[0];
-    assert_eq!(node.probe(PartitionId(0)).await, Ok(Probed::Ready));
+    assert_eq!(node.probe(PartitionId(0)).await, Ok(ProbeResult::Ready));
     blocking(|| servers.replica(0).pause());
     let began = Instant::now();
     let probes: Vec<_> = (0..partitions)
@@ -236,7 +236,7 @@ async fn a_replica_that_stalls_leaves_partitions_degraded() {
         .collect();
     for probe in probes {
         let probed = probe.await;
-        let Ok(Probed::Degraded { reason }) = &probed else {
+        let Ok(ProbeResult::Degraded { reason }) = &probed else {
             panic!("{probed:?}");
         };
         assert!(reason.contains("replicas"), "{reason}");
@@ -255,7 +255,7 @@ const PARTS: u16 = 4;
 /// counts as empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pull_passes_over_a_halted_partition() {
-    let options = Options {
+    let options = RedisOptions {
         partitions: PARTS,
         shard_supply_min: 2,
         shards_max: PARTS,

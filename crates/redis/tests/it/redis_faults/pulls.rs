@@ -4,7 +4,7 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use qiang_core::ports::{Engine as _, EngineError};
-use qiang_redis::{Options, Topology};
+use qiang_redis::{RedisOptions, Topology};
 use qiang_testkit::{
     campaign::{Target, sale},
     servers::redis::{Cluster, Options as ServerOptions, slot_of_partition},
@@ -39,7 +39,7 @@ async fn ask_once(harness: &Harness, target: Target, users: Range<usize>) -> usi
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_that_wait_for_a_silent_part_are_bounded() {
     let cluster = blocking(|| Arc::new(Cluster::start(&ServerOptions::new())));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         partitions: 4,

@@ -13,13 +13,13 @@ use qiang_core::{
     book::{Command, Reply},
     event::PartitionId,
     id::PaymentRef,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{Engine as _, EventLog as _, SampleCursor, SampleEngine as _},
     reconcile::DifferenceKind,
     split::SplitRule,
 };
 use qiang_embedded::SystemClock;
-use qiang_redis::Options;
+use qiang_redis::RedisOptions;
 use qiang_testkit::{
     campaign::{Target, red_packet, sale},
     servers::redis::Server,
@@ -58,7 +58,7 @@ struct World {
 
 impl World {
     async fn new(spread: bool) -> Self {
-        let harness = Harness::new(Options {
+        let harness = Harness::new(RedisOptions {
             shard_supply_min: if spread { 2 } else { u32::MAX },
             shards_max: 2,
             ..options(shared().url())
@@ -213,7 +213,7 @@ async fn what_differs_is_counted_by_its_kind() {
                         order,
                         payment,
                         paid_at: None,
-                        received: Received::Price,
+                        received: ReceivedMoney::Price,
                     },
                 )
                 .await;
@@ -373,7 +373,7 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
                         order,
                         payment,
                         paid_at: None,
-                        received: Received::Price,
+                        received: ReceivedMoney::Price,
                     })
                     .await
                 }

@@ -34,7 +34,7 @@ use qiang_core::{
     split::SplitRule,
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, PartitionState, RedisEngine};
+use qiang_redis::{PartitionHealth, RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, OWNER, Target, currency, red_packet, sale, user},
@@ -76,10 +76,10 @@ impl World {
     }
 
     /// The same with other options.
-    async fn with(options: Options) -> Self {
+    async fn with(options: RedisOptions) -> Self {
         let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
         let urls = vec![servers.url(), servers.replica(0).url()];
-        let options = Options { urls, ..options };
+        let options = RedisOptions { urls, ..options };
         let mut harness = Harness::new(options).await;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");
@@ -179,7 +179,7 @@ impl World {
             };
             let open = |node: &RedisEngine| {
                 let mut all = node.partitions().into_iter();
-                all.all(|partition| node.state(partition) == PartitionState::Open)
+                all.all(|partition| node.state(partition) == PartitionHealth::Open)
             };
             blocking(|| lost.iter().all(is_repaired)) && self.harness.nodes.iter().all(open)
         };

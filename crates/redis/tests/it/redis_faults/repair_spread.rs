@@ -14,7 +14,7 @@ use qiang_core::{
     split::SplitRule,
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, PartitionState, RedisEngine, Topology};
+use qiang_redis::{PartitionHealth, RedisEngine, RedisOptions, Topology};
 use qiang_testkit::{
     ManualClock,
     campaign::{Builder, OPENS, OWNER, Target, currency, red_packet, sale, user},
@@ -48,7 +48,7 @@ struct World {
 }
 
 impl World {
-    async fn new(options: Options) -> Self {
+    async fn new(options: RedisOptions) -> Self {
         let harness = Harness::new(options).await;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");
@@ -99,7 +99,7 @@ impl World {
         let key = format!("{}:{{{tag}}}:repairs", self.harness.options.prefix);
         let open = |node: &RedisEngine| {
             let mut all = node.partitions().into_iter();
-            all.all(|partition| node.state(partition) == PartitionState::Open)
+            all.all(|partition| node.state(partition) == PartitionHealth::Open)
         };
         wait_for("the repair", || {
             let repairs = blocking(|| server.call(&["LLEN", &key]));
@@ -223,7 +223,7 @@ enum Lost {
 /// shard lives.
 async fn second_part_loses(lost: Lost, builder: Builder) {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
-    let mut world = World::new(Options {
+    let mut world = World::new(RedisOptions {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         partitions: 4,
@@ -306,7 +306,7 @@ async fn a_part_of_a_new_campaign_is_made_again() {
 /// which other nodes existed. So units that another node may have answered are withheld.
 async fn both_parts_lose(is_empty: bool, builder: Builder) {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
-    let mut world = World::new(Options {
+    let mut world = World::new(RedisOptions {
         urls: vec![servers.url(), servers.replica(0).url()],
         shard_supply_min: 2,
         shards_max: 2,
@@ -365,7 +365,7 @@ async fn all_parts_of_a_new_campaign_are_lost() {
 /// Redis is emptied twice. No user is granted numbers that the first repair withheld.
 async fn is_emptied_twice(builder: Builder) {
     let servers = blocking(|| Standalone::start(&ServerOptions::new()));
-    let mut world = World::new(Options {
+    let mut world = World::new(RedisOptions {
         urls: vec![servers.url()],
         shard_supply_min: 2,
         shards_max: 2,
@@ -417,7 +417,7 @@ async fn withheld_numbers_are_granted_to_no_user_after_a_second_loss() {
 async fn a_failover_in_the_middle_of_a_repair() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(2)));
     let urls = servers.replicas().iter().map(Server::url);
-    let mut world = World::new(Options {
+    let mut world = World::new(RedisOptions {
         urls: urls.chain([servers.url()]).collect(),
         shard_supply_min: 2,
         shards_max: 2,
@@ -444,7 +444,7 @@ async fn a_failover_in_the_middle_of_a_repair() {
     let is_halted = |node: &RedisEngine| {
         node.partitions()
             .into_iter()
-            .all(|partition| matches!(node.state(partition), PartitionState::Halted { .. }))
+            .all(|partition| matches!(node.state(partition), PartitionHealth::Halted { .. }))
     };
     wait_for("the loss", || world.harness.nodes.iter().all(is_halted)).await;
     let follows = || blocking(|| second.is_synced_replica() && first.is_acknowledged_by(1));

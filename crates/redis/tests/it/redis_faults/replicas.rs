@@ -8,10 +8,10 @@ use qiang_core::{
     campaign::AckLevel,
     id::PaymentRef,
     outcome::Outcome,
-    payment::Received,
-    ports::{Claimed, Engine as _, EngineError, EventLog as _, Probed},
+    payment::ReceivedMoney,
+    ports::{Claimed, Engine as _, EngineError, EventLog as _, ProbeResult},
 };
-use qiang_redis::{Options, RedisEngine, WaitFor};
+use qiang_redis::{RedisEngine, RedisOptions, WaitFor};
 use qiang_testkit::{
     campaign::{Target, sale},
     servers::redis::{Options as ServerOptions, Standalone},
@@ -36,13 +36,13 @@ async fn ask(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         replicas: 1,
         replica_timeout: REPLICA_TIMEOUT,
         ..options(servers.url())
     })
     .await;
-    let eager = Options {
+    let eager = RedisOptions {
         wait_for: WaitFor::Always,
         ..harness.options.clone()
     };
@@ -142,7 +142,7 @@ const PAYMENTS: u32 = 59;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         partitions: 1,
         replicas: 1,
         replica_timeout: 2 * REPLICA_TIMEOUT,
@@ -165,7 +165,7 @@ async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
             order,
             payment,
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         };
         tokio::spawn(async move { node.submit(pay).await })
     };
@@ -202,7 +202,7 @@ async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_are_refused_before_they_are_decided_while_replicas_are_missing() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         replicas: 1,
         replica_timeout: REPLICA_TIMEOUT,
         ..options(servers.url())
@@ -235,7 +235,7 @@ async fn claims_are_refused_before_they_are_decided_while_replicas_are_missing()
     assert_eq!(other.ack, AckLevel::Memory);
     for partition in node.partitions() {
         let probed = node.probe(partition).await;
-        let Ok(Probed::Degraded { reason }) = &probed else {
+        let Ok(ProbeResult::Degraded { reason }) = &probed else {
             panic!("{probed:?}");
         };
         assert!(reason.contains("replicas missing"), "{reason}");
@@ -260,7 +260,7 @@ async fn claims_are_refused_before_they_are_decided_while_replicas_are_missing()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_waits_once() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         replicas: 1,
         replica_timeout: REPLICA_TIMEOUT,
         ..options(servers.url())

@@ -22,7 +22,7 @@ use qiang_core::{
     money::Money,
     order::OrderState,
     outcome::Outcome,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{
         AccountStore as _, CampaignStore as _, Engine as _, EngineError, EventLog as _,
         RetireEngine as _,
@@ -30,7 +30,7 @@ use qiang_core::{
     split::SplitRule,
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{Builder, OPENS, OWNER, Target, currency, red_packet, sale, user},
@@ -62,10 +62,10 @@ async fn new_ledger(path: &Path) -> Arc<SqliteLedger> {
 }
 
 impl Scene {
-    async fn new(options: Options) -> Self {
+    async fn new(options: RedisOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ledger = new_ledger(&folder.path().join("ledger.db")).await;
-        let options = Options {
+        let options = RedisOptions {
             shard_supply_min: STOCK,
             shards_max: 2,
             // Tests read the logs at the end.
@@ -222,7 +222,7 @@ fn pay(target: Target, number: u32, payment: &str) -> Command {
         order: target.order(number),
         payment: PaymentRef::new(payment).unwrap(),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     }
 }
 
@@ -237,8 +237,8 @@ fn close(target: Target) -> Command {
 }
 
 /// Options that evict closed campaigns at once.
-fn here() -> Options {
-    Options {
+fn here() -> RedisOptions {
+    RedisOptions {
         closed_campaign_ttl: Duration::ZERO,
         ..options(shared().url())
     }

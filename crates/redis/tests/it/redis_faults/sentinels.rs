@@ -7,7 +7,7 @@ use std::{
 };
 
 use qiang_core::{event::PartitionId, ports::EventLog as _};
-use qiang_redis::{Options, PartitionState, RedisEngine, Topology};
+use qiang_redis::{PartitionHealth, RedisEngine, RedisOptions, Topology};
 use qiang_testkit::{
     campaign::sale,
     servers::{
@@ -173,7 +173,7 @@ async fn a_sentinel_that_lies_moves_nobody_and_halts_nothing() {
     // Two Sentinels tell the truth, and one does not.
     let mut urls = vec![liar.url()];
     urls.extend(set.sentinel_urls().into_iter().take(2));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         topology: Topology::Sentinel {
             master: set.master_name().to_owned(),
         },
@@ -189,7 +189,7 @@ async fn a_sentinel_that_lies_moves_nobody_and_halts_nothing() {
     let is_open = |nodes: &[RedisEngine]| {
         let open = |node: &RedisEngine| {
             let states = node.partitions().into_iter().map(|it| node.state(it));
-            states.eq([PartitionState::Open, PartitionState::Open])
+            states.eq([PartitionHealth::Open, PartitionHealth::Open])
         };
         nodes.iter().all(open)
     };

@@ -1,7 +1,7 @@
 //! Configurations of servers that a node refuses, at its start and later.
 
 use qiang_core::ports::{Engine as _, EventLog as _};
-use qiang_redis::{ConnectError, Options, PartitionState, RedisEngine, Topology};
+use qiang_redis::{ConnectError, PartitionHealth, RedisEngine, RedisOptions, Topology};
 use qiang_testkit::{
     campaign::sale,
     servers::redis::{Cluster, Options as ServerOptions, Server, Standalone},
@@ -16,7 +16,7 @@ use crate::redis_faults::{
 const PARTITIONS: u16 = 16;
 
 /// The node's message about this configuration, if it refuses it.
-async fn refusal(options: &Options) -> Option<String> {
+async fn refusal(options: &RedisOptions) -> Option<String> {
     match RedisEngine::connect(options.clone(), &[]).await {
         Ok(engine) => {
             engine.close().await;
@@ -57,7 +57,7 @@ async fn a_server_that_evicts_is_refused_by_the_name_of_the_setting() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_primary_of_a_cluster_is_looked_at() {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
-    let options = Options {
+    let options = RedisOptions {
         urls: cluster.urls(),
         topology: Topology::Cluster,
         partitions: PARTITIONS,
@@ -82,7 +82,7 @@ async fn every_primary_of_a_cluster_is_looked_at() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_primary_that_evicts_grants_nothing() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         urls: vec![servers.url(), servers.replica(0).url()],
         claim_timeout: std::time::Duration::from_secs(1),
         ..options(String::new())
@@ -99,7 +99,7 @@ async fn a_new_primary_that_evicts_grants_nothing() {
     for node in &harness.nodes {
         for partition in node.partitions() {
             wait_for("the reason", || {
-                matches!(node.state(partition), PartitionState::Unreachable { reason }
+                matches!(node.state(partition), PartitionHealth::Unreachable { reason }
                     if reason.contains("maxmemory-policy noeviction"))
             })
             .await;
@@ -120,7 +120,7 @@ async fn a_new_primary_that_evicts_grants_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_begins_to_evict_grants_nothing() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         claim_timeout: std::time::Duration::from_secs(1),
         ..options(server.url())
     })
@@ -136,7 +136,7 @@ async fn a_primary_that_begins_to_evict_grants_nothing() {
     for node in &harness.nodes {
         for partition in node.partitions() {
             wait_for("the reason", || {
-                matches!(node.state(partition), PartitionState::Unreachable { reason }
+                matches!(node.state(partition), PartitionHealth::Unreachable { reason }
                     if reason.contains("maxmemory-policy noeviction"))
             })
             .await;

@@ -9,7 +9,7 @@ use qiang_core::{
     ports::{Engine as _, EngineError, EventLog as _},
     split::SplitRule,
 };
-use qiang_redis::{Options, PartitionState, Topology};
+use qiang_redis::{PartitionHealth, RedisOptions, Topology};
 use qiang_testkit::{
     campaign::{Builder, Target, red_packet, sale},
     proxy::FaultProxy,
@@ -28,8 +28,8 @@ const FEW: u32 = 20;
 /// Delay of responses to a node that is killed during a transfer.
 const LATE: Duration = Duration::from_millis(200);
 
-fn spread(partitions: u16) -> Options {
-    Options {
+fn spread(partitions: u16) -> RedisOptions {
+    RedisOptions {
         partitions,
         shard_supply_min: 2,
         shards_max: partitions,
@@ -171,7 +171,7 @@ async fn stranded(builder: Builder, step: Step) -> (Harness, Target) {
     let mut harness = Harness::new(spread(2)).await;
     let target = harness.open(builder).await;
     let proxy = FaultProxy::start(shared().addr()).await;
-    let slow = Options {
+    let slow = RedisOptions {
         urls: vec![format!("redis://{}", proxy.addr())],
         call_timeout: 20 * LATE,
         ..harness.options.clone()
@@ -316,7 +316,7 @@ async fn by_part(harness: &mut Harness) -> [Vec<String>; 2] {
 /// Units leave a shard, and its primary dies before a replica has that entry. They must not have arrived elsewhere.
 async fn never_left(ack: AckLevel) {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         replicas: 1,
@@ -379,7 +379,7 @@ async fn units_of_a_campaign_in_memory_do_not_either() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transfer_that_a_failover_loses_is_noticed() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         urls: vec![servers.url(), servers.replica(0).url()],
         ..spread(2)
     })
@@ -406,7 +406,7 @@ async fn a_transfer_that_a_failover_loses_is_noticed() {
         for partition in node.partitions() {
             wait_for("the loss", || {
                 let state = node.state(partition);
-                matches!(state, PartitionState::Halted { lost: Some(_), .. })
+                matches!(state, PartitionHealth::Halted { lost: Some(_), .. })
             })
             .await;
         }

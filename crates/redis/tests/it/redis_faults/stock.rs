@@ -17,7 +17,7 @@ use qiang_core::{
     },
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, sale},
@@ -48,7 +48,7 @@ impl World {
             1 => u32::MAX,
             _ => 2,
         };
-        let mut harness = Harness::new(Options {
+        let mut harness = Harness::new(RedisOptions {
             shard_supply_min,
             shards_max: parts,
             ..options(shared().url())

@@ -18,7 +18,7 @@ use qiang_core::{
     },
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, PartitionState, RedisEngine, Topology};
+use qiang_redis::{PartitionHealth, RedisEngine, RedisOptions, Topology};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, currency, sale},
@@ -110,7 +110,7 @@ async fn granted(harness: &Harness, node: &RedisEngine, target: Target, user: &s
 
 fn all_open(node: &RedisEngine) -> bool {
     let mut partitions = node.partitions().into_iter();
-    partitions.all(|partition| node.state(partition) == PartitionState::Open)
+    partitions.all(|partition| node.state(partition) == PartitionHealth::Open)
 }
 
 /// A stopped replica costs only the level `replica`. Neither load nor the start of a node treats it as a loss.
@@ -118,7 +118,7 @@ fn all_open(node: &RedisEngine) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_replica_stops_nothing() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         replicas: 1,
         replica_timeout: REPLICA_TIMEOUT,
         ..patient(servers.url())
@@ -178,11 +178,11 @@ impl OneLost {
             FaultProxy::start(servers.addr()).await,
             FaultProxy::start(servers.replica(0).addr()).await,
         ];
-        let fast = Options {
+        let fast = RedisOptions {
             urls: vec![servers.url(), servers.replica(0).url()],
             ..options(String::new())
         };
-        let slow = Options {
+        let slow = RedisOptions {
             urls: proxies
                 .iter()
                 .map(|proxy| format!("redis://{}", proxy.addr()))
@@ -220,7 +220,7 @@ impl OneLost {
     async fn is_noticed(&self) {
         for node in &self.harness.nodes {
             wait_for("the loss", || {
-                matches!(node.state(HOME), PartitionState::Halted { lost: Some(lost), .. }
+                matches!(node.state(HOME), PartitionHealth::Halted { lost: Some(lost), .. }
                     if lost.contains(&(self.kept + 1)))
             })
             .await;
@@ -289,7 +289,7 @@ async fn a_repaired_partition_goes_on_without_a_restart() {
     assert_eq!(resume(epoch.to_owned()).await, Ok(false));
     for (n, node) in world.harness.nodes.iter().enumerate() {
         wait_for("the end of the halt", || {
-            node.state(HOME) == PartitionState::Open
+            node.state(HOME) == PartitionHealth::Open
         })
         .await;
         granted(&world.harness, node, world.target, &format!("after-{n}")).await;
@@ -320,7 +320,7 @@ async fn a_halt_in_an_earlier_term_is_seen() {
         let halted = || {
             matches!(
                 node.state(HOME),
-                PartitionState::Halted { lost: Some(_), .. }
+                PartitionHealth::Halted { lost: Some(_), .. }
             )
         };
         wait_for("the halt", halted).await;
@@ -348,7 +348,7 @@ async fn a_halt_that_is_taken_back_is_over() {
     harness.nodes[0].halt(HOME, "by hand").await.unwrap();
     for node in &harness.nodes {
         wait_for("the halt", || {
-            matches!(node.state(HOME), PartitionState::Halted { lost: None, .. })
+            matches!(node.state(HOME), PartitionHealth::Halted { lost: None, .. })
         })
         .await;
         assert!(node.stopped().unwrap().contains("by hand"));
@@ -357,7 +357,7 @@ async fn a_halt_that_is_taken_back_is_over() {
     let key = format!("{}:{{p01}}:partition", harness.options.prefix);
     blocking(|| server.primary().call(&["HDEL", &key, "halted"]).unwrap());
     for node in &harness.nodes {
-        wait_for("the resume", || node.state(HOME) == PartitionState::Open).await;
+        wait_for("the resume", || node.state(HOME) == PartitionHealth::Open).await;
         granted(&harness, node, target, "late").await;
     }
 }
@@ -372,7 +372,7 @@ async fn a_node_starts_without_redis() {
     blocking(|| server.kill());
     let late = node(&harness.options, &[]).await;
     let unreachable =
-        |partition| matches!(late.state(partition), PartitionState::Unreachable { .. });
+        |partition| matches!(late.state(partition), PartitionHealth::Unreachable { .. });
     assert!(late.partitions().into_iter().all(unreachable));
     assert!(late.stopped().is_some());
     blocking(|| server.start_again());
@@ -385,7 +385,7 @@ async fn a_node_starts_without_redis() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clean_restart_is_over_at_once() {
     let server = blocking(|| Standalone::start(&ServerOptions::new().fsync_always()));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         term_grace: LONG_GRACE,
         ..options(server.url())
     })
@@ -407,7 +407,7 @@ async fn a_clean_restart_is_over_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clean_failover_is_over_at_once() {
     let set = blocking(|| SentinelSet::start(&ServerOptions::new()));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         topology: Topology::Sentinel {
             master: set.master_name().to_owned(),
         },
@@ -445,7 +445,7 @@ async fn a_primary_that_was_replaced_is_left_though_it_answers() {
         .line("min-replicas-to-write 1")
         .line("min-replicas-max-lag 1");
     let set = blocking(|| SentinelSet::start(&isolating));
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         topology: Topology::Sentinel {
             master: set.master_name().to_owned(),
         },

@@ -1,6 +1,6 @@
 //! Payments of an account's orders, and the money received.
 
-use qiang_core::{event::Event, money::Money, payment::Received};
+use qiang_core::{event::Event, money::Money, payment::ReceivedMoney};
 
 use super::{Account, Checked, RowState, check};
 
@@ -18,10 +18,10 @@ impl Account {
     }
 
     /// Whether the sale's policy accepts money for an order.
-    pub(super) fn accepts(&self, number: u32, received: Received) -> Result<bool, String> {
+    pub(super) fn accepts(&self, number: u32, received: ReceivedMoney) -> Result<bool, String> {
         let campaign = &self.setup.campaign;
         let price = Money::new(self.row(number)?.amount_minor, campaign.currency());
-        let received = Received::new(received.money(price), price, campaign.payment_policy);
+        let received = ReceivedMoney::new(received.money(price), price, campaign.payment_policy);
         Ok(received.pays())
     }
 
@@ -33,7 +33,7 @@ impl Account {
     }
 
     /// Checks that a payment recorded as a refund due would not have paid its order.
-    pub(super) fn turned_away(&self, number: u32, received: Received) -> Checked {
+    pub(super) fn turned_away(&self, number: u32, received: ReceivedMoney) -> Checked {
         let waits = self.row(number)?.state == RowState::Had;
         let is_wanted = waits && self.accepts(number, received)?;
         check(

@@ -8,7 +8,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId, PaymentRef},
     outcome::{Grant, Outcome},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{CampaignRecord, Clock as _, Ledger},
     time::Timestamp,
 };
@@ -131,7 +131,7 @@ impl Fixture {
             order,
             payment,
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         });
     }
 

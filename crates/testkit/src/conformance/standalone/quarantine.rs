@@ -7,7 +7,7 @@ use qiang_core::{
     id::PaymentRef,
     money::Money,
     order::OrderState,
-    ports::{LedgerError, OwedQuery, Payout, QuarantineCount},
+    ports::{LedgerError, Payout, QuarantineCount, RefundBalanceQuery},
     split::SplitRule,
 };
 
@@ -280,7 +280,7 @@ pub async fn a_discarded_payment_is_owed(case: &mut Fixture) {
     let ledger = case.ledger();
     let posted = ledger.pay_out(&refund("r-1", 150)).await;
     assert!(posted.is_ok_and(|posted| posted.fresh));
-    let all = OwedQuery {
+    let all = RefundBalanceQuery {
         owner: None,
         after: None,
         limit: 9,

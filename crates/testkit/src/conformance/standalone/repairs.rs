@@ -33,7 +33,7 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
         campaign: sale.id,
         units: units.into(),
         amount_minor: i64::from(units) * 100,
-        numbers: NumberRange::of(numbers.iter().copied(), 3),
+        numbers: NumberRange::from_numbers(numbers.iter().copied(), 3),
         released_at: None,
     };
     let attempt = |partition: PartitionId, number: u64, repairer: &str| RepairAttempt {

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::{CampaignAction, Command},
-    campaign::{Phase, TermsChange},
+    campaign::{Phase, SaleSettingsChange},
     event::Seq,
     id::UserId,
     ports::{Action, ActionKind, CampaignRecord, Restatement},
@@ -106,9 +106,9 @@ pub async fn a_row_is_restated_if_it_is_as_it_was_seen(case: &mut Fixture) {
 pub async fn restated_terms_are_those_of_the_same_revision(case: &mut Fixture) {
     let sale = case.open(&sale(10).limit(2)).await;
     let campaign = sale.id;
-    let change = |price| TermsChange {
+    let change = |price| SaleSettingsChange {
         unit_price_minor: Some(price),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     };
     case.play(Command::SetTerms {
         campaign,

@@ -10,7 +10,9 @@ use qiang_core::{
     ports::{Action, ActionKind, KeyUse, Payout},
     split::SplitRule,
     time::Timestamp,
-    webhook::{EventType, Filter, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{
+        DeliveryProgress, EventType, Filter, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord,
+    },
 };
 use uuid::Uuid;
 
@@ -294,7 +296,7 @@ pub async fn one_holder_moves_the_place(case: &mut Fixture) {
     let leased = leased.unwrap();
     assert_eq!((&leased.webhook, leased.last_place), (&webhook, 5));
     assert!(leased.progress.is_due(leased.last_place, now));
-    let failing = Progress {
+    let failing = DeliveryProgress {
         place: 3,
         failing_since: Some(times[1]),
         attempts: 2,
@@ -332,7 +334,7 @@ pub async fn one_holder_moves_the_place(case: &mut Fixture) {
         Ok(false)
     );
 
-    let disabled = Progress {
+    let disabled = DeliveryProgress {
         disabled_at: Some(late),
         ..failing
     };
@@ -350,9 +352,9 @@ pub async fn one_holder_moves_the_place(case: &mut Fixture) {
         ledger.record_webhook(id, other, until, &disabled).await,
         Ok(false)
     );
-    let again = Progress {
+    let again = DeliveryProgress {
         place: 1,
-        ..Progress::default()
+        ..DeliveryProgress::default()
     };
     assert_eq!(record(case, id).await.progress, again);
     for (since, place) in [

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use qiang_core::{
-    book::{Book, Restored, Unsound},
+    book::{Book, CampaignSnapshot, InvalidRows},
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{Clock as _, EngineError, Ledger, RetireEngine, Retired},
+    ports::{Clock as _, EngineError, Ledger, RetireEngine, RetireResult},
     time::Timestamp,
 };
 
@@ -24,7 +24,7 @@ pub(super) struct Absent {
     /// In the order of arrival.
     waiting: Vec<(CampaignId, Task)>,
     /// Campaigns read for these tasks.
-    read: Vec<(CampaignId, Result<Loaded, Unsound>)>,
+    read: Vec<(CampaignId, Result<Loaded, InvalidRows>)>,
     left: u64,
     recalled: u64,
 }
@@ -67,7 +67,7 @@ impl Absent {
 }
 
 impl State {
-    fn recall(&mut self, now: Timestamp, restored: Restored) -> bool {
+    fn recall(&mut self, now: Timestamp, restored: CampaignSnapshot) -> bool {
         let before = self.book.len();
         let is_here = self.book.recall(now, restored);
         self.absent.recalled += (self.book.len() - before) as u64;
@@ -131,7 +131,7 @@ impl SimulatedEngine {
         &self,
         campaign: CampaignId,
         in_book: impl FnOnce(&Book) -> Option<T>,
-        in_rows: impl FnOnce(&Restored) -> Option<T>,
+        in_rows: impl FnOnce(&CampaignSnapshot) -> Option<T>,
     ) -> Result<Option<T>, EngineError> {
         let state = self.state();
         if !state.is_up {
@@ -156,7 +156,11 @@ impl RetireEngine for SimulatedEngine {
         Ok(self.is_up())
     }
 
-    async fn retire(&self, _: PartitionId, ledger: &dyn Ledger) -> Result<Retired, EngineError> {
+    async fn retire(
+        &self,
+        _: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<RetireResult, EngineError> {
         let settled = ledger.settled(PARTITION).await;
         let settled = settled.map_err(|error| EngineError::unavailable(error.to_string()))?;
         let now = self.clock.now();
@@ -174,7 +178,7 @@ impl RetireEngine for SimulatedEngine {
             campaigns += u64::from(state.book.retire(id, settled).is_some());
         }
         state.absent.left += campaigns;
-        Ok(Retired {
+        Ok(RetireResult {
             campaigns,
             more: false,
         })

@@ -53,9 +53,9 @@ impl Row {
     }
 }
 
-fn terms_of(row: &TermsRow) -> Option<Terms> {
+fn terms_of(row: &SaleSettingsRow) -> Option<SaleSettings> {
     let [from, upto] = [row.starts_at, row.ends_at].map(Timestamp::from_millis);
-    Some(Terms {
+    Some(SaleSettings {
         window: Window::new(from, upto).ok()?,
         per_user_limit: row.per_user_limit.try_into().ok()?,
         unit_price_minor: row.unit_price,

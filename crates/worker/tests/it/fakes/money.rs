@@ -6,8 +6,9 @@ use qiang_core::{
     money::{Currency, Money},
     ports::{
         AccountStore, Action, ActionStore, Balance, Creation, DepositRecord, HistoryStore,
-        KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, OrderQuery, Owed, OwedOrder,
-        OwedQuery, PaidOut, PaymentRecord, Payout, PayoutStore, Posting, PostingQuery, UserOrder,
+        KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, OrderQuery, PaymentRecord, Payout,
+        PayoutReceipt, PayoutStore, Posting, PostingQuery, RefundBalance, RefundBalanceQuery,
+        RefundDueOrder, UserOrder,
     },
     time::Timestamp,
 };
@@ -38,15 +39,22 @@ impl AccountStore for FakeLedger {
 
 #[async_trait]
 impl PayoutStore for FakeLedger {
-    async fn pay_out_by(&self, _: &Payout, _: Option<&Action>) -> Result<PaidOut, LedgerError> {
+    async fn pay_out_by(
+        &self,
+        _: &Payout,
+        _: Option<&Action>,
+    ) -> Result<PayoutReceipt, LedgerError> {
         Err(broken())
     }
 
-    async fn owed(&self, _: OrderId) -> Result<Vec<Owed>, LedgerError> {
+    async fn owed(&self, _: OrderId) -> Result<Vec<RefundBalance>, LedgerError> {
         Err(broken())
     }
 
-    async fn owed_orders(&self, _: &OwedQuery) -> Result<Vec<OwedOrder>, LedgerError> {
+    async fn owed_orders(
+        &self,
+        _: &RefundBalanceQuery,
+    ) -> Result<Vec<RefundDueOrder>, LedgerError> {
         Err(broken())
     }
 }
@@ -141,7 +149,7 @@ impl KeyStore for FakeLedger {
         _: Uuid,
         _: &Payout,
         _: Option<&Action>,
-    ) -> Result<PaidOut, LedgerError> {
+    ) -> Result<PayoutReceipt, LedgerError> {
         Err(broken())
     }
 

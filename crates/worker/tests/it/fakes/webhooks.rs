@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use qiang_core::{
     ports::{Action, LedgerError, WebhookStore},
     time::Timestamp,
-    webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{DeliveryProgress, Webhook, WebhookEvent, WebhookRecord},
 };
 use uuid::Uuid;
 
@@ -62,7 +62,7 @@ impl WebhookStore for FakeLedger {
         _: Uuid,
         _: Uuid,
         _: Timestamp,
-        _: &Progress,
+        _: &DeliveryProgress,
     ) -> Result<bool, LedgerError> {
         Err(broken())
     }

@@ -9,7 +9,9 @@ use std::{
 use async_trait::async_trait;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Delivery, DeliveryTag, EventLog, LedgerError, Received, Transport, TransportStatus},
+    ports::{
+        Delivery, DeliveryBatch, DeliveryTag, EventLog, LedgerError, Transport, TransportStatus,
+    },
 };
 use qiang_worker::settlement::PartitionConsumer;
 use tokio::time::{Instant, sleep};
@@ -23,22 +25,22 @@ const DELAY: Duration = Duration::from_secs(2);
 /// A transport of one partition.
 #[derive(Default)]
 struct FakeTransport {
-    brings: Mutex<VecDeque<Received>>,
+    brings: Mutex<VecDeque<DeliveryBatch>>,
     acked: Mutex<Vec<DeliveryTag>>,
     fails: Mutex<bool>,
     delay_max: Option<Duration>,
 }
 
 impl FakeTransport {
-    fn brings(&self, received: Received) {
+    fn brings(&self, received: DeliveryBatch) {
         self.brings.lock().unwrap().push_back(received);
     }
 
     /// Next scripted result, if it may be delivered for this limit.
-    fn due(&self, limit: usize) -> Option<Received> {
+    fn due(&self, limit: usize) -> Option<DeliveryBatch> {
         let mut brings = self.brings.lock().unwrap();
         match brings.front()? {
-            Received::Deliveries(_) if limit == 0 => None,
+            DeliveryBatch::Deliveries(_) if limit == 0 => None,
             _ => brings.pop_front(),
         }
     }
@@ -59,13 +61,13 @@ impl Transport for FakeTransport {
         _: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Received, LedgerError> {
+    ) -> Result<DeliveryBatch, LedgerError> {
         self.well()?;
         let due = self.due(limit);
         if due.is_none() && limit > 0 {
             sleep(wait_max).await;
         }
-        Ok(due.unwrap_or(Received::Deliveries(Vec::new())))
+        Ok(due.unwrap_or(DeliveryBatch::Deliveries(Vec::new())))
     }
 
     async fn ack(&self, _: PartitionId, tags: &mut Vec<DeliveryTag>) -> Result<(), LedgerError> {
@@ -137,7 +139,9 @@ impl Fixture {
 async fn what_is_settled_is_acknowledged_and_released() {
     let mut fixture = Fixture::new(None, 5);
     let deliveries = vec![delivery(7, 1..=3), delivery(8, 4..=5)];
-    fixture.transport.brings(Received::Deliveries(deliveries));
+    fixture
+        .transport
+        .brings(DeliveryBatch::Deliveries(deliveries));
     assert_eq!(fixture.take(0).await, Ok(vec![1, 2, 3, 4, 5]));
     assert_eq!(
         fixture.take(0).await,
@@ -162,7 +166,7 @@ async fn what_is_settled_is_acknowledged_and_released() {
 #[tokio::test(start_paused = true)]
 async fn gaps_are_read_from_the_log_once_they_are_confirmed() {
     let mut fixture = Fixture::new(None, 6);
-    let bring = |seqs| Received::Deliveries(vec![delivery(1, seqs)]);
+    let bring = |seqs| DeliveryBatch::Deliveries(vec![delivery(1, seqs)]);
     fixture.transport.brings(bring(4..=6));
     assert_eq!(fixture.take(1).await, Ok(Vec::new()));
     assert_eq!(
@@ -193,10 +197,10 @@ async fn a_transport_has_its_time() {
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_everything_comes_again() {
     let mut fixture = Fixture::new(None, 3);
-    let received = Received::Deliveries(vec![delivery(1, 1..=2), delivery(2, 3..=3)]);
+    let received = DeliveryBatch::Deliveries(vec![delivery(1, 1..=2), delivery(2, 3..=3)]);
     fixture.transport.brings(received);
     assert_eq!(fixture.take(0).await, Ok(vec![1, 2, 3]));
-    let received = Received::Restarted(vec![delivery(9, 1..=2)]);
+    let received = DeliveryBatch::Restarted(vec![delivery(9, 1..=2)]);
     fixture.transport.brings(received);
     assert_eq!(
         fixture.take(0).await,
@@ -205,7 +209,7 @@ async fn after_a_restart_everything_comes_again() {
     );
     assert_eq!(fixture.consumer.ack(3).await, Ok(()));
     assert_eq!(fixture.acked(), [9], "old tags mean nothing");
-    fixture.transport.brings(Received::NotOwner);
+    fixture.transport.brings(DeliveryBatch::NotOwner);
     assert_eq!(fixture.take(0).await, Ok(Vec::new()));
     assert_eq!(fixture.consumer.status().get().waiting, 0);
 }

@@ -16,8 +16,8 @@ use qiang_core::{
     ports::{EventLog, Ledger, LedgerError},
 };
 use qiang_worker::settlement::{
-    BACKOFF_MAX, BACKOFF_MIN, Options, POLL_INTERVAL, Position, REFUSED_MAX, STALL_MAX, Settlement,
-    StepError, settle_once,
+    BACKOFF_MAX, BACKOFF_MIN, POLL_INTERVAL, Position, REFUSED_MAX, STALL_MAX, Settlement,
+    SettlementOptions, StepError, settle_once,
 };
 use tokio::time::{Instant, sleep};
 
@@ -30,9 +30,9 @@ type Rollbacks = Arc<Mutex<Vec<(PartitionId, Seq, Seq)>>>;
 fn start(log: &Arc<FakeLog>, ledger: &Arc<FakeLedger>) -> (Settlement, Rollbacks) {
     let rollbacks = Rollbacks::default();
     let hook = Arc::clone(&rollbacks);
-    let options = Options {
+    let options = SettlementOptions {
         entries_max: 10,
-        ..Options::new(Box::new(move |partition, settled, head| {
+        ..SettlementOptions::new(Box::new(move |partition, settled, head| {
             hook.lock().unwrap().push((partition, settled, head));
         }))
     };

@@ -7,7 +7,7 @@ use qiang_core::{
     campaign::CampaignKind,
     event::{Entry, Event},
     id::CampaignId,
-    rows::Purpose,
+    rows::AccountPurpose,
     time::{JUMP_MS_MAX, Timestamp},
 };
 use qiang_testkit::{
@@ -172,8 +172,8 @@ fn closed(log: &[Entry], setup: &Setup) -> Option<String> {
 fn accounts(expected: &ExpectedLedger, rows: &Rows) -> Vec<String> {
     let mut breaches = Vec::new();
     for (user, (spendable, owed)) in &expected.balances {
-        let [has, is_owed] =
-            [Purpose::User, Purpose::RefundsDue].map(|of| rows.balance(user.as_str(), of));
+        let [has, is_owed] = [AccountPurpose::User, AccountPurpose::RefundsDue]
+            .map(|of| rows.balance(user.as_str(), of));
         if (has, is_owed) != (*spendable, *owed) {
             breaches.push(format!(
                 "{user} has {has} and refunds due of {is_owed} in the ledger, but {spendable} and {owed} by the log"

@@ -5,13 +5,13 @@ use std::time::Duration;
 use qiang_core::{
     admission::AdmissionBound,
     book::{CampaignAction, Claim, Command, Reply, Setup},
-    campaign::TermsChange,
+    campaign::SaleSettingsChange,
     id::{CampaignId, IdempotencyKey, PaymentRef},
     money::Money,
     order::ReturnPart,
     outcome::{Grant, Outcome},
-    payment::{PaymentOutcome, PaymentPolicy, Received},
-    ports::{Engine as _, EngineError, Ticket},
+    payment::{PaymentOutcome, PaymentPolicy, ReceivedMoney},
+    ports::{Engine as _, EngineError, PendingReply},
     split::Commitment,
 };
 use qiang_testkit::{
@@ -34,7 +34,7 @@ impl World {
     async fn ask<T: Unpin>(
         &self,
         draw: &mut Draw,
-        send: impl FnOnce() -> Ticket<T>,
+        send: impl FnOnce() -> PendingReply<T>,
     ) -> Option<Result<T, EngineError>> {
         Self::millis(draw, 20).await;
         let lost = self.is_troubled() && draw.once_in(8);
@@ -62,8 +62,8 @@ impl World {
     async fn claim(&self, draw: &mut Draw, claim: &Claim, times: u64) -> Option<Outcome> {
         let (mut last, mut more) = (None, times);
         for _ in 0..60 {
-            let send = || match self.engine.peek(claim) {
-                Some(outcome) => Ticket::ready(Ok(outcome)),
+            let send = || match self.engine.try_gate_outcome(claim) {
+                Some(outcome) => PendingReply::ready(Ok(outcome)),
                 None => self.decide(claim),
             };
             if let Some(Ok(outcome)) = self.ask(draw, send).await {
@@ -80,8 +80,8 @@ impl World {
     }
 
     /// Decision of the engine, without its acknowledgement level.
-    fn decide(&self, claim: &Claim) -> Ticket<Outcome> {
-        let (answer, ticket) = Ticket::new();
+    fn decide(&self, claim: &Claim) -> PendingReply<Outcome> {
+        let (answer, ticket) = PendingReply::new();
         let claimed = self.engine.claim(claim.clone());
         tokio::spawn(async move { answer.send(claimed.await.map(|claimed| claimed.outcome)) });
         ticket
@@ -135,7 +135,7 @@ impl World {
         let turn = (n + u64::from(order.number)) % DIFFERENCES.len() as u64;
         let price = Money::new(grant.amount_minor, currency());
         let arrived = Money::new(price.minor + DIFFERENCES[turn as usize], currency());
-        let received = Received::new(arrived, price, policy);
+        let received = ReceivedMoney::new(arrived, price, policy);
         let pay = Command::Pay {
             order,
             payment: PaymentRef::new(&payment).unwrap(),
@@ -171,7 +171,7 @@ impl World {
                 },
                 3 | 4 => Command::SetTerms {
                     campaign,
-                    change: TermsChange {
+                    change: SaleSettingsChange {
                         ends_at: Some(window.ends_at().plus_millis(draw.below(30_000) as i64)),
                         per_user_limit: Some(1 + draw.below(3) as u32),
                         unit_price_minor: Some(50 + draw.below(100) as i64),
@@ -252,7 +252,7 @@ fn is_accepted(command: &Command, reply: &Reply) -> bool {
     let is_other = matches!(
         command,
         Command::Pay {
-            received: Received::Accepted(_),
+            received: ReceivedMoney::Accepted(_),
             ..
         }
     );

@@ -11,7 +11,7 @@ use qiang_core::{
     id::CampaignId,
     payment::PaymentPolicy,
     ports::{EventLog, Ledger},
-    split::{ClientSeed, Commitment, Parts, ServerSeed, SplitRule},
+    split::{ClientSeed, Commitment, SeedParts, ServerSeed, SplitRule},
 };
 use qiang_testkit::{
     auditor::{Exchange, Reveal},
@@ -23,7 +23,7 @@ use qiang_worker::{
     host::Host,
     packets::PacketCloser,
     retirement::Retirement,
-    settlement::{Options, Settlement},
+    settlement::{Settlement, SettlementOptions},
 };
 use tokio::{task::JoinHandle, time::sleep};
 
@@ -133,11 +133,11 @@ fn setups(draw: &mut Draw) -> Vec<Setup> {
             && draw.once_in(2)
         {
             let bytes = |draw: &mut Draw| [draw.below(256) as u8; 32];
-            let parts = Parts {
+            let parts = SeedParts {
                 server_seed: ServerSeed::from_bytes(bytes(draw)),
                 client_seed: ClientSeed::from_bytes(bytes(draw)),
             };
-            *packet = RedPacket::of_parts(packet.split, packet.currency, parts);
+            *packet = RedPacket::from_parts(packet.split, packet.currency, parts);
         }
         setup.shares = setup.campaign.shares();
         setup
@@ -238,7 +238,7 @@ impl World {
         host.start("retirement", Retirement::SCHEDULE, retirement);
         // Two settlements run at once, as on two nodes for a while.
         let settle = || {
-            let options = Options::new(Box::new(|_, _, _| {}));
+            let options = SettlementOptions::new(Box::new(|_, _, _| {}));
             Settlement::start(Arc::clone(&log), Arc::clone(&ledger), options)
         };
         (host, [settle(), settle()])

@@ -12,7 +12,7 @@ use qiang_core::{
     time::Timestamp,
     webhook::{Filter, Webhook, WebhookEvent},
 };
-use qiang_worker::webhook_delivery::{HttpSender, Options};
+use qiang_worker::webhook_delivery::{HttpSender, SenderOptions};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpListener,
@@ -33,7 +33,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn sender(allow_private: bool, ca_file: Option<&Path>) -> HttpSender {
-    let options = Options {
+    let options = SenderOptions {
         allow_private,
         timeout: TIMEOUT,
     };
@@ -224,7 +224,7 @@ async fn answers_are_read_up_to_a_bound_and_in_time() {
     // An endpoint that never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
-    let options = Options {
+    let options = SenderOptions {
         allow_private: true,
         timeout: Duration::from_millis(300),
     };

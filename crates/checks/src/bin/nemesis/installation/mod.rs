@@ -109,7 +109,8 @@ impl Installation {
     /// Status and text of a node's `/readyz`; 0 if it does not answer.
     pub(crate) async fn readiness(&self, index: usize) -> (u16, String) {
         let ask = async {
-            let mut client = qiang_client::load::client::Client::connect(self.node(index)).await?;
+            let mut client =
+                qiang_client::load::client::LoadClient::connect(self.node(index)).await?;
             let token = hyper::header::HeaderValue::from_static("");
             client.get("/readyz", &token).await
         };

@@ -58,7 +58,7 @@ impl Union<'_> {
             if settled.phase != Phase::Ended {
                 entries.push((now, Event::Ended));
             }
-            let (returned, refunded_minor) = self.left();
+            let (returned, refunded_minor) = self.remaining();
             entries.push((
                 now,
                 Event::Closed {
@@ -71,7 +71,7 @@ impl Union<'_> {
     }
 
     /// Remaining units, and remaining minor units of a packet.
-    pub(super) fn left(&self) -> (u64, i64) {
+    pub(super) fn remaining(&self) -> (u64, i64) {
         let claimed = match self.facts().kind {
             CampaignKind::RedPacket => self.rows.amount_minor(),
             CampaignKind::Sale => 0,
@@ -107,7 +107,7 @@ impl Union<'_> {
                         false => PaymentOutcome::Paid,
                     };
                     let state = PaymentState { outcome, ..state };
-                    events.push(Event::of_payment(number, payment, state));
+                    events.push(Event::payment_recorded(number, payment, state));
                     events.extend(self.returns(number, row));
                 }
             }
@@ -119,7 +119,7 @@ impl Union<'_> {
         for (payment, state) in self.rows.payments_of(number) {
             let known = settled.payments.contains_key(&(number, payment.clone()));
             if !known && state.outcome == PaymentOutcome::RefundDue {
-                events.push(Event::of_payment(number, payment.clone(), state));
+                events.push(Event::payment_recorded(number, payment.clone(), state));
             }
         }
         events

@@ -31,7 +31,7 @@ impl Union<'_> {
     /// that reuses the number of a lost free order. Nor can it pay an order that another payment has paid.
     pub(super) fn may_pay(&self, number: u32, payment: &PaymentRef) -> bool {
         let campaign = self.facts().campaign;
-        if *payment != PaymentRef::of_free(OrderId { campaign, number }) {
+        if *payment != PaymentRef::for_free_order(OrderId { campaign, number }) {
             return true;
         }
         let row = self.rows.grants.get(&number);

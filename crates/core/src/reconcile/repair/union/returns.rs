@@ -87,7 +87,7 @@ impl Union<'_> {
                     returned,
                     ..known.clone()
                 };
-                let found = Difference::of(kind, campaign, *number, Some(&engine), Some(known));
+                let found = Difference::new(kind, campaign, *number, Some(&engine), Some(known));
                 self.conflicts.extend(found);
             }
         }

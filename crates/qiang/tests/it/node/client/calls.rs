@@ -6,14 +6,14 @@ use crate::node::client::common::{Service, assert_problem, builder, new_sale, yu
 use futures_util::TryStreamExt as _;
 use qiang::config::ChallengeKind;
 use qiang_client::{
-    Audience, Claimed, Client, Error, Grant, IdempotencyKey, Listing, NewClaim, NewOrder,
+    Audience, ClaimResult, Client, Error, Grant, IdempotencyKey, Listing, NewClaim, NewOrder,
     NewPayment, NewRedPacket, NewWebhook, OrderState, PaymentOutcome, Phase, PlaceState,
     Requirement, SaleChange, SplitRuleName, UserId, WebhookEventType, WebhookStatus,
 };
 
-fn granted(claimed: Claimed) -> Grant {
+fn granted(claimed: ClaimResult) -> Grant {
     match claimed {
-        Claimed::Granted(grant) => grant,
+        ClaimResult::Granted(grant) => grant,
         waiting => panic!("{waiting:?}"),
     }
 }
@@ -379,7 +379,7 @@ async fn who_waits_in_line_hears_what_becomes_of_it() {
         for (at, name) in ["ann", "bob", "cid"].into_iter().enumerate() {
             let client = service.as_user(&operator, name);
             match client.order(&sale.id, &NewOrder::units(1)).await.unwrap() {
-                Claimed::Waiting(place) => assert_eq!(place.ahead, Some(at as u64)),
+                ClaimResult::Waiting(place) => assert_eq!(place.ahead, Some(at as u64)),
                 granted => panic!("{granted:?}"),
             }
             let id = sale.id.clone();

@@ -76,9 +76,9 @@ fn answers_are_as_documented() {
     check::<Webhook>("redriveWebhook", "200", None);
     check::<Webhook>("rotateSecret", "200", None);
     check::<WebhookTest>("testWebhook", "200", None);
-    check::<Audit>("startAudit", "201", None);
-    check::<Audit>("getAudit", "200", None);
-    check::<Audit>("listAudits", "200", Some("audits"));
+    check::<NodeAudit>("startAudit", "201", None);
+    check::<NodeAudit>("getAudit", "200", None);
+    check::<NodeAudit>("listAudits", "200", Some("audits"));
     check::<Action>("listActions", "200", Some("actions"));
     check::<Partitions>("listPartitions", "200", None);
     check::<PartitionDetail>("getPartition", "200", None);

@@ -11,7 +11,7 @@ use std::{
 
 use crate::node::client::common::{Service, assert_problem, builder, new_sale, yuan};
 use futures_util::TryStreamExt as _;
-use qiang_client::{Claimed, Client, Error, Listing, NewOrder, UserId};
+use qiang_client::{ClaimResult, Client, Error, Listing, NewOrder, UserId};
 use qiang_testkit::proxy::FaultProxy;
 
 async fn behind_proxy(service: &Service) -> (FaultProxy, Client) {
@@ -52,7 +52,7 @@ async fn an_answer_that_is_lost_is_heard_from_the_retry() {
         pass,
     );
     let (first, second) = (first.unwrap(), second.unwrap());
-    let (Claimed::Granted(first), Claimed::Granted(second)) = (first, second) else {
+    let (ClaimResult::Granted(first), ClaimResult::Granted(second)) = (first, second) else {
         panic!("this sale has no queue");
     };
     assert_eq!((first.quantity, second.quantity), (1, 2));
@@ -97,7 +97,7 @@ async fn connections_that_are_cut_all_the_time_double_nothing() {
             let mut orders = Vec::new();
             while !over.load(Ordering::Relaxed) {
                 let claimed = client.order(&id, &NewOrder::units(1)).await.unwrap();
-                let Claimed::Granted(grant) = claimed else {
+                let ClaimResult::Granted(grant) = claimed else {
                     panic!("this sale has no queue");
                 };
                 orders.push(grant);
@@ -192,7 +192,7 @@ async fn without_an_answer_it_ends_with_the_deadline_and_says_what_may_be() {
         .order(&sale.id, &NewOrder::units(1))
         .await
         .unwrap();
-    let Claimed::Granted(grant) = later else {
+    let ClaimResult::Granted(grant) = later else {
         panic!("{later:?}");
     };
     assert_eq!(

@@ -6,7 +6,7 @@ mod subject;
 
 use std::sync::OnceLock;
 
-use qiang_redis::Options;
+use qiang_redis::RedisOptions;
 use qiang_testkit::{
     engine_conformance,
     servers::redis::{Options as ServerOptions, Standalone},
@@ -24,11 +24,11 @@ fn alone() -> &'static Standalone {
 }
 
 impl Place for Alone {
-    fn options() -> Options {
-        Options {
+    fn options() -> RedisOptions {
+        RedisOptions {
             urls: vec![alone().url()],
             partitions: 4,
-            ..Options::default()
+            ..RedisOptions::default()
         }
     }
 }
@@ -37,8 +37,8 @@ impl Place for Alone {
 struct Spread;
 
 impl Place for Spread {
-    fn options() -> Options {
-        Options {
+    fn options() -> RedisOptions {
+        RedisOptions {
             shard_supply_min: 2,
             shards_max: 3,
             ..Alone::options()

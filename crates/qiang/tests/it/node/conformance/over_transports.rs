@@ -12,7 +12,8 @@ use std::{
 use lapin::{Connection, ConnectionProperties, options::QueueDeleteOptions};
 use qiang_core::ports::{Ledger, Transport};
 use qiang_redis::{
-    Options, RedisEngine, RedisTransport, TransportKind, TransportOptions, remove_transports,
+    LogTransportKind, RedisEngine, RedisOptions, RedisTransport, TransportOptions,
+    remove_transports,
 };
 use qiang_testkit::servers::rabbitmq::RabbitMq;
 use qiang_worker::broker::RabbitTransport;
@@ -31,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Kept;
 
 impl Place for Kept {
-    fn options() -> Options {
-        Options {
+    fn options() -> RedisOptions {
+        RedisOptions {
             partitions: 2,
             shard_supply_min: 2,
             shards_max: 2,
@@ -41,7 +42,7 @@ impl Place for Kept {
     }
 
     /// The audit at the end of a case reads the whole log. A group that has read nothing prevents trimming.
-    fn prepare(options: &Options) {
+    fn prepare(options: &RedisOptions) {
         for partition in 0..options.partitions {
             let log = format!("{}:{{p{partition:02}}}:log", options.prefix);
             let words = ["XGROUP", "CREATE", &log, "auditor", "0", "MKSTREAM"];
@@ -56,15 +57,15 @@ pub(crate) struct OverRedis<const LIST: bool>;
 
 impl<const LIST: bool> Way for OverRedis<LIST> {
     async fn transport(
-        options: &Options,
+        options: &RedisOptions,
         _engine: &RedisEngine,
         _ledger: Arc<dyn Ledger>,
         worker: &str,
     ) -> Option<Arc<dyn Transport>> {
         let transport_kind = if LIST {
-            TransportKind::List
+            LogTransportKind::List
         } else {
-            TransportKind::Stream
+            LogTransportKind::Stream
         };
         let transport_options = TransportOptions {
             lease: LEASE,
@@ -86,16 +87,16 @@ pub(crate) struct OverRabbit;
 
 impl Way for OverRabbit {
     async fn transport(
-        options: &Options,
+        options: &RedisOptions,
         engine: &RedisEngine,
         ledger: Arc<dyn Ledger>,
         worker: &str,
     ) -> Option<Arc<dyn Transport>> {
         remove_transports(options).await.expect("Redis answers");
-        let broker = qiang_worker::broker::Options {
+        let broker = qiang_worker::broker::BrokerOptions {
             prefix: options.prefix.clone(),
             patience: PATIENCE,
-            ..qiang_worker::broker::Options::new(&rabbitmq().url(), worker)
+            ..qiang_worker::broker::BrokerOptions::new(&rabbitmq().url(), worker)
         };
         let transport = RabbitTransport::start(broker, Arc::new(engine.clone()), ledger);
         Some(Arc::new(
@@ -104,7 +105,7 @@ impl Way for OverRabbit {
     }
 
     /// Deletes the queues: hundreds of quorum queues would slow the server down.
-    async fn clear(options: &Options) {
+    async fn clear(options: &RedisOptions) {
         let properties = ConnectionProperties::default();
         let connection = Connection::connect(&rabbitmq().url(), properties).await;
         let connection = connection.expect("RabbitMQ takes connections");

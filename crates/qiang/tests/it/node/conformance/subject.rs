@@ -11,7 +11,7 @@ use std::{
 };
 
 use qiang_core::ports::{Engine, EventLog, Ledger, Transport};
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{ManualClock, conformance::Subject};
 use qiang_worker::settlement::{self, Settlement};
 
@@ -19,24 +19,24 @@ use crate::node::ledgers::{InFile, LedgerDatabase, OpenLedger, prepare};
 
 /// Options of the connection to Redis.
 pub(crate) trait Place: Send + Sync + 'static {
-    fn options() -> Options;
+    fn options() -> RedisOptions;
 
     /// Called before the engine connects.
-    fn prepare(_options: &Options) {}
+    fn prepare(_options: &RedisOptions) {}
 }
 
 /// Way of entries to the ledger.
 pub(crate) trait Way: Send + Sync + 'static {
     /// The transport of a worker with this name. `None` if the cases settle.
     fn transport(
-        options: &Options,
+        options: &RedisOptions,
         engine: &RedisEngine,
         ledger: Arc<dyn Ledger>,
         worker: &str,
     ) -> impl Future<Output = Option<Arc<dyn Transport>>> + Send;
 
     /// Removes keys and queues from servers that cases share.
-    fn clear(_options: &Options) -> impl Future<Output = ()> + Send {
+    fn clear(_options: &RedisOptions) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
@@ -46,7 +46,7 @@ pub(crate) struct ByHand;
 
 impl Way for ByHand {
     async fn transport(
-        _options: &Options,
+        _options: &RedisOptions,
         _engine: &RedisEngine,
         _ledger: Arc<dyn Ledger>,
         _worker: &str,
@@ -89,7 +89,7 @@ async fn settle(
         let received = received.await;
         received.unwrap_or_else(|error| panic!("{error}"));
     }
-    let mut options = settlement::Options::new(Box::new(|partition, settled, head| {
+    let mut options = settlement::SettlementOptions::new(Box::new(|partition, settled, head| {
         panic!("{partition:?} ends at {head}, and {settled} is settled")
     }));
     options.transport = Some(transport);
@@ -105,8 +105,8 @@ pub(crate) struct OnRedis<P, L = InFile, W = ByHand> {
 }
 
 impl<P: Place, L: LedgerDatabase, W: Way> OnRedis<P, L, W> {
-    fn options(ground: &Ground) -> Options {
-        Options {
+    fn options(ground: &Ground) -> RedisOptions {
+        RedisOptions {
             prefix: ground.prefix.clone(),
             clock: Some(ground.clock.clone()),
             ..P::options()

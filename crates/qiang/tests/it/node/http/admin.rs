@@ -4,8 +4,8 @@ use std::{net::SocketAddr, sync::Arc};
 
 use crate::node::http::common::{Reply, SECRET, call};
 use qiang::{
-    Admin, Backend, Listeners, Running, Server,
-    config::{Config, Secret},
+    Admin, Backend, Listeners, NodeStarter, RunningNode,
+    config::{NodeConfig, Secret},
 };
 use qiang_embedded::{Embedded, SystemClock};
 use tokio::net::TcpListener;
@@ -13,27 +13,27 @@ use tokio::net::TcpListener;
 const PROFILE: &str = "/debug/pprof/profile";
 
 /// A node with these listeners, and the folder of its file.
-async fn start(admin: Admin<TcpListener>) -> (Running, tempfile::TempDir) {
+async fn start(admin: Admin<TcpListener>) -> (RunningNode, tempfile::TempDir) {
     start_with(admin, |_| ()).await
 }
 
 async fn start_with(
     admin: Admin<TcpListener>,
-    adjust: impl FnOnce(&mut Config),
-) -> (Running, tempfile::TempDir) {
+    adjust: impl FnOnce(&mut NodeConfig),
+) -> (RunningNode, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let mut config = Config::defaults().unwrap();
+    let mut config = NodeConfig::defaults().unwrap();
     adjust(&mut config);
     config.auth.hs256_secret = Secret::new(SECRET);
     let clock = Arc::new(SystemClock);
     let embedded = Embedded::open(&folder.path().join("qiang.db"), clock.clone()).unwrap();
     let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let listeners = Listeners { public, admin };
-    let started = Server::start(config, Backend::embedded(embedded, clock), listeners).await;
+    let started = NodeStarter::start(config, Backend::embedded(embedded, clock), listeners).await;
     (started.unwrap(), folder)
 }
 
-async fn start_apart() -> (Running, SocketAddr, tempfile::TempDir) {
+async fn start_apart() -> (RunningNode, SocketAddr, tempfile::TempDir) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let (running, folder) = start(Admin::Apart(listener)).await;

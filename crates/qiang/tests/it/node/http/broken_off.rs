@@ -16,7 +16,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, EngineError, Probed, Ticket},
+    ports::{Claimed, Engine, EngineError, PendingReply, ProbeResult, ReplySender},
 };
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
@@ -38,7 +38,7 @@ enum Fate {
 }
 
 /// Commands that wait, each with the sender of its answer.
-type Waiting = Vec<(Command, Answer<Reply>)>;
+type Waiting = Vec<(Command, ReplySender<Reply>)>;
 
 /// An engine that carries out, holds or loses changes, as a test says.
 #[derive(Clone)]
@@ -78,10 +78,10 @@ impl Fickle {
 }
 
 impl Engine for Fickle {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         self.engine.claim(claim)
     }
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         let fate = match command {
             Command::Act { .. } | Command::SetStock { .. } | Command::SetTerms { .. } => {
                 *self.fate.lock()
@@ -91,33 +91,33 @@ impl Engine for Fickle {
         match fate {
             Fate::CarriedOut => self.engine.submit(command),
             Fate::Held => {
-                let (answer, ticket) = Ticket::new();
+                let (answer, ticket) = PendingReply::new();
                 self.held.lock().push((command, answer));
                 ticket
             }
             Fate::AnswerLost => {
                 drop(self.engine.submit(command));
-                Ticket::ready(Self::lost())
+                PendingReply::ready(Self::lost())
             }
-            Fate::Lost => Ticket::ready(Self::lost()),
+            Fate::Lost => PendingReply::ready(Self::lost()),
         }
     }
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.engine.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.engine.try_gate_outcome(claim)
     }
     fn has_opened(&self, campaign: CampaignId) -> bool {
         self.engine.has_opened(campaign)
     }
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.engine.tally(campaign)
     }
-    fn is_paused_throughout(&self, _: CampaignId) -> Ticket<bool> {
-        Ticket::ready(Ok(!self.is_half_paused.load(Ordering::Relaxed)))
+    fn is_paused_throughout(&self, _: CampaignId) -> PendingReply<bool> {
+        PendingReply::ready(Ok(!self.is_half_paused.load(Ordering::Relaxed)))
     }
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.engine.order(order)
     }
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.engine.probe(partition)
     }
     fn ack_levels(&self) -> &'static [AckLevel] {

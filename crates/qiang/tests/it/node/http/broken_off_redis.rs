@@ -7,8 +7,8 @@ use std::{
 };
 
 use qiang::{
-    Backend, Running, Server,
-    config::{Config, EngineKind, Secret},
+    Backend, NodeStarter, RunningNode,
+    config::{EngineKind, NodeConfig, Secret},
 };
 use qiang_core::{
     event::PartitionId,
@@ -27,7 +27,7 @@ const PARTITION: PartitionId = PartitionId(0);
 const PATIENCE: Duration = Duration::from_secs(90);
 
 struct Node {
-    running: Running,
+    running: RunningNode,
     log: Arc<dyn EventLog>,
     ledger: Arc<dyn Ledger>,
     server: Standalone,
@@ -37,12 +37,12 @@ struct Node {
 }
 
 impl Node {
-    async fn start(adjust: impl FnOnce(&mut Config)) -> Self {
+    async fn start(adjust: impl FnOnce(&mut NodeConfig)) -> Self {
         let server = tokio::task::block_in_place(|| Standalone::start(&Options::new()));
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::defaults().unwrap();
+        let mut config = NodeConfig::defaults().unwrap();
         config.auth.hs256_secret = Secret::new(SECRET);
-        config.limits.meter_nobody();
+        config.limits.disable_rate_limits();
         config.engine.kind = EngineKind::Redis;
         config.engine.data = folder.path().join("ledger.db");
         config.redis.urls = server.url();
@@ -51,7 +51,7 @@ impl Node {
         let backend = Backend::open(&config).await.unwrap();
         let (log, ledger) = (backend.ports.log.clone(), backend.ports.ledger.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let running = Server::start(config, backend, listener).await.unwrap();
+        let running = NodeStarter::start(config, backend, listener).await.unwrap();
         let token = sign(&json!({ "sub": "olga", "scope": "admin", "exp": in_an_hour() }));
         let mut node = Self {
             running,

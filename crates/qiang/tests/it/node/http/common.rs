@@ -15,8 +15,8 @@ use hyper::{HeaderMap, Request, client::conn::http1, header::HeaderValue};
 use hyper_util::rt::TokioIo;
 use jsonwebtoken::{EncodingKey, Header};
 use qiang::{
-    Backend, Running, Server,
-    config::{AuthConfig, Config, Secret},
+    Backend, NodeStarter, RunningNode,
+    config::{AuthConfig, NodeConfig, Secret},
 };
 use qiang_core::{book::Grace, ports::Clock, time::Timestamp};
 use qiang_embedded::{Embedded, EmbeddedOptions, SystemClock};
@@ -53,7 +53,7 @@ pub(crate) struct Service {
     pub(crate) folder: tempfile::TempDir,
     /// Grace period of orders for payments that are reported late.
     grace_ms: i64,
-    running: Option<Running>,
+    running: Option<RunningNode>,
 }
 
 impl Service {
@@ -61,7 +61,7 @@ impl Service {
         Self::start_with(|_, _| ()).await
     }
 
-    pub(crate) async fn start_with(adjust: impl FnOnce(&mut Config, &mut Backend)) -> Self {
+    pub(crate) async fn start_with(adjust: impl FnOnce(&mut NodeConfig, &mut Backend)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(START_MS)));
         Self::start_in(folder, clock, 0, adjust).await
@@ -78,12 +78,12 @@ impl Service {
         folder: tempfile::TempDir,
         clock: Arc<TestClock>,
         grace_ms: i64,
-        adjust: impl FnOnce(&mut Config, &mut Backend),
+        adjust: impl FnOnce(&mut NodeConfig, &mut Backend),
     ) -> Self {
-        let mut config = Config::defaults().unwrap();
+        let mut config = NodeConfig::defaults().unwrap();
         config.auth.hs256_secret = Secret::new(SECRET);
         // Tests send many requests from one address. Tests of limits set their own.
-        config.limits.meter_nobody();
+        config.limits.disable_rate_limits();
         let (path, since) = (folder.path().join("qiang.db"), clock.now());
         let options = EmbeddedOptions {
             grace: Grace {
@@ -96,7 +96,7 @@ impl Service {
         let mut backend = Backend::embedded(embedded, clock.clone());
         adjust(&mut config, &mut backend);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let running = Server::start(config, backend, listener).await.unwrap();
+        let running = NodeStarter::start(config, backend, listener).await.unwrap();
         Self {
             addr: running.addr(),
             clock,
@@ -119,7 +119,7 @@ impl Service {
 
     pub(crate) async fn restart_with(
         mut self,
-        adjust: impl FnOnce(&mut Config, &mut Backend),
+        adjust: impl FnOnce(&mut NodeConfig, &mut Backend),
     ) -> Self {
         self.running.take().unwrap().shutdown().await.unwrap();
         Self::start_in(self.folder, self.clock, self.grace_ms, adjust).await

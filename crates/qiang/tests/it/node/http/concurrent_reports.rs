@@ -10,7 +10,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, Probed, Ticket},
+    ports::{Claimed, Engine, PendingReply, ProbeResult, ReplySender},
 };
 
 /// An engine to which the first payment comes late.
@@ -21,33 +21,33 @@ struct Late {
 
 enum Held {
     Nothing,
-    Payment(Arc<dyn Engine>, Command, Answer<Reply>),
+    Payment(Arc<dyn Engine>, Command, ReplySender<Reply>),
     Released,
 }
 
 impl Engine for Late {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         self.engine.claim(claim)
     }
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         let mut held = self.held.lock();
         if matches!((&command, &*held), (Command::Pay { .. }, Held::Nothing)) {
-            let (answer, ticket) = Ticket::new();
+            let (answer, ticket) = PendingReply::new();
             *held = Held::Payment(Arc::clone(&self.engine), command, answer);
             return ticket;
         }
         self.engine.submit(command)
     }
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.engine.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.engine.try_gate_outcome(claim)
     }
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.engine.tally(campaign)
     }
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.engine.order(order)
     }
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.engine.probe(partition)
     }
     fn ack_levels(&self) -> &'static [AckLevel] {

@@ -1,7 +1,7 @@
 //! Limits of a user's campaigns and shares.
 
 use crate::node::http::common::{Service, packet, sale};
-use qiang::config::{Config, LimitsConfig};
+use qiang::config::{LimitsConfig, NodeConfig};
 use serde_json::json;
 
 async fn limited(adjust: impl FnOnce(&mut LimitsConfig)) -> Service {
@@ -100,7 +100,7 @@ async fn the_largest_packet_can_be_sent_whatever_the_budget() {
 #[tokio::test]
 async fn by_default_large_packets_do_not_follow_one_another() {
     let service = limited(|limits| {
-        let defaults = Config::defaults().unwrap().limits;
+        let defaults = NodeConfig::defaults().unwrap().limits;
         limits.creations_per_user_per_minute = defaults.creations_per_user_per_minute;
         limits.shares_per_user_per_minute = defaults.shares_per_user_per_minute;
     })

@@ -20,8 +20,8 @@ use aws_lc_rs::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, jwk::Jwk};
 use qiang::{
-    Backend, Server,
-    config::{AuthConfig, Config},
+    Backend, NodeStarter,
+    config::{AuthConfig, NodeConfig},
 };
 use qiang_embedded::{Embedded, SystemClock};
 use serde_json::{Value, json};
@@ -175,12 +175,12 @@ async fn service(auth: AuthConfig) -> Service {
 
 /// The error of a service that does not start with this configuration.
 async fn refused(auth: AuthConfig) -> String {
-    let mut config = Config::defaults().unwrap();
+    let mut config = NodeConfig::defaults().unwrap();
     config.auth = auth;
     let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(SystemClock));
     let embedded = Embedded::open(&folder.path().join("qiang.db"), clock.clone()).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let started = Server::start(config, Backend::embedded(embedded, clock), listener).await;
+    let started = NodeStarter::start(config, Backend::embedded(embedded, clock), listener).await;
     format!("{:#}", started.err().unwrap())
 }
 

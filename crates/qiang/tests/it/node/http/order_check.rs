@@ -22,7 +22,7 @@ use bytes::Bytes;
 use hyper::server::conn::http1;
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use parking_lot::Mutex;
-use qiang::config::{ChallengeKind, Config, OrderCheckPolicy, Secret};
+use qiang::config::{ChallengeKind, NodeConfig, OrderCheckPolicy, Secret};
 use serde_json::{Value, json};
 use tokio::{
     net::TcpListener,
@@ -124,7 +124,7 @@ impl Shop {
     }
 
     /// Configures a service to use this shop.
-    fn configure(&self, config: &mut Config) {
+    fn configure(&self, config: &mut NodeConfig) {
         let secret = format!("whsec_{}", BASE64_STANDARD.encode(KEY));
         let check = &mut config.order_check;
         check.url = format!("http://{}/check?shop=1", self.addr);

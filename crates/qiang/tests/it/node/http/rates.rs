@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::node::http::common::{Reply, Service, call};
-use qiang::config::{Config, ForwardedHeader, LimitsConfig};
+use qiang::config::{ForwardedHeader, LimitsConfig, NodeConfig};
 use serde_json::json;
 
 /// A service with one limit: a burst, and one more request per second or minute.
@@ -171,7 +171,7 @@ async fn an_address_reads_expensive_answers_less_often() {
 
 /// Reads once with each of these header values, with a limit of one read per address. Returns which reads passed.
 async fn read_from(
-    adjust: impl FnOnce(&mut Config),
+    adjust: impl FnOnce(&mut NodeConfig),
     name: &'static str,
     clients: &[&str],
 ) -> Vec<bool> {
@@ -212,14 +212,15 @@ async fn nobody_says_by_a_header_who_they_are() {
         let answered = read_from(|_| (), name, &CLIENTS).await;
         assert_eq!(answered, [true, false, false, false]);
     }
-    let elsewhere = |config: &mut Config| config.server.trusted_proxies = "10.0.0.0/8".to_owned();
+    let elsewhere =
+        |config: &mut NodeConfig| config.server.trusted_proxies = "10.0.0.0/8".to_owned();
     let answered = read_from(elsewhere, "x-forwarded-for", &CLIENTS).await;
     assert_eq!(answered, [true, false, false, false]);
 }
 
 #[tokio::test]
 async fn a_trusted_proxy_says_who_it_asks_for() {
-    let trusting = |config: &mut Config| {
+    let trusting = |config: &mut NodeConfig| {
         config.server.trusted_proxies = "10.0.0.0/8, 127.0.0.1".to_owned();
     };
     let answered = read_from(trusting, "x-forwarded-for", &CLIENTS).await;
@@ -232,7 +233,7 @@ async fn a_trusted_proxy_says_who_it_asks_for() {
     )
     .await;
     assert_eq!(answered, [true, false]);
-    let by_rfc = |config: &mut Config| {
+    let by_rfc = |config: &mut NodeConfig| {
         trusting(config);
         config.server.forwarded_header = ForwardedHeader::Forwarded;
     };
@@ -247,7 +248,7 @@ async fn a_trusted_proxy_says_who_it_asks_for() {
 
 #[tokio::test]
 async fn own_addresses_are_not_limited() {
-    let own = |config: &mut Config| {
+    let own = |config: &mut NodeConfig| {
         config.limits.unlimited_addresses = "127.0.0.0/8, ::1".to_owned();
     };
     let answered = read_from(own, "x-forwarded-for", &CLIENTS).await;
@@ -257,7 +258,7 @@ async fn own_addresses_are_not_limited() {
 #[tokio::test]
 async fn limits_are_on_by_default() {
     let service = Service::start_with(|config, _| {
-        config.limits = Config::defaults().unwrap().limits;
+        config.limits = NodeConfig::defaults().unwrap().limits;
     })
     .await;
     let id = service.red_packet(9, |_| ()).await;

@@ -15,7 +15,9 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, EngineError, Probed, QuarantineCount, Ticket},
+    ports::{
+        Claimed, Engine, EngineError, PendingReply, ProbeResult, QuarantineCount, ReplySender,
+    },
     reconcile::{DifferenceKind, PartitionFindings},
     time::Timestamp,
 };
@@ -24,7 +26,7 @@ use serde_json::json;
 /// Reaction of a partition to a probe.
 #[derive(Clone)]
 enum Does {
-    Answer(Result<Probed, EngineError>),
+    Answer(Result<ProbeResult, EngineError>),
     Hang,
     /// Has stopped, and is not probed.
     Stopped,
@@ -34,35 +36,35 @@ enum Does {
 #[derive(Default)]
 struct Parts {
     does: Mutex<Vec<Does>>,
-    hanging: Mutex<Vec<Answer<Probed>>>,
-    claims: Mutex<Vec<Answer<Claimed>>>,
+    hanging: Mutex<Vec<ReplySender<ProbeResult>>>,
+    claims: Mutex<Vec<ReplySender<Claimed>>>,
     clock_offset: Mutex<Option<f64>>,
     out_of_service: Mutex<u8>,
 }
 
 impl Engine for Parts {
-    fn claim(&self, _: Claim) -> Ticket<Claimed> {
-        let (answer, ticket) = Ticket::new();
+    fn claim(&self, _: Claim) -> PendingReply<Claimed> {
+        let (answer, ticket) = PendingReply::new();
         self.claims.lock().push(answer);
         ticket
     }
-    fn submit(&self, _: Command) -> Ticket<qiang_core::book::Reply> {
-        Ticket::ready(Err(EngineError::Stopping))
+    fn submit(&self, _: Command) -> PendingReply<qiang_core::book::Reply> {
+        PendingReply::ready(Err(EngineError::Stopping))
     }
-    fn peek(&self, _: &Claim) -> Option<Outcome> {
+    fn try_gate_outcome(&self, _: &Claim) -> Option<Outcome> {
         None
     }
-    fn tally(&self, _: CampaignId) -> Ticket<Option<Tally>> {
-        Ticket::ready(Ok(None))
+    fn tally(&self, _: CampaignId) -> PendingReply<Option<Tally>> {
+        PendingReply::ready(Ok(None))
     }
-    fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
-        Ticket::ready(Ok(None))
+    fn order(&self, _: OrderId) -> PendingReply<Option<OrderView>> {
+        PendingReply::ready(Ok(None))
     }
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         match &self.does.lock()[usize::from(partition.0)] {
-            Does::Answer(answer) => Ticket::ready(answer.clone()),
+            Does::Answer(answer) => PendingReply::ready(answer.clone()),
             Does::Hang => {
-                let (answer, ticket) = Ticket::new();
+                let (answer, ticket) = PendingReply::new();
                 self.hanging.lock().push(answer);
                 ticket
             }
@@ -141,7 +143,7 @@ async fn get(service: &Service, path: &str) -> Reply {
 }
 
 fn ready() -> Does {
-    Does::Answer(Ok(Probed::Ready))
+    Does::Answer(Ok(ProbeResult::Ready))
 }
 
 fn failing() -> Does {
@@ -151,7 +153,7 @@ fn failing() -> Does {
 
 fn degraded() -> Does {
     let reason = "no replica".to_owned();
-    Does::Answer(Ok(Probed::Degraded { reason }))
+    Does::Answer(Ok(ProbeResult::Degraded { reason }))
 }
 
 #[tokio::test]
@@ -300,7 +302,7 @@ impl Gauges for Settling {
 async fn a_worker_is_ready_while_it_can_settle_any_partition() {
     let stuck = Mutex::new(vec![1]);
     let gauges = Arc::new(Settling { stuck });
-    let config = qiang::Config::defaults().unwrap().server;
+    let config = qiang::NodeConfig::defaults().unwrap().server;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let worker = Server::start_operation(config, Role::Worker, gauges.clone(), listener).unwrap();
     let get = async |path: &str| call(worker.addr(), "GET", path, None, &[], None).await;
@@ -336,7 +338,7 @@ async fn a_client_that_goes_abandons_its_claim() {
         call(addr, "POST", &path, Some(&token), &[], None).await;
     });
     let until = Instant::now() + Duration::from_secs(60);
-    let wait = async |so: &dyn Fn(&[Answer<Claimed>]) -> bool| {
+    let wait = async |so: &dyn Fn(&[ReplySender<Claimed>]) -> bool| {
         while !so(&parts.claims.lock()) {
             assert!(Instant::now() < until, "the engine does not see the change");
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -16,8 +16,8 @@ use qiang_core::{
     id::{CampaignId, OrderId, UserId},
     outcome::Outcome,
     ports::{
-        Answer, Claimed, Clock as _, Engine, EngineError, EventLog, Ledger, LedgerError, Probed,
-        Ticket,
+        Claimed, Clock as _, Engine, EngineError, EventLog, Ledger, LedgerError, PendingReply,
+        ProbeResult, ReplySender,
     },
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
@@ -31,22 +31,22 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Deaf(Arc<dyn Engine>);
 
 impl Engine for Deaf {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         self.0.claim(claim)
     }
-    fn submit(&self, _: Command) -> Ticket<Reply> {
-        Ticket::ready(Err(EngineError::Stopping))
+    fn submit(&self, _: Command) -> PendingReply<Reply> {
+        PendingReply::ready(Err(EngineError::Stopping))
     }
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.0.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.0.try_gate_outcome(claim)
     }
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.0.tally(campaign)
     }
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.0.order(order)
     }
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.0.probe(partition)
     }
     fn ack_levels(&self) -> &'static [AckLevel] {
@@ -102,27 +102,27 @@ async fn opened(service: &Service, id: CampaignId) {
 }
 
 /// An engine that accepts commands and never answers them.
-struct Silent(Arc<dyn Engine>, Arc<Mutex<Vec<Answer<Reply>>>>);
+struct Silent(Arc<dyn Engine>, Arc<Mutex<Vec<ReplySender<Reply>>>>);
 
 impl Engine for Silent {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         self.0.claim(claim)
     }
-    fn submit(&self, _: Command) -> Ticket<Reply> {
-        let (answer, ticket) = Ticket::new();
+    fn submit(&self, _: Command) -> PendingReply<Reply> {
+        let (answer, ticket) = PendingReply::new();
         self.1.lock().push(answer);
         ticket
     }
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.0.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.0.try_gate_outcome(claim)
     }
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.0.tally(campaign)
     }
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.0.order(order)
     }
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.0.probe(partition)
     }
     fn ack_levels(&self) -> &'static [AckLevel] {
@@ -133,7 +133,7 @@ impl Engine for Silent {
 #[tokio::test]
 async fn a_node_serves_while_a_draft_hangs() {
     let (service, _) = with_a_draft().await;
-    let asked = Arc::<Mutex<Vec<Answer<Reply>>>>::default();
+    let asked = Arc::<Mutex<Vec<ReplySender<Reply>>>>::default();
     let starting = service.restart_with(|_, backend| {
         backend.ports.engine = Arc::new(Silent(backend.ports.engine.clone(), asked.clone()));
     });
@@ -291,23 +291,23 @@ async fn one_key_sent_many_times_at_once_makes_one_packet() {
 struct Ailing(EngineError);
 
 impl Engine for Ailing {
-    fn claim(&self, _: Claim) -> Ticket<Claimed> {
-        Ticket::ready(Err(self.0.clone()))
+    fn claim(&self, _: Claim) -> PendingReply<Claimed> {
+        PendingReply::ready(Err(self.0.clone()))
     }
-    fn submit(&self, _: Command) -> Ticket<Reply> {
-        Ticket::ready(Err(self.0.clone()))
+    fn submit(&self, _: Command) -> PendingReply<Reply> {
+        PendingReply::ready(Err(self.0.clone()))
     }
-    fn peek(&self, _: &Claim) -> Option<Outcome> {
+    fn try_gate_outcome(&self, _: &Claim) -> Option<Outcome> {
         None
     }
-    fn tally(&self, _: CampaignId) -> Ticket<Option<Tally>> {
-        Ticket::ready(Err(self.0.clone()))
+    fn tally(&self, _: CampaignId) -> PendingReply<Option<Tally>> {
+        PendingReply::ready(Err(self.0.clone()))
     }
-    fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
-        Ticket::ready(Err(self.0.clone()))
+    fn order(&self, _: OrderId) -> PendingReply<Option<OrderView>> {
+        PendingReply::ready(Err(self.0.clone()))
     }
-    fn probe(&self, _: PartitionId) -> Ticket<Probed> {
-        Ticket::ready(Err(self.0.clone()))
+    fn probe(&self, _: PartitionId) -> PendingReply<ProbeResult> {
+        PendingReply::ready(Err(self.0.clone()))
     }
     fn ack_levels(&self) -> &'static [AckLevel] {
         &[AckLevel::Fsync]

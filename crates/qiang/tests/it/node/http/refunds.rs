@@ -7,7 +7,7 @@ use serde_json::json;
 /// Neither is refunded twice, by time or by a restart.
 #[tokio::test]
 async fn a_packet_without_an_end_is_refunded_after_a_while() {
-    let hour = |config: &mut qiang::config::Config| config.packets.refund_after_ms = 3_600_000;
+    let hour = |config: &mut qiang::config::NodeConfig| config.packets.refund_after_ms = 3_600_000;
     let service = Service::start_with(|config, _| hour(config)).await;
     let id = service.red_packet(4, |_| ()).await;
     let other = service

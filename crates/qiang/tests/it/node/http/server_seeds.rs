@@ -5,8 +5,8 @@ use qiang::config::{AuthConfig, Secret};
 use qiang_core::{
     id::CampaignId,
     split::{
-        ClientSeed, Commitment, Parts, Seed, ServerSeed, ServerSeedHash, Split, SplitRule, commit,
-        server_seed_hash,
+        ClientSeed, Commitment, Seed, SeedParts, ServerSeed, ServerSeedHash, Split, SplitRule,
+        commit, server_seed_hash,
     },
 };
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     );
     let seed: Seed = parsed(&over, "seed");
     assert_eq!(
-        Parts {
+        SeedParts {
             server_seed,
             client_seed
         }

@@ -17,7 +17,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, Probed, Ticket},
+    ports::{Claimed, Engine, PendingReply, ProbeResult, ReplySender},
 };
 
 async fn state(service: &Service, id: &str, tags: &[(&str, &str)]) -> Reply {
@@ -157,30 +157,30 @@ async fn a_tag_of_a_packet_is_of_what_its_caller_sees() {
 }
 
 /// A query of an engine, and the sender of its answer.
-type Question = (CampaignId, Answer<Option<Tally>>);
+type Question = (CampaignId, ReplySender<Option<Tally>>);
 
 /// An engine that holds queries of numbers until the test answers them.
 struct Held(Arc<dyn Engine>, Arc<Mutex<Vec<Question>>>);
 
 impl Engine for Held {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         self.0.claim(claim)
     }
-    fn submit(&self, command: Command) -> Ticket<Decided> {
+    fn submit(&self, command: Command) -> PendingReply<Decided> {
         self.0.submit(command)
     }
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.0.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.0.try_gate_outcome(claim)
     }
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
-        let (answer, ticket) = Ticket::new();
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
+        let (answer, ticket) = PendingReply::new();
         self.1.lock().push((campaign, answer));
         ticket
     }
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.0.order(order)
     }
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.0.probe(partition)
     }
     fn ack_levels(&self) -> &'static [AckLevel] {

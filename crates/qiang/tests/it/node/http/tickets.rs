@@ -10,7 +10,7 @@ use base64::{
     prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
 };
 use qiang::config::{ChallengeKind, Secret};
-use qiang_api::{Challenge, ChallengeError};
+use qiang_api::{ChallengeError, TicketChallenge};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -229,7 +229,7 @@ async fn the_challenge_comes_first() {
 struct Word;
 
 #[async_trait]
-impl Challenge for Word {
+impl TicketChallenge for Word {
     fn kind(&self) -> &'static str {
         "word"
     }
@@ -328,7 +328,7 @@ async fn nodes_with_one_key_take_each_others_tickets() {
         .await
         .assert_problem(403, "ticket-missing");
     // A ticket secret is independent of the bearer tokens' secret.
-    let own = |config: &mut qiang::config::Config| {
+    let own = |config: &mut qiang::config::NodeConfig| {
         config.auth.ticket_secret = Secret::new("t".repeat(32));
     };
     let three = two.restart_with(|config, _| own(config)).await;

@@ -12,8 +12,8 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use qiang::{
-    Backend, Server,
-    config::{Config, Secret},
+    Backend, NodeStarter,
+    config::{NodeConfig, Secret},
 };
 use qiang_api::config::ServerConfig;
 use qiang_embedded::{Embedded, SystemClock};
@@ -71,7 +71,7 @@ async fn start(adjust: impl FnOnce(&mut ServerConfig)) -> OverTls {
     let sale = service.sale(100, |_| ()).await;
     let service = service
         .restart_with(|config, _| {
-            config.limits.meter_nobody();
+            config.limits.disable_rate_limits();
             use_files(&mut config.server, folder.path());
             adjust(&mut config.server);
         })
@@ -311,7 +311,7 @@ async fn what_cannot_be_used_is_said_at_the_start() {
     }
     fs::write(folder.path().join("empty"), "").unwrap();
     let refused = async |certificate: &Path, key: &Path| {
-        let mut config = Config::defaults().unwrap();
+        let mut config = NodeConfig::defaults().unwrap();
         config.auth.hs256_secret = Secret::new(SECRET);
         config.server.tls_certificate_file = certificate.to_owned();
         config.server.tls_key_file = key.to_owned();
@@ -319,7 +319,8 @@ async fn what_cannot_be_used_is_said_at_the_start() {
         let data = tempfile::tempdir().unwrap();
         let embedded = Embedded::open(&data.path().join("qiang.db"), clock.clone()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let started = Server::start(config, Backend::embedded(embedded, clock), listener).await;
+        let started =
+            NodeStarter::start(config, Backend::embedded(embedded, clock), listener).await;
         format!("{:#}", started.err().unwrap())
     };
     let (certificate, key) = (one.join("certificate.pem"), one.join("key.pem"));

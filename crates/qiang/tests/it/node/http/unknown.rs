@@ -16,7 +16,7 @@ use qiang_core::{
     id::{CampaignId, OrderId, UserId},
     money::Money,
     outcome::Outcome,
-    ports::{Claimed, Clock as _, Engine, Probed, Ticket},
+    ports::{Claimed, Clock as _, Engine, PendingReply, ProbeResult},
     time::Window,
 };
 
@@ -24,23 +24,23 @@ use qiang_core::{
 struct Counted(Arc<dyn Engine>, Arc<AtomicUsize>);
 
 impl Engine for Counted {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         self.0.claim(claim)
     }
-    fn submit(&self, command: Command) -> Ticket<Reply> {
+    fn submit(&self, command: Command) -> PendingReply<Reply> {
         self.0.submit(command)
     }
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.0.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.0.try_gate_outcome(claim)
     }
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.tally(campaign)
     }
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.0.order(order)
     }
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.0.probe(partition)
     }
     fn ack_levels(&self) -> &'static [AckLevel] {

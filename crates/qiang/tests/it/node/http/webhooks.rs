@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::node::http::common::{Reply, Service, call, paid};
-use qiang::{Backend, config::Config};
+use qiang::{Backend, config::NodeConfig};
 use serde_json::{Value, json};
 
 use crate::node::http::receiver::{Answer, Receiver};
@@ -11,7 +11,7 @@ use crate::node::http::receiver::{Answer, Receiver};
 /// Maximum wait. No step takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn adjust(config: &mut Config, _: &mut Backend) {
+fn adjust(config: &mut NodeConfig, _: &mut Backend) {
     let webhooks = &mut config.webhooks;
     webhooks.allow_private = true;
     // This timeout is in real time, so it must not end on a slow machine.

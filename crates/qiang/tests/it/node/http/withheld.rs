@@ -9,7 +9,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Engine, Probed, Ticket},
+    ports::{Claimed, Engine, PendingReply, ProbeResult},
 };
 use serde_json::json;
 
@@ -21,27 +21,27 @@ const MINOR: i64 = 3;
 struct Withholding(Arc<dyn Engine>);
 
 impl Engine for Withholding {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
         self.0.claim(claim)
     }
-    fn submit(&self, command: Command) -> Ticket<Decided> {
+    fn submit(&self, command: Command) -> PendingReply<Decided> {
         self.0.submit(command)
     }
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.0.peek(claim)
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.0.try_gate_outcome(claim)
     }
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
-        let (answer, ticket) = Ticket::new();
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
+        let (answer, ticket) = PendingReply::new();
         let known = self.0.tally(campaign);
         tokio::spawn(async move {
             answer.send(known.await.map(|tally| tally.map(withhold)));
         });
         ticket
     }
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
         self.0.order(order)
     }
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
         self.0.probe(partition)
     }
     fn ack_levels(&self) -> &'static [AckLevel] {

@@ -11,7 +11,7 @@ use qiang_core::{
     ports::{Engine as _, EngineError, EventLog as _, RepairEngine},
     time::Timestamp,
 };
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{RedisEngine, RedisOptions};
 use qiang_testkit::{
     ManualClock,
     campaign::{Builder, OPENS, Target},
@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub(crate) node: RedisEngine,
     pub(crate) ledger: OpenLedger,
     repair: Host,
-    options: Options,
+    options: RedisOptions,
     campaigns: u64,
     _folder: tempfile::TempDir,
 }
@@ -43,11 +43,11 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new<L: LedgerDatabase>() -> Self {
         let servers = blocking(|| Standalone::start(&ServerOptions::new()));
-        let options = Options {
+        let options = RedisOptions {
             urls: vec![servers.url()],
             partitions: 1,
             call_timeout: Duration::from_millis(500),
-            ..Options::default()
+            ..RedisOptions::default()
         };
         let folder = tempfile::tempdir().unwrap();
         let url = blocking(|| tokio::runtime::Handle::current().block_on(prepare::<L>()));
@@ -127,7 +127,7 @@ impl World {
     }
 }
 
-async fn start(options: &Options, ledger: &OpenLedger) -> (RedisEngine, Host) {
+async fn start(options: &RedisOptions, ledger: &OpenLedger) -> (RedisEngine, Host) {
     let settled = ledger.ledger().positions().await.unwrap();
     let node = RedisEngine::connect(options.clone(), &settled).await;
     let node = node.unwrap_or_else(|error| panic!("{error:?}"));

@@ -23,7 +23,10 @@ pub(crate) struct LedgerPlace {
 impl LedgerPlace {
     fn database(&self) -> Option<(DatabaseKind, &str)> {
         let url = self.url.as_deref()?;
-        Some((DatabaseKind::of(url).expect("the URL of a database"), url))
+        Some((
+            DatabaseKind::from_url(url).expect("the URL of a database"),
+            url,
+        ))
     }
 
     fn path(&self, name: &str) -> PathBuf {

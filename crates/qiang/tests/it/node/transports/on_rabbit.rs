@@ -24,7 +24,7 @@ use qiang_testkit::{
     conformance::transport::{TransportSubject, Worker},
     servers::rabbitmq::RabbitMq,
 };
-use qiang_worker::broker::{Options, RabbitTransport};
+use qiang_worker::broker::{BrokerOptions, RabbitTransport};
 
 use crate::node::ledgers::{InFile, LedgerDatabase};
 use crate::node::transports::{on_redis::Ends, worker::Consumers};
@@ -70,7 +70,7 @@ impl<L> OnRabbit<L> {
         assert!(confirm.expect("an answer").is_ack());
     }
 
-    pub(crate) fn worker_with(&self, options: Options) -> Arc<dyn Worker> {
+    pub(crate) fn worker_with(&self, options: BrokerOptions) -> Arc<dyn Worker> {
         let log = self.ends.engine.clone();
         let ledger = self.ends.book.shared();
         let transport = RabbitTransport::start(options, Arc::new(log.clone()), ledger);
@@ -78,12 +78,12 @@ impl<L> OnRabbit<L> {
         Arc::new(Consumers::new(transport, log))
     }
 
-    pub(crate) fn options(&self, name: &str) -> Options {
-        let mut options = Options::new(&self.server.url(), name);
+    pub(crate) fn options(&self, name: &str) -> BrokerOptions {
+        let mut options = BrokerOptions::new(&self.server.url(), name);
         if self.own {
             options.patience = PATIENCE;
         }
-        Options {
+        BrokerOptions {
             prefix: self.prefix.clone(),
             ..options
         }

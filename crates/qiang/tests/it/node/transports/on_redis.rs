@@ -15,7 +15,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{Engine, EventLog, Ledger},
 };
-use qiang_redis::{Options, RedisEngine, RedisTransport, TransportKind, TransportOptions};
+use qiang_redis::{LogTransportKind, RedisEngine, RedisOptions, RedisTransport, TransportOptions};
 use qiang_testkit::{
     ManualClock,
     conformance::transport::{TransportSubject, Worker},
@@ -58,7 +58,7 @@ fn start_server() -> Standalone {
 pub(crate) struct Ends {
     pub(crate) engine: RedisEngine,
     pub(crate) book: OpenLedger,
-    pub(crate) options: Options,
+    pub(crate) options: RedisOptions,
     server: Server,
     place: LedgerPlace,
     clock: Arc<ManualClock>,
@@ -76,7 +76,7 @@ impl Ends {
         let directory = tempfile::tempdir().expect("a directory for the ledger");
         let url = prepare::<L>().await;
         let book = OpenLedger::open(url.as_deref(), directory.path(), clock.clone()).await;
-        let options = Options {
+        let options = RedisOptions {
             urls: vec![server.url()],
             prefix: format!("case{}", CASES.fetch_add(1, Ordering::Relaxed)),
             partitions: PARTITIONS,
@@ -84,7 +84,7 @@ impl Ends {
             shards_max: PARTITIONS,
             retain: if own { RETAIN } else { Duration::ZERO },
             clock: Some(clock.clone()),
-            ..Options::default()
+            ..RedisOptions::default()
         };
         let engine = RedisEngine::connect(options.clone(), &[]).await;
         Self {
@@ -174,9 +174,9 @@ impl<const LIST: bool, L> OnRedis<LIST, L> {
 
     pub(crate) fn worker_on(ends: &Ends, name: &str) -> Arc<dyn Worker> {
         let transport_kind = if LIST {
-            TransportKind::List
+            LogTransportKind::List
         } else {
-            TransportKind::Stream
+            LogTransportKind::Stream
         };
         let transport_options = TransportOptions {
             lease: LEASE,

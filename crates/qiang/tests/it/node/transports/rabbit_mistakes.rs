@@ -13,7 +13,7 @@ use qiang_testkit::{
     conformance::transport::{Fixture, Worker, run},
     servers::rabbitmq::RabbitMq,
 };
-use qiang_worker::broker::Options;
+use qiang_worker::broker::BrokerOptions;
 
 use crate::node::transports::on_rabbit::OnRabbit;
 
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
 
 fn worker_on(fixture: &Fixture<OnRabbit>, server: &RabbitMq, name: &str) -> Arc<dyn Worker> {
-    fixture.subject.worker_with(Options {
+    fixture.subject.worker_with(BrokerOptions {
         patience: PATIENCE,
         url: server.url(),
         ..fixture.subject.options(name)

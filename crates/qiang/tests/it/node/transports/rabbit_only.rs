@@ -13,7 +13,7 @@ use qiang_testkit::{
     campaign::sale,
     conformance::transport::{Fixture, Worker, run},
 };
-use qiang_worker::broker::Options;
+use qiang_worker::broker::BrokerOptions;
 
 use crate::node::transports::on_rabbit::OnRabbit;
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
 
 fn impatient(fixture: &Fixture<OnRabbit>) -> Arc<dyn Worker> {
-    fixture.subject.worker_with(Options {
+    fixture.subject.worker_with(BrokerOptions {
         patience: PATIENCE,
         ..fixture.subject.options("impatient")
     })

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use qiang_core::{event::PartitionId, ports::EventLog as _};
-use qiang_redis::{Options, RedisEngine, TransportKind, TransportOptions, remove_transports};
+use qiang_redis::{
+    LogTransportKind, RedisEngine, RedisOptions, TransportOptions, remove_transports,
+};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, sale},
@@ -161,7 +163,7 @@ fn what_is_settled_is_kept_for_a_while() {
         let bytes = u64::try_from(bytes).expect("a size");
 
         let engine = async |retain, retain_bytes| {
-            let options = Options {
+            let options = RedisOptions {
                 retain,
                 retain_bytes: retain_bytes * u64::from(ends.options.partitions),
                 ..ends.options.clone()
@@ -268,7 +270,7 @@ fn another_transport_takes_over_where_the_last_one_stopped() {
         fixture.take_some(&*list, partition, 10).await;
         list.release_ownership().await;
 
-        let transport_options = TransportOptions::new(TransportKind::Stream, "stream");
+        let transport_options = TransportOptions::new(LogTransportKind::Stream, "stream");
         let stream = ends.worker(transport_options);
         fixture.settle_all(&*stream).await;
         fixture.claim(sale, 100..200).await;
@@ -322,7 +324,7 @@ const CALLS: &str = "local all = 0
 /// A record that a log cannot contain blocks its partition, and the worker reports it. The other partition continues.
 #[test]
 fn a_record_of_the_log_that_cannot_be_read_is_said() {
-    let transport_kinds = [TransportKind::Stream, TransportKind::List];
+    let transport_kinds = [LogTransportKind::Stream, LogTransportKind::List];
     for transport_kind in transport_kinds {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
@@ -334,7 +336,7 @@ fn a_record_of_the_log_that_cannot_be_read_is_said() {
             let log = ends.key(partition, "log");
             ends.call(&["XADD", &log, "1-0", "c", "nobody"]);
             ends.call(&["HSET", &ends.key(partition, "partition"), "seq", "1"]);
-            if transport_kind == TransportKind::List {
+            if transport_kind == LogTransportKind::List {
                 // The bad record is not in the list, so the entry might count as settled.
                 let taken = worker.take(partition, 0, 10, Duration::ZERO).await;
                 assert_eq!(taken, Ok(Vec::new()));

@@ -9,11 +9,11 @@ use qiang_core::{
     id::{CampaignId, UserId},
     outcome::Outcome,
     ports::{Clock as _, EngineError, WaitingMonitor},
+    queue_entry::{QueueDecision, QueueEntry, QueueLimits, QueueStatus},
     split::SplitRule,
-    waiting::{Decision, Place, QueueLimits, Standing},
 };
 use qiang_testkit::campaign::{Target, red_packet, sale, user};
-use qiang_worker::waiting::{LineDecider, WaitingPorts};
+use qiang_worker::waiting::{QueuePorts, QueueProcessor};
 
 use crate::node::waiting::ground::Ground;
 
@@ -71,39 +71,39 @@ impl<G: Ground> Line<G> {
     async fn enter_within(&self, claim: Claim, limits: QueueLimits) -> Option<(u64, u64)> {
         let (room, now) = (self.ground.room(), self.ground.clock().now());
         match room.enter(&claim, now, limits).await.unwrap()? {
-            Standing::Waiting { number, ahead } => Some((number, ahead)),
-            decided @ Standing::Decided { .. } => panic!("{decided:?}"),
+            QueueStatus::Waiting { number, ahead } => Some((number, ahead)),
+            decided @ QueueStatus::Decided { .. } => panic!("{decided:?}"),
         }
     }
 
-    async fn standing(&self, name: &str) -> Option<Standing> {
+    async fn standing(&self, name: &str) -> Option<QueueStatus> {
         let room = self.ground.room();
         room.standing(self.id(), &user(name)).await.unwrap()
     }
 
-    pub(crate) async fn place_of(&self, name: &str) -> Place {
+    pub(crate) async fn place_of(&self, name: &str) -> QueueEntry {
         let head = self.ground.room().head(self.id(), 10_000).await.unwrap();
         let mut places = head.places.into_iter();
         places.find(|it| it.claim.user == user(name)).unwrap()
     }
 
     /// Result of a user's queue entry.
-    pub(crate) async fn decision(&self, name: &str) -> Decision {
+    pub(crate) async fn decision(&self, name: &str) -> QueueDecision {
         match self.standing(name).await {
-            Some(Standing::Decided { decision, .. }) => decision,
+            Some(QueueStatus::Decided { decision, .. }) => decision,
             other => panic!("{name}: {other:?}"),
         }
     }
 
     async fn outcome(&self, name: &str) -> Outcome {
         match self.decision(name).await {
-            Decision::Claimed(outcome, _) => outcome,
-            Decision::KeyReused => panic!("{name}: the key is used for another claim"),
+            QueueDecision::Claimed(outcome, _) => outcome,
+            QueueDecision::KeyReused => panic!("{name}: the key is used for another claim"),
         }
     }
 
-    fn ports(&self) -> WaitingPorts {
-        WaitingPorts {
+    fn ports(&self) -> QueuePorts {
+        QueuePorts {
             room: self.ground.room(),
             engine: self.ground.engine(),
             ledger: self.ground.ledger(),
@@ -117,7 +117,7 @@ impl<G: Ground> Line<G> {
     pub(crate) async fn decide(&self) -> u64 {
         let mut count = 0;
         for partition in self.partitions() {
-            let decider = LineDecider::new(self.ports(), partition);
+            let decider = QueueProcessor::new(self.ports(), partition);
             count += decider.decide_all().await.unwrap();
         }
         count
@@ -173,8 +173,8 @@ impl<G: Ground> Line<G> {
     }
 }
 
-pub(crate) fn sold_out() -> Decision {
-    Decision::Claimed(Outcome::SoldOut { remaining: 0 }, AckLevel::Memory)
+pub(crate) fn sold_out() -> QueueDecision {
+    QueueDecision::Claimed(Outcome::SoldOut { remaining: 0 }, AckLevel::Memory)
 }
 
 pub(crate) async fn a_user_has_one_place_and_keeps_it<G: Ground>() {
@@ -198,7 +198,7 @@ pub(crate) async fn a_user_has_one_place_and_keeps_it<G: Ground>() {
         let entered = room.enter(&other, now, LIMITS).await;
         assert_eq!(entered, Err(EngineError::Refused(refusal)), "{other:?}");
     }
-    let waiting = |number, ahead| Some(Standing::Waiting { number, ahead });
+    let waiting = |number, ahead| Some(QueueStatus::Waiting { number, ahead });
     assert_eq!(line.standing("c").await, waiting(c, 2));
     assert_eq!(line.lines().await, [line.id()]);
     let head = line.ground.room().head(line.id(), 2).await.unwrap();
@@ -253,7 +253,7 @@ pub(crate) async fn what_became_of_a_place_is_kept_for_a_while<G: Ground>() {
     line.lines().await;
     assert!(matches!(
         line.standing("b").await,
-        Some(Standing::Waiting { ahead: 0, .. })
+        Some(QueueStatus::Waiting { ahead: 0, .. })
     ));
 }
 
@@ -269,7 +269,7 @@ pub(crate) async fn a_late_record_changes_no_other_place<G: Ground>() {
     room.record(line.id(), &first, now, LIMITS).await.unwrap();
     assert!(matches!(
         line.standing("a").await,
-        Some(Standing::Waiting { ahead: 0, .. })
+        Some(QueueStatus::Waiting { ahead: 0, .. })
     ));
     assert_eq!(line.lines().await, [line.id()]);
     assert_eq!(line.decide().await, 1);
@@ -495,6 +495,6 @@ pub(crate) async fn a_key_that_was_used_is_told<G: Ground>() {
     ));
     line.enter(line.target.keyed("a", 1, "k")).await.unwrap();
     assert_eq!(line.decide().await, 1);
-    assert_eq!(line.decision("a").await, Decision::KeyReused);
+    assert_eq!(line.decision("a").await, QueueDecision::KeyReused);
     assert_eq!(line.granted().await, 2);
 }

@@ -10,7 +10,7 @@ use std::{
 
 use qiang_core::ports::{Engine, Ledger, SettlementStore as _, WaitingRoom};
 use qiang_embedded::{Embedded, SqliteLedger};
-use qiang_redis::{Options, RedisEngine, Topology};
+use qiang_redis::{RedisEngine, RedisOptions, Topology};
 use qiang_testkit::{
     ManualClock,
     campaign::OPENS,
@@ -87,16 +87,16 @@ impl Ground for InOneFile {
 pub(crate) struct OnRedis {
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
-    options: Options,
+    options: RedisOptions,
     pub(crate) redis: RedisEngine,
     ledger: SqliteLedger,
 }
 
 impl OnRedis {
-    pub(crate) async fn with(options: Options) -> Self {
+    pub(crate) async fn with(options: RedisOptions) -> Self {
         static GROUNDS: AtomicU64 = AtomicU64::new(0);
         let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(OPENS));
-        let options = Options {
+        let options = RedisOptions {
             prefix: format!("line{}", GROUNDS.fetch_add(1, Ordering::Relaxed)),
             clock: Some(clock.clone()),
             ..options
@@ -123,7 +123,7 @@ impl OnRedis {
 async fn open(
     folder: &tempfile::TempDir,
     clock: &Arc<ManualClock>,
-    options: &Options,
+    options: &RedisOptions,
 ) -> (RedisEngine, SqliteLedger) {
     let ledger = SqliteLedger::open(&folder.path().join("ledger.db"), clock.clone()).unwrap();
     let settled = ledger.positions().await.unwrap();
@@ -143,10 +143,10 @@ impl Ground for OnRedis {
     const LEASED: bool = true;
 
     async fn start() -> Self {
-        Self::with(Options {
+        Self::with(RedisOptions {
             urls: vec![shared().url()],
             partitions: 4,
-            ..Options::default()
+            ..RedisOptions::default()
         })
         .await
     }
@@ -199,13 +199,13 @@ impl Ground for OnCluster {
     async fn start() -> Self {
         static SERVERS: OnceLock<Cluster> = OnceLock::new();
         let servers = SERVERS.get_or_init(|| Cluster::start(&ServerOptions::new()));
-        let options = Options {
+        let options = RedisOptions {
             urls: servers.urls(),
             topology: Topology::Cluster,
             partitions: 4,
             replicas: 1,
             wait_for: qiang_redis::WaitFor::Always,
-            ..Options::default()
+            ..RedisOptions::default()
         };
         Self(OnRedis::with(options).await)
     }

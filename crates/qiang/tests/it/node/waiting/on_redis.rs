@@ -5,10 +5,10 @@ use std::time::Duration;
 use qiang_core::{
     campaign::AckLevel,
     outcome::{Grant, Outcome},
-    ports::{EngineError, Lines, WaitingRoom as _},
-    waiting::{Decision, Standing},
+    ports::{ActiveQueues, EngineError, WaitingRoom as _},
+    queue_entry::{QueueDecision, QueueStatus},
 };
-use qiang_redis::Options;
+use qiang_redis::RedisOptions;
 use qiang_testkit::{
     campaign::{OPENS, sale, user},
     servers::redis::{Options as ServerOptions, Standalone},
@@ -34,7 +34,7 @@ async fn one_node_decides_at_a_time() {
         led
     };
     let (first, second) = (led(&line.ground.redis).await, led(&other).await);
-    let lines = |of: &[Lines], own| {
+    let lines = |of: &[ActiveQueues], own| {
         let mine = of.iter().filter(|lines| lines.own == own);
         mine.map(|lines| lines.campaigns.len()).sum::<usize>()
     };
@@ -50,10 +50,10 @@ async fn one_node_decides_at_a_time() {
 async fn places_survive_a_killed_redis() {
     const USERS: u32 = 200;
     let server = Standalone::start(&ServerOptions::new().fsync_always());
-    let options = Options {
+    let options = RedisOptions {
         urls: vec![server.url()],
         partitions: 2,
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let line = Line::on(OnRedis::with(options).await, sale(50).setup(1)).await;
     for n in 0..USERS {
@@ -69,7 +69,7 @@ async fn places_survive_a_killed_redis() {
     }
     for n in 0..USERS {
         let decision = line.decision(&format!("u{n}")).await;
-        let granted = matches!(decision, Decision::Claimed(Outcome::Granted(_), _));
+        let granted = matches!(decision, QueueDecision::Claimed(Outcome::Granted(_), _));
         assert_eq!(granted, n < 50, "u{n}: {decision:?}");
     }
 }
@@ -79,12 +79,12 @@ async fn places_survive_a_killed_redis() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_not_told_before_replicas_have_it() {
     let servers = Standalone::start(&ServerOptions::new().replicas(1));
-    let options = Options {
+    let options = RedisOptions {
         urls: vec![servers.url()],
         partitions: 2,
         replicas: 1,
         replica_timeout: Duration::from_millis(200),
-        ..Options::default()
+        ..RedisOptions::default()
     };
     let ground = OnRedis::with(options).await;
     let line = Line::on(ground, sale(5).ack(AckLevel::Replica).setup(1)).await;
@@ -99,7 +99,7 @@ async fn a_refusal_is_not_told_before_replicas_have_it() {
         granted_at: OPENS,
         order: None,
     };
-    let granted = Decision::Claimed(Outcome::Granted(grant), AckLevel::Replica);
+    let granted = QueueDecision::Claimed(Outcome::Granted(grant), AckLevel::Replica);
     let decided = [
         (line.place_of("a").await, sold_out()),
         (line.place_of("b").await, granted),
@@ -121,7 +121,7 @@ async fn a_refusal_is_not_told_before_replicas_have_it() {
     assert_eq!(line.decision("b").await, granted);
     let waits = told("c").await;
     assert!(
-        matches!(waits, Ok(Some(Standing::Waiting { .. }))),
+        matches!(waits, Ok(Some(QueueStatus::Waiting { .. }))),
         "{waits:?}"
     );
     tokio::task::block_in_place(|| replica.resume());

@@ -9,7 +9,7 @@ use super::*;
 fn claim_of(world: &World, sale: &Setup, number: u64, is_again: bool) -> Cmd {
     let partitions = &world.engine.node.partitions;
     let keys = partitions.keys();
-    let keys = keys.of_script(PARTITION, "node:connection", sale.campaign.id);
+    let keys = keys.for_script(PARTITION, "node:connection", sale.campaign.id);
     let mut command = redis::cmd("EVAL");
     command.arg(&CLAIM_SALE.text).arg(CLAIM_SALE.keys);
     command.arg(&keys[..CLAIM_SALE.keys]);
@@ -29,7 +29,7 @@ async fn send(world: &World, command: &Cmd) -> (String, Option<u64>) {
         Some(Value::BulkString(text)) => String::from_utf8_lossy(text).into_owned(),
         other => panic!("{other:?}"),
     };
-    let left = Claims::parse(&text(1)).map(|claims| claims.left);
+    let left = ClaimsReply::parse(&text(1)).map(|claims| claims.left);
     (text(0), left)
 }
 

@@ -4,7 +4,7 @@ use qiang_core::{
     book::Claim,
     campaign::{AckLevel, CampaignKind},
     id::{CampaignId, UserId},
-    ports::{Claimed, Ticket},
+    ports::{Claimed, PendingReply},
     time::{Timestamp, Window},
 };
 use uuid::Uuid;
@@ -14,10 +14,10 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 
 /// A room of a sale that admits three users for two units, and the time of its creation.
-fn room() -> (Room, Instant) {
+fn room() -> (SaleAdmission, Instant) {
     let starts = Timestamp::from_millis(0);
     let bits = 1 | (0x7 << 76) | (0x2 << 62);
-    let meta = Arc::new(CampaignMeta {
+    let meta = Arc::new(CachedCampaign {
         id: CampaignId::new(Uuid::from_u128(bits)).expect("the version is 7"),
         kind: CampaignKind::Sale,
         origin: starts,
@@ -28,23 +28,23 @@ fn room() -> (Room, Instant) {
         ack: AckLevel::Memory,
         admission: Some(AdmissionRatio::DEFAULT),
     });
-    let (signal, now) = (Arc::new(Signal::new(1)), Instant::now());
+    let (signal, now) = (Arc::new(AdmissionSignal::new(1)), Instant::now());
     let home = PartitionId(0);
     (
-        Room::new((&meta, home), AdmissionRatio::DEFAULT, &signal, now),
+        SaleAdmission::new((&meta, home), AdmissionRatio::DEFAULT, &signal, now),
         now,
     )
 }
 
 /// Adds claims of these users. Returns the claims that may proceed at once, and the tickets of all.
 fn enter(
-    room: &mut Room,
+    room: &mut SaleAdmission,
     users: std::ops::Range<usize>,
     now: Instant,
-) -> (Vec<PendingClaim>, Vec<Ticket<Claimed>>) {
+) -> (Vec<PendingClaim>, Vec<PendingReply<Claimed>>) {
     let (mut claims, mut tickets) = (Vec::new(), Vec::new());
     for n in users {
-        let (answer, ticket) = Ticket::new();
+        let (answer, ticket) = PendingReply::new();
         claims.push(PendingClaim {
             claim: Claim {
                 campaign: room.meta.id,
@@ -64,7 +64,7 @@ fn enter(
 }
 
 /// Redis replies at once with no block and the number of units that are left.
-fn no_block(room: &mut Room, left: u64, asked_at: Instant) {
+fn no_block(room: &mut SaleAdmission, left: u64, asked_at: Instant) {
     let block = Block {
         users: 0,
         left,
@@ -74,7 +74,7 @@ fn no_block(room: &mut Room, left: u64, asked_at: Instant) {
     room.leased(asked_at, Some(block), asked_at);
 }
 
-fn waiting(room: &Room) -> usize {
+fn waiting(room: &SaleAdmission) -> usize {
     assert_eq!(room.signal.waiting(), room.waiting.len());
     room.waiting.len()
 }
@@ -194,7 +194,7 @@ fn where_there_is_plenty_a_few_go_without_a_block() {
 #[test]
 fn ratio_of_last_lease_counts() {
     let (mut room, t0) = room();
-    let left = Left {
+    let left = RemainingUnits {
         units: 10,
         answered_at: t0,
     };

@@ -53,7 +53,7 @@ async fn repaired(
 
 /// Stops a repair at every step, and lets another process repair the rest.
 async fn stops_everywhere(stopped: Stopped) {
-    let mut world = World::new(|url| Options {
+    let mut world = World::new(|url| RedisOptions {
         shard_supply_min: 100,
         term_grace: Duration::from_millis(600),
         // No call may fail, even on a busy machine.
@@ -180,7 +180,7 @@ async fn records(world: &World) -> Vec<String> {
 /// records the first process as the repairer. The first process changes nothing more in the ledger.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repairer_on_an_isolated_primary_changes_nothing_in_the_ledger() {
-    let mut world = World::new(|url| Options {
+    let mut world = World::new(|url| RedisOptions {
         shard_supply_min: 100,
         term_grace: Duration::from_millis(600),
         call_timeout: Duration::from_secs(10),
@@ -274,7 +274,7 @@ const SENT: u32 = 5;
 /// shard sends it units. Late steps of the stopped repair do not remove these units.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_steps_take_no_units_away_that_are_sent_after_a_repair() {
-    let mut world = World::new(|url| Options {
+    let mut world = World::new(|url| RedisOptions {
         shard_supply_min: 100,
         term_grace: Duration::from_millis(600),
         call_timeout: Duration::from_secs(10),
@@ -329,7 +329,7 @@ async fn late_steps_take_no_units_away_that_are_sent_after_a_repair() {
 /// repaired, and units move between both as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_is_repaired_with_a_ledger_that_was_set_back() {
-    let mut world = World::new(|url| Options {
+    let mut world = World::new(|url| RedisOptions {
         shard_supply_min: 100,
         term_grace: Duration::from_millis(600),
         ..patient(url)
@@ -372,7 +372,7 @@ async fn lose_first(world: &World) {
     let halted = |node: &RedisEngine| {
         matches!(
             node.state(PartitionId(0)),
-            PartitionState::Halted { lost: Some(_), .. }
+            PartitionHealth::Halted { lost: Some(_), .. }
         )
     };
     wait_for("the halt", || world.harness.nodes.iter().all(halted)).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use qiang_core::{
     book::{CampaignAction, Command},
-    campaign::{Phase, TermsChange},
+    campaign::{Phase, SaleSettingsChange},
     event::PartitionId,
     id::UserId,
     payment::PaymentPolicy,
@@ -78,9 +78,9 @@ fn hash(world: &World, partition: PartitionId, target: Target) -> String {
 
 async fn change_terms(world: &World, target: Target) {
     let campaign = target.id;
-    let change = TermsChange {
+    let change = SaleSettingsChange {
         unit_price_minor: Some(321),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     };
     let stock = u64::from(STOCK) + 70;
     let action = CampaignAction::Pause;

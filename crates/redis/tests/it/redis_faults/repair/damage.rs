@@ -4,7 +4,7 @@
 use qiang_core::{
     book::{PaymentOutcome, Reply},
     id::{OrderId, PaymentRef},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{EngineError, RetireEngine as _},
 };
 
@@ -125,7 +125,7 @@ async fn check_damaged(is_sale: bool, rest: &str, damage: Damage, is_spread: boo
     world.tallied().await;
     let is_open = |node: &RedisEngine| {
         let mut all = node.partitions().into_iter();
-        all.all(|partition| node.state(partition) == PartitionState::Open)
+        all.all(|partition| node.state(partition) == PartitionHealth::Open)
     };
     // A node may not know yet that a repair has finished.
     wait_for("open partitions", || {
@@ -202,7 +202,7 @@ impl World {
                 order,
                 payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
                 paid_at: None,
-                received: Received::Price,
+                received: ReceivedMoney::Price,
             };
             match self.harness.submit(0, command).await {
                 Ok(Reply::Payment(outcome, _)) => {

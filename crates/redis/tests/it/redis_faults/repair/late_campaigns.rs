@@ -4,7 +4,7 @@
 use qiang_core::{
     book::{PaymentOutcome, Reply},
     id::PaymentRef,
-    payment::Received,
+    payment::ReceivedMoney,
     ports::PayoutStore as _,
 };
 
@@ -58,7 +58,7 @@ impl World {
             order: self.order(number),
             payment: PaymentRef::new(&format!("{name}-{number}")).unwrap(),
             paid_at: None,
-            received: Received::Price,
+            received: ReceivedMoney::Price,
         };
         match node.submit(command).await {
             Ok(Reply::Payment(outcome, _)) => outcome,

@@ -44,7 +44,7 @@ impl World {
             assert!(is_log_gap(&found), "{found:?}");
             assert_eq!(node.halt_log_gap(partition).await, Ok(()));
             assert_eq!(node.has_lost(partition).await, Ok(false));
-            assert_eq!(node.state(partition), PartitionState::Open);
+            assert_eq!(node.state(partition), PartitionHealth::Open);
         }
         assert_eq!(blocking(|| TAGS.map(|tag| self.repairs_of(tag))), [0, 0]);
         old.close();
@@ -118,7 +118,7 @@ async fn log_gap_halts_only_where_it_is_to_be_repaired() {
         let found = settle_once(&other, &*world.ledger, partition, ENTRIES_MAX).await;
         assert!(is_log_gap(&found), "{found:?}");
         assert_eq!(other.has_lost(partition).await, Ok(false));
-        assert_eq!(other.state(partition), PartitionState::Open);
+        assert_eq!(other.state(partition), PartitionHealth::Open);
     }
     let repairs = || blocking(|| TAGS.map(|tag| world.repairs_of(tag)));
     assert_eq!(repairs(), [0, 0]);
@@ -126,7 +126,7 @@ async fn log_gap_halts_only_where_it_is_to_be_repaired() {
     let settling = world.settling();
     world.repaired_again(&broken).await;
     wait_for("the other node", || {
-        partitions().all(|it| other.state(it) == PartitionState::Open)
+        partitions().all(|it| other.state(it) == PartitionHealth::Open)
     })
     .await;
     let before = repairs();

@@ -106,7 +106,7 @@ impl World {
     fn is_open(&self) -> bool {
         let open = |node: &RedisEngine| {
             let mut all = node.partitions().into_iter();
-            all.all(|partition| node.state(partition) == PartitionState::Open)
+            all.all(|partition| node.state(partition) == PartitionHealth::Open)
         };
         self.harness.nodes.iter().all(open)
     }

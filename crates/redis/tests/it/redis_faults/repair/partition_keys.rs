@@ -63,7 +63,7 @@ async fn each_key_of_a_partition() {
     wait_for("open partitions", || {
         let all_open = |node: &RedisEngine| {
             let mut all = node.partitions().into_iter();
-            all.all(|partition| node.state(partition) == PartitionState::Open)
+            all.all(|partition| node.state(partition) == PartitionHealth::Open)
         };
         world.harness.nodes.iter().all(all_open)
     })

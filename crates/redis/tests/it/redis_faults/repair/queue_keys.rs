@@ -5,7 +5,7 @@ use qiang_core::{
     book::Claim,
     outcome::Outcome,
     ports::{EngineError, WaitingRoom},
-    waiting::{Decision, QueueLimits, Standing},
+    queue_entry::{QueueDecision, QueueLimits, QueueStatus},
 };
 
 use super::{
@@ -42,7 +42,7 @@ impl Queue<'_> {
         self.target.keyed(&name(user), 1, "queued")
     }
 
-    async fn enter(&self, user: usize) -> Result<Option<Standing>, EngineError> {
+    async fn enter(&self, user: usize) -> Result<Option<QueueStatus>, EngineError> {
         let now = qiang_core::ports::Clock::now(&qiang_embedded::SystemClock);
         self.node.enter(&self.claim(user), now, LIMITS).await
     }
@@ -54,7 +54,7 @@ impl Queue<'_> {
             let mut decided = Vec::new();
             for place in WaitingRoom::head(self.node, campaign, limit).await?.places {
                 let claimed = self.node.claim(place.keyed_claim()).await?;
-                decided.push((place, Decision::Claimed(claimed.outcome, claimed.ack)));
+                decided.push((place, QueueDecision::Claimed(claimed.outcome, claimed.ack)));
             }
             if !decided.is_empty() {
                 let now = qiang_core::ports::Clock::now(&qiang_embedded::SystemClock);
@@ -73,10 +73,12 @@ impl Queue<'_> {
                 self.enter(user).await?;
                 Ok(None)
             }
-            Some(Standing::Waiting { .. }) => Ok(None),
-            Some(Standing::Decided { decision, .. }) => match decision {
-                Decision::Claimed(outcome, _) => Ok(Some(outcome)),
-                Decision::KeyReused => panic!("the key of user {user} was used for another order"),
+            Some(QueueStatus::Waiting { .. }) => Ok(None),
+            Some(QueueStatus::Decided { decision, .. }) => match decision {
+                QueueDecision::Claimed(outcome, _) => Ok(Some(outcome)),
+                QueueDecision::KeyReused => {
+                    panic!("the key of user {user} was used for another order")
+                }
             },
         }
     }

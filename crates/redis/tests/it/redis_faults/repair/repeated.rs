@@ -73,7 +73,7 @@ async fn a_repair_that_is_repeated_withholds_no_more() {
 /// them even if Redis has lost everything. They withhold no further units, and no user gets those numbers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lazy_packet_is_not_withheld_again() {
-    let mut harness = Harness::new(Options {
+    let mut harness = Harness::new(RedisOptions {
         partitions: 1,
         ..options(crate::redis_faults::harness::shared().url())
     })
@@ -115,7 +115,7 @@ async fn a_lazy_packet_is_not_withheld_again() {
             .map_or(0, |units| units.parse::<u32>().unwrap())
     };
     let open = || {
-        let open = |node: &RedisEngine| node.state(partition) == PartitionState::Open;
+        let open = |node: &RedisEngine| node.state(partition) == PartitionHealth::Open;
         harness.nodes.iter().all(open)
     };
     node.repair(partition, ledger, true).await.unwrap();

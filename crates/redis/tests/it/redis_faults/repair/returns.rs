@@ -4,7 +4,7 @@ use qiang_core::{
     book::{OrderView, Refusal, Reply},
     id::{IdempotencyKey, OrderId, PaymentRef},
     order::{OrderState, ReturnPart},
-    payment::Received,
+    payment::ReceivedMoney,
     ports::{EngineError, PayoutStore as _},
 };
 
@@ -51,7 +51,7 @@ async fn loses_a_return(loss: Loss) {
         order,
         payment: PaymentRef::new("p").unwrap(),
         paid_at: None,
-        received: Received::Price,
+        received: ReceivedMoney::Price,
     };
     node.submit(pay).await.unwrap();
     assert_eq!(

@@ -36,9 +36,9 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(options: impl FnOnce(String) -> Options) -> Self {
+    async fn new(options: impl FnOnce(String) -> RedisOptions) -> Self {
         let server = blocking(|| Standalone::start(&ServerOptions::new()));
-        let options = Options {
+        let options = RedisOptions {
             partitions: 1,
             term_grace: Duration::from_millis(600),
             ..options(server.url())
@@ -176,7 +176,7 @@ impl Scene {
     }
 
     async fn all_open(&self) {
-        let open = |node: &RedisEngine| node.state(PARTITION) == PartitionState::Open;
+        let open = |node: &RedisEngine| node.state(PARTITION) == PartitionHealth::Open;
         wait_for("the partition", || self.harness.nodes.iter().all(open)).await;
     }
 
@@ -384,7 +384,7 @@ enum Stopped {
 
 /// Stops a repair at every step, and lets another process repair the rest.
 async fn stops_everywhere(stopped: Stopped) {
-    let mut scene = Scene::new(|url| Options {
+    let mut scene = Scene::new(|url| RedisOptions {
         // No call may fail, even on a busy machine.
         call_timeout: Duration::from_secs(10),
         ..patient(url)
@@ -416,7 +416,7 @@ async fn stops_everywhere(stopped: Stopped) {
         let key = scene.key("partition");
         scene.call(&["HDEL", &key, "repairer", "repair_until"]);
         let until = Instant::now() + INSIST_MAX;
-        let is_open = |node: &RedisEngine| node.state(PARTITION) == PartitionState::Open;
+        let is_open = |node: &RedisEngine| node.state(PARTITION) == PartitionHealth::Open;
         while !scene.harness.nodes.iter().all(is_open) {
             let second = &scene.harness.nodes[1];
             let repaired = second.repair(PARTITION, &*scene.ledger, false).await;

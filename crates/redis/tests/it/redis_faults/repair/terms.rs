@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::Reply,
-    campaign::{Terms, TermsChange},
+    campaign::{SaleSettings, SaleSettingsChange},
     outcome::Outcome,
     ports::{QuarantineStore as _, SettlementStore as _},
 };
@@ -31,10 +31,10 @@ async fn loses_a_change(known: Known) {
     blocking(|| world.servers.wait_for_replicas());
     detach_replicas(world.servers.primary());
     let node = &world.harness.nodes[0];
-    let change = TermsChange {
+    let change = SaleSettingsChange {
         per_user_limit: Some(3),
         unit_price_minor: Some(250),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     };
     let reply = node.submit(Command::SetTerms { campaign, change }).await;
     let Ok(Reply::Acted(changed)) = reply else {
@@ -78,14 +78,17 @@ async fn loses_a_change(known: Known) {
     }
     let settled = async || {
         let record = world.ledger.campaign(campaign).await.unwrap().unwrap();
-        (Terms::of(&record.campaign).unwrap(), record.granted)
+        (
+            SaleSettings::from_campaign(&record.campaign).unwrap(),
+            record.granted,
+        )
     };
     let granted = node.tally(campaign).await.unwrap().unwrap().granted;
     assert_eq!(settled().await, (terms, granted));
     // A later change has a higher revision than the lost one.
-    let change = TermsChange {
+    let change = SaleSettingsChange {
         unit_price_minor: Some(90),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     };
     let changed = node.submit(Command::SetTerms { campaign, change }).await;
     assert!(changed.is_ok(), "{changed:?}");

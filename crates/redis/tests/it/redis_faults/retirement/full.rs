@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use qiang_core::ports::Ticket;
+use qiang_core::ports::PendingReply;
 use qiang_testkit::servers::redis::{Options as ServerOptions, Standalone};
 
 use super::*;
@@ -13,7 +13,7 @@ use crate::redis_faults::harness::{INSIST_MAX, Stuck, probe};
 async fn left() -> (Standalone, Scene, Target, Vec<Answered>) {
     let with = ServerOptions::new().line("maxmemory-policy noeviction");
     let server = blocking(|| Standalone::start(&with));
-    let options = Options {
+    let options = RedisOptions {
         closed_campaign_ttl: Duration::ZERO,
         claim_timeout: Duration::from_secs(1),
         // If no answer comes in time, the call is uncertain, even if a second attempt is refused.
@@ -123,7 +123,7 @@ async fn a_server_that_takes_no_writes_is_asked_again_later() {
     let (server, scene, target, paid) = left().await;
     config(&server, "min-replicas-to-write", "1");
     let node = &scene.harness.nodes[0];
-    let claims: Vec<Ticket<_>> = paid
+    let claims: Vec<PendingReply<_>> = paid
         .iter()
         .map(|(claim, _)| node.claim(claim.clone()))
         .collect();

@@ -6,7 +6,7 @@ use qiang_core::{
     ports::{RepairEngine as _, RepairState, SettlementStore as _},
     time::Timestamp,
 };
-use qiang_redis::PartitionState;
+use qiang_redis::PartitionHealth;
 
 use super::*;
 use crate::redis_faults::harness::{Stuck, node, wait_for};
@@ -59,7 +59,7 @@ async fn lose(scene: &Scene, partition: PartitionId) {
     call(&["HDEL", &key, "open"]);
     for node in &scene.harness.nodes {
         wait_for("the halt", || {
-            matches!(node.state(partition), PartitionState::Halted { .. })
+            matches!(node.state(partition), PartitionHealth::Halted { .. })
         })
         .await;
     }

@@ -42,7 +42,7 @@ async fn a_sale_with_more_stock_than_at_first_is_opened_nowhere_else() {
 /// A sale was spread over two partitions, and would be spread over four today.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_is_not_opened_in_partitions_that_were_added_to_the_spread() {
-    let options = Options {
+    let options = RedisOptions {
         partitions: 4,
         ..here()
     };
@@ -51,7 +51,7 @@ async fn a_sale_is_not_opened_in_partitions_that_were_added_to_the_spread() {
     scene.command(0, close(target)).await.unwrap();
     scene.settle().await;
     assert_eq!(scene.retire(0).await, 2);
-    let wider = Options {
+    let wider = RedisOptions {
         shards_max: 4,
         ..scene.harness.options.clone()
     };
@@ -87,7 +87,7 @@ async fn the_parts_that_are_open_say_over_how_many_a_sale_is_spread() {
         let words = ["HSET", &key, "left", &settled, "left_created", created];
         server.call(&words).unwrap();
     });
-    let alone = Options {
+    let alone = RedisOptions {
         shards_max: 1,
         ..scene.harness.options.clone()
     };

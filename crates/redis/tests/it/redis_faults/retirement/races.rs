@@ -6,7 +6,7 @@ use std::{
 };
 
 use qiang_core::ports::{Ledger, ReconcileStore as _, RepairEngine, RepairState};
-use qiang_redis::PartitionState;
+use qiang_redis::PartitionHealth;
 use qiang_testkit::servers::redis::{Options as ServerOptions, Standalone};
 use qiang_worker::{
     host::Host,
@@ -195,7 +195,7 @@ async fn a_part_is_repaired_when_the_other_one_has_left() {
     assert!(matches!(united, RepairState::Repaired(_)), "{united:?}");
     assert!(node.has_part(target.id, gone).await.unwrap());
     // The other node may have noticed the halt, and checks the state from time to time.
-    let is_open = || scene.harness.nodes[1].state(lost) == PartitionState::Open;
+    let is_open = || scene.harness.nodes[1].state(lost) == PartitionHealth::Open;
     wait_for("the other node", is_open).await;
     scene.settle().await;
     assert_eq!(scene.tally(target).await, tally);
@@ -208,7 +208,7 @@ async fn a_part_is_repaired_when_the_other_one_has_left() {
 async fn a_failover_loses_what_left_and_what_came_back() {
     for has_come_back in [false, true] {
         let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
-        let options = Options {
+        let options = RedisOptions {
             urls: vec![servers.url(), servers.replica(0).url()],
             closed_campaign_ttl: Duration::ZERO,
             ..options(String::new())

@@ -33,7 +33,7 @@ async fn held_in_the_other(scene: &mut Scene) -> (Target, u32) {
 /// A scene with a clock that the test sets.
 async fn by_hand() -> (Scene, Arc<ManualClock>) {
     let clock = ManualClock::new(OPENS);
-    let options = Options {
+    let options = RedisOptions {
         clock: Some(clock.clone()),
         ..here()
     };
@@ -145,7 +145,7 @@ async fn what_is_closed_is_kept_for_a_while() {
     const MINUTE_MS: i64 = 60_000;
     let clock = ManualClock::new(OPENS);
     let closed_campaign_ttl = Duration::from_secs(3_600);
-    let options = Options {
+    let options = RedisOptions {
         closed_campaign_ttl,
         clock: Some(clock.clone()),
         ..here()

@@ -2,21 +2,21 @@
 //! shard is repaired.
 
 use qiang_core::{
-    campaign::{Terms, TermsChange},
+    campaign::{SaleSettings, SaleSettingsChange},
     outcome::Outcome,
 };
 
 use super::*;
 
-fn price(minor: i64) -> TermsChange {
-    TermsChange {
+fn price(minor: i64) -> SaleSettingsChange {
+    SaleSettingsChange {
         unit_price_minor: Some(minor),
         per_user_limit: Some(2),
-        ..TermsChange::default()
+        ..SaleSettingsChange::default()
     }
 }
 
-async fn change(node: &RedisEngine, target: Target, change: TermsChange) -> Terms {
+async fn change(node: &RedisEngine, target: Target, change: SaleSettingsChange) -> SaleSettings {
     let campaign = target.id;
     for _ in 0..ATTEMPTS_MAX {
         match node.submit(Command::SetTerms { campaign, change }).await {
@@ -56,7 +56,9 @@ impl World {
     async fn settled_price(&self) -> i64 {
         self.settle().await;
         let record = self.ledger.campaign(self.target.id).await.unwrap().unwrap();
-        Terms::of(&record.campaign).unwrap().unit_price_minor
+        SaleSettings::from_campaign(&record.campaign)
+            .unwrap()
+            .unit_price_minor
     }
 }
 

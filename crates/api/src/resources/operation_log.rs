@@ -1,0 +1,215 @@
+//! Operation log: each change with its actor, recorded in the ledger and logged. Reading it needs the scope
+//! `read:any`.
+
+use std::{fmt::Display, sync::Arc};
+
+use axum::{Json, extract::State, http::Uri, response::Response};
+use qiang_core::{
+    book::{Command, Reply},
+    id::{CampaignId, OrderId, UserId},
+    ports::{Action, ActionKind, EngineError, Ledger},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{ObjectRequest, Params},
+    http::{
+        paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        problem::{ApiProblem, NoAnswer, ProblemBody},
+        request_id::{RequestId, current_trace},
+        wire::{Id, Rfc3339, Text},
+    },
+    resources::changes::BegunChange,
+};
+
+impl App {
+    /// Action of a caller in the current request. `detail` is an object.
+    pub(crate) fn action(
+        &self,
+        actor: &UserId,
+        kind: ActionKind,
+        subject: impl Display,
+        detail: &Value,
+    ) -> Action {
+        let request_id = RequestId::current();
+        Action {
+            id: self.fresh_id(),
+            at: self.ports.clock.now(),
+            actor: actor.clone(),
+            kind,
+            subject: subject.to_string(),
+            request_id: request_id.map_or_else(String::new, |id| id.as_str().to_owned()),
+            detail: detail.to_string(),
+        }
+    }
+}
+
+impl App {
+    /// Submits a recorded action to the engine. If the engine refuses it or decides nothing, the record is removed.
+    pub(crate) async fn submit_recorded(
+        &self,
+        action: &Action,
+        command: Command,
+    ) -> Result<Reply, ApiProblem> {
+        let answered = self.ports.engine.submit(command).await;
+        if answered
+            .as_ref()
+            .is_err_and(|error| !matches!(error, EngineError::Uncertain { .. }))
+        {
+            strike(&*self.ports.ledger, action.id).await;
+        }
+        Ok(answered?)
+    }
+}
+
+impl<T: Display> ObjectRequest<T> {
+    /// Action on the object of this call.
+    pub(crate) fn action(&self, kind: ActionKind, detail: &Value) -> Action {
+        self.app.action(&self.caller.user, kind, &self.id, detail)
+    }
+
+    /// Like [`action`](Self::action), for a change that has begun: the action has the change's id.
+    pub(crate) fn action_begun(
+        &self,
+        begun: &BegunChange,
+        kind: ActionKind,
+        detail: &Value,
+    ) -> Action {
+        Action {
+            id: begun.id,
+            ..self.action(kind, detail)
+        }
+    }
+
+    /// Action on the object of this call, recorded before the engine is called.
+    pub(crate) async fn record(
+        &self,
+        kind: ActionKind,
+        detail: &Value,
+    ) -> Result<Action, ApiProblem> {
+        let action = self.action(kind, detail);
+        self.app.ports.ledger.record(&action).await?;
+        Ok(action)
+    }
+}
+
+/// Removes the record of an action that changed nothing.
+pub(crate) async fn strike(ledger: &dyn Ledger, action: Uuid) {
+    if let Err(error) = ledger.strike(action).await {
+        tracing::warn!(%error, "cannot remove the record of a refused action; the list still has it");
+    }
+}
+
+/// Logs an action with its actor.
+pub(crate) fn log(action: &Action) {
+    let trace = current_trace();
+    tracing::info!(
+        actor = %action.actor,
+        action = action.kind.name(),
+        subject = action.subject,
+        request_id = action.request_id,
+        trace_id = trace.map(tracing::field::display),
+        "a change was made"
+    );
+}
+
+/// Filter and page of actions.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ActionListQuery {
+    /// Object of the change: the id of a campaign, order or webhook, or the user who owns the account. `the service`
+    /// stands for partitions, quarantine and audits.
+    subject: String,
+    /// Actions after this id: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<Id>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Actions on one subject, in order of time.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Actions)]
+pub(crate) struct ActionsBody {
+    actions: Vec<ActionBody>,
+    /// Value of `after` for the next page. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    next: Option<Text<Uuid>>,
+}
+
+/// A change that was made. It is also listed if its outcome is unknown, because the node died or the engine did not
+/// answer. A payment report that was refused has `outcome` `refused` in its detail.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Action)]
+struct ActionBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<Uuid>,
+    #[schema(value_type = String, format = DateTime)]
+    at: Rfc3339,
+    /// User of the token, or the name that a command on the machine gave.
+    actor: String,
+    /// Kind of the change.
+    action: &'static str,
+    /// Object of the change.
+    subject: String,
+    /// Id of the request; empty if a command made the change.
+    request_id: String,
+    /// Parameters of the change.
+    #[schema(value_type = Object)]
+    detail: Value,
+}
+
+impl ActionBody {
+    fn new(action: Action) -> Self {
+        Self {
+            id: Text(action.id),
+            at: Rfc3339(action.at),
+            actor: action.actor.to_string(),
+            action: action.kind.name(),
+            subject: action.subject,
+            request_id: action.request_id,
+            detail: serde_json::from_str(&action.detail).unwrap_or_default(),
+        }
+    }
+}
+
+/// Changes of one subject, with their actors.
+#[utoipa::path(get, path = "/v1/operation-log", tag = "actions", params(ActionListQuery),
+    operation_id = "listActions", security(("bearer" = ["read:any"])),
+    responses((status = 200, body = ActionsBody), (status = 403, body = ProblemBody), NoAnswer))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Params(list): Params<ActionListQuery>,
+) -> Result<Response, ApiProblem> {
+    caller.require(Scope::ReadAny)?;
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let ledger = &app.ports.ledger;
+    let after = list.after.map(|Text(Id(after))| after);
+    // One more shows whether there is another page.
+    let mut actions = ledger.actions(&list.subject, after, limit + 1).await?;
+    if actions.is_empty()
+        && let Some(subject) = as_printed(&list.subject)
+    {
+        actions = ledger.actions(&subject, after, limit + 1).await?;
+    }
+    let next = cut(&mut actions, limit, |action| Text(action.id));
+    let actions = actions.into_iter().map(ActionBody::new).collect();
+    Ok(with_link(&uri, next, Json(ActionsBody { actions, next })))
+}
+
+/// Printed form of a campaign's, webhook's or order's id, if it differs from the text.
+fn as_printed(subject: &str) -> Option<String> {
+    let order = subject.parse::<OrderId>().map(|id| id.to_string());
+    let id = order.or_else(|_| subject.parse::<CampaignId>().map(|id| id.to_string()));
+    id.ok().filter(|id| id != subject)
+}

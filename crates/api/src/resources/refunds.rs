@@ -1,0 +1,490 @@
+//! Money that leaves: refunds of orders, withdrawals and reversals of deposits.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, Uri},
+    response::Response,
+};
+use qiang_core::{
+    campaign::CampaignKind,
+    id::{OrderId, PaymentRef, UserId},
+    money::Currency,
+    ports::{
+        Action, ActionKind, KeyUse, LedgerError, Payout, PayoutReceipt, RefundBalance,
+        RefundBalanceQuery, RefundDueOrder, ReversalPart,
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{self, ObjectRequest, OptionalJson, Param, Params, RequestKey, TwoParams},
+    http::{
+        paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        wire::{self, Id, Location, MoneyBody, Text},
+    },
+    idempotency::fingerprint::{effect_key, key_use},
+    resources::{lists, operation_log},
+};
+
+/// A refund that was paid to the buyer of an order.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewRefund)]
+pub(crate) struct RefundRequest {
+    /// The payment service's reference of the refund. The same refund with it is a replay; another refund with it is
+    /// refused.
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    /// Amount: at least 1 minor unit, at most what is still due for the order in this currency.
+    amount: MoneyBody,
+}
+
+/// A refund that was posted.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Refund)]
+pub(crate) struct RefundBody {
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    amount: MoneyBody,
+}
+
+/// Refunds due to the buyer of an order, and refunds paid.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Refunds)]
+pub(crate) struct RefundsBody {
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    /// All refunds that ever were due in the sale's currency: payments that did not pay the order, and the payment
+    /// for returned units.
+    due: MoneyBody,
+    /// Amount that was refunded.
+    refunded: MoneyBody,
+    /// Amounts in other currencies of payments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_currencies: Vec<RefundDueBody>,
+    /// Whether everything decided before this request is included. If not, repeat the request later.
+    settled: bool,
+}
+
+/// Refunds due to the buyer of an order in one currency, and refunds paid.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OwedMoney)]
+struct RefundDueBody {
+    /// All refunds that ever were due: payments that did not pay the order.
+    due: MoneyBody,
+    /// Amount that was refunded.
+    refunded: MoneyBody,
+}
+
+impl RefundDueBody {
+    fn new(owed: &RefundBalance) -> Self {
+        Self {
+            due: owed.due.into(),
+            refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
+        }
+    }
+}
+
+/// Filter and page of orders with a refund due.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RefundsDueQuery {
+    /// Orders of sales of this seller. Default: the caller; another seller needs the scope `read:any`.
+    #[param(value_type = Option<String>)]
+    owner: Option<Text<UserId>>,
+    /// Orders of all sellers' sales; needs the scope `read:any`.
+    #[serde(default)]
+    all: bool,
+    /// Orders after this one: `next` of the page before.
+    #[param(value_type = Option<String>, format = "order-id")]
+    after: Option<Text<OrderId>>,
+    /// At most this many orders, each with all its currencies; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Orders with a refund due.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OwedOrders)]
+pub(crate) struct RefundDueOrdersBody {
+    /// Each order has one row per currency with a refund due, all on one page.
+    orders: Vec<RefundDueOrderBody>,
+    /// Value of `after` for the next page. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    next: Option<Text<OrderId>>,
+    /// Whether everything decided before this request is in the list. If not, repeat the request later.
+    settled: bool,
+}
+
+/// An order with a refund due in one currency.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OwedOrder)]
+struct RefundDueOrderBody {
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    /// The buyer.
+    user: String,
+    /// All refunds that ever were due in this currency.
+    due: MoneyBody,
+    /// Amount that was refunded.
+    refunded: MoneyBody,
+    /// Amount that is still due.
+    outstanding: MoneyBody,
+}
+
+impl RefundDueOrderBody {
+    fn new(RefundDueOrder { order, owed }: RefundDueOrder) -> Self {
+        Self {
+            order: Text(order),
+            user: owed.user.to_string(),
+            due: owed.due.into(),
+            refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
+            outstanding: owed.outstanding().into(),
+        }
+    }
+}
+
+/// A withdrawal from a user's account.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewWithdrawal)]
+pub(crate) struct WithdrawalRequest {
+    /// The payment service's reference of the withdrawal. The same withdrawal with it is a replay; another one with
+    /// it is refused.
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    /// Whole minor units, at least 1, at most the user's available balance.
+    #[schema(minimum = 1)]
+    amount: i64,
+    /// ISO 4217 code.
+    #[schema(value_type = String, example = "CNY")]
+    currency: Text<Currency>,
+}
+
+/// A withdrawal that was posted.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Withdrawal)]
+pub(crate) struct WithdrawalBody {
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    /// Owner of the account.
+    user: String,
+    amount: MoneyBody,
+}
+
+/// Amount of a deposit to reverse.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewReversal)]
+pub(crate) struct ReversalRequest {
+    /// At least 1 minor unit, at most what is not reversed yet, in the deposit's currency. Default: all of that. A
+    /// request with an amount needs an `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    amount: Option<MoneyBody>,
+}
+
+/// A deposit that was reversed, in whole or in part.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reversal)]
+pub(crate) struct ReversalBody {
+    /// The deposit.
+    #[schema(value_type = String, format = Uuid)]
+    deposit: Text<Uuid>,
+    /// Owner of the account.
+    user: String,
+    /// Amount that this request reversed.
+    amount: MoneyBody,
+}
+
+impl App {
+    /// Posts a payout. If the ledger refuses it, waits for settlement and retries once: the money may come from a
+    /// recent decision.
+    async fn pay_out(
+        &self,
+        used: Option<KeyUse>,
+        payout: Payout,
+        caller: &Caller,
+    ) -> Result<PayoutReceipt, ApiProblem> {
+        let action = self.action_of(&payout, &caller.user);
+        let post = async || {
+            let (ledger, by) = (&self.ports.ledger, Some(&action));
+            match &used {
+                Some(used) => {
+                    let id = self.fresh_id();
+                    ledger.pay_out_under(used, id, &payout, by).await
+                }
+                None => ledger.pay_out_by(&payout, by).await,
+            }
+        };
+        let paid_out = match post().await {
+            Err(LedgerError::RefundExceedsDue { .. } | LedgerError::InsufficientFunds { .. }) => {
+                self.settled().await?;
+                post().await?
+            }
+            answered => answered?,
+        };
+        operation_log::log(&action);
+        Ok(paid_out)
+    }
+
+    fn action_of(&self, payout: &Payout, actor: &UserId) -> Action {
+        let (kind, subject, amount) = match payout {
+            Payout::Refund { order, amount, .. } => {
+                (ActionKind::Refund, order.to_string(), *amount)
+            }
+            Payout::Withdrawal { user, amount, .. } => {
+                (ActionKind::Withdraw, user.to_string(), *amount)
+            }
+            Payout::Reversal {
+                user,
+                deposit,
+                part,
+            } => {
+                let mut detail = json!({ "deposit": deposit.to_string() });
+                if let Some(ReversalPart { amount, .. }) = part {
+                    detail["amount"] = amount.minor.into();
+                    detail["currency"] = amount.currency.code().into();
+                }
+                return self.action(actor, ActionKind::Reverse, user, &detail);
+            }
+        };
+        let currency = amount.currency.to_string();
+        let detail = json!({
+            "reference": payout.reference(), "amount": amount.minor, "currency": currency,
+        });
+        self.action(actor, kind, subject, &detail)
+    }
+}
+
+/// Records that a refund due for an order was paid to its buyer, in whole or in part.
+///
+/// Refunds are due for payments that did not pay the order, as they arrived, and for what paid units that were
+/// returned. The caller posts a refund after the money was paid back outside. The reference makes repetition safe.
+#[utoipa::path(post, path = "/v1/orders/{id}/refunds", tag = "orders", request_body = RefundRequest,
+    operation_id = "refundOrder", security(("bearer" = ["pay"])),
+    params(("id" = String, Path, description = "The order's id")),
+    responses((status = 201, body = RefundBody), (status = 200, description = "Posted before", body = RefundBody),
+        (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
+        (status = 409, description = "`refund-exceeds-due`: less is due; `reference-used`: another refund has it",
+            body = ProblemBody),
+        (status = 422, body = ProblemBody), NoAnswer))]
+pub(crate) async fn refund(
+    call: ObjectRequest<OrderId>,
+    extract::Json(request): extract::Json<RefundRequest>,
+) -> Result<(StatusCode, Location, Json<RefundBody>), ApiProblem> {
+    call.caller.require(Scope::Pay)?;
+    let (app, order) = (&call.app, call.id);
+    check_amount(request.amount.amount, "#/amount/amount")?;
+    if app.ports.ledger.owed(order).await?.is_empty() {
+        app.settled().await?;
+        if app.ports.ledger.owed(order).await?.is_empty() {
+            return Err(no_order());
+        }
+    }
+    let used = call.key_use("POST /v1/orders/{id}/refunds", &request);
+    let reference = request.reference;
+    let refund = Payout::Refund {
+        order,
+        reference: reference.0.clone(),
+        amount: request.amount.money(),
+    };
+    let paid_out = app.pay_out(used, refund, &call.caller).await?;
+    let status = wire::created(paid_out.fresh);
+    let body = RefundBody {
+        reference,
+        order: Text(order),
+        amount: paid_out.amount.into(),
+    };
+    let location = wire::location(status, || format!("/v1/orders/{order}/refunds"));
+    Ok((status, location, Json(body)))
+}
+
+/// Refunds due to the buyer of an order, and refunds paid.
+///
+/// Buyers see their own, and sellers those of their sales. Other users need the scope `read:any`.
+#[utoipa::path(get, path = "/v1/orders/{id}/refunds", tag = "orders",
+    operation_id = "getRefunds", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("id" = String, Path, description = "The order's id")),
+    responses((status = 200, body = RefundsBody), (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn refunds(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(order): Param<OrderId>,
+) -> Result<Json<RefundsBody>, ApiProblem> {
+    let settled = app.settled().await?;
+    let owed = app.ports.ledger.owed(order).await?;
+    let (owed, others) = owed.split_first().ok_or_else(no_order)?;
+    if owed.user != caller.user && !caller.may(Scope::ReadAny) {
+        let sale = app.meta(order.campaign).await?;
+        let sells = sale.is_some_and(|sale| sale.owner == caller.user);
+        sells.then_some(()).ok_or_else(no_order)?;
+    }
+    Ok(Json(RefundsBody {
+        order: Text(order),
+        due: owed.due.into(),
+        refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
+        other_currencies: others.iter().map(RefundDueBody::new).collect(),
+        settled,
+    }))
+}
+
+/// Orders with a refund due, ordered by sale.
+///
+/// Callers see those of their own sales. Those of other sellers need the scope `read:any`.
+#[utoipa::path(get, path = "/v1/refunds-due", tag = "orders", params(RefundsDueQuery),
+    operation_id = "listOwedOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
+    responses((status = 200, body = RefundDueOrdersBody), (status = 403, body = ProblemBody),
+        (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody), NoAnswer))]
+pub(crate) async fn owed(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Params(list): Params<RefundsDueQuery>,
+) -> Result<Response, ApiProblem> {
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let query = RefundBalanceQuery {
+        owner: caller.lists(list.owner, list.all)?,
+        after: list.after.map(|after| after.0),
+        // One more shows whether there is another page.
+        limit: limit + 1,
+    };
+    let sale = query.after.map(|order| order.campaign);
+    lists::check_place(&app, sale, CampaignKind::Sale, query.owner.as_ref()).await?;
+    let settled = app.settled().await?;
+    let mut orders = app.ports.ledger.owed_orders(&query).await?;
+    let next = cut_orders(&mut orders, limit);
+    let orders = orders.into_iter().map(RefundDueOrderBody::new).collect();
+    let body = RefundDueOrdersBody {
+        orders,
+        next,
+        settled,
+    };
+    Ok(with_link(&uri, next, Json(body)))
+}
+
+/// Records a withdrawal. The account's balance must cover it.
+///
+/// Post the withdrawal first, and pay the money out once it is posted. The reference makes repetition safe.
+#[utoipa::path(post, path = "/v1/accounts/{user}/withdrawals", tag = "accounts", request_body = WithdrawalRequest,
+    operation_id = "makeWithdrawal", security(("bearer" = ["withdraw"])),
+    params(("user" = String, Path, description = "The owner of the account")),
+    responses((status = 201, body = WithdrawalBody),
+        (status = 200, description = "Posted before", body = WithdrawalBody), (status = 403, body = ProblemBody),
+        (status = 409, description = "`insufficient-funds`: the account holds less; `reference-used`: another \
+         withdrawal has it", body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(crate) async fn withdraw(
+    call: ObjectRequest<UserId>,
+    extract::Json(request): extract::Json<WithdrawalRequest>,
+) -> Result<(StatusCode, Location, Json<WithdrawalBody>), ApiProblem> {
+    call.caller.require(Scope::Withdraw)?;
+    check_amount(request.amount, "#/amount")?;
+    let used = call.key_use("POST /v1/accounts/{user}/withdrawals", &request);
+    let (app, user) = (&call.app, &call.id);
+    let reference = request.reference;
+    let withdrawal = Payout::Withdrawal {
+        user: user.clone(),
+        reference: reference.0.clone(),
+        amount: MoneyBody::new(request.amount, request.currency.0).money(),
+    };
+    let paid_out = app.pay_out(used, withdrawal, &call.caller).await?;
+    let status = wire::created(paid_out.fresh);
+    let location = wire::location(status, || format!("/v1/accounts/{user}"));
+    let body = WithdrawalBody {
+        reference,
+        user: user.to_string(),
+        amount: paid_out.amount.into(),
+    };
+    Ok((status, location, Json(body)))
+}
+
+/// Reverses a deposit out of the user's account, which must hold the money: an amount, or all that is left of it.
+///
+/// A request without an amount reverses what is left, and a repetition changes nothing. One with an amount needs an
+/// `Idempotency-Key`: the same key again changes nothing, and another key reverses the amount once more.
+#[utoipa::path(post, path = "/v1/accounts/{user}/deposits/{id}/reversal", tag = "accounts",
+    request_body = Option<ReversalRequest>, operation_id = "reverseDeposit", security(("bearer" = ["deposit"])),
+    params(("user" = String, Path, description = "The owner of the account"),
+        ("id" = String, Path, description = "The deposit's id")),
+    responses((status = 201, body = ReversalBody),
+        (status = 200, description = "Reversed before", body = ReversalBody),
+        (status = 400, description = "`bad-request`: an amount without an `Idempotency-Key`", body = ProblemBody),
+        (status = 403, body = ProblemBody),
+        (status = 404, description = "`not-found`: the user has no such deposit", body = ProblemBody),
+        (status = 409, description = "`insufficient-funds`: the account holds less; `reversal-exceeds-deposit`: less \
+            of the deposit is left; `reference-used`: the key took another amount", body = ProblemBody),
+        (status = 422, description = "`invalid`: less than 1 minor unit; `key-reused`", body = ProblemBody)))]
+pub(crate) async fn reverse(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    TwoParams(user, Id(deposit)): TwoParams<UserId, Id>,
+    RequestKey(key): RequestKey,
+    OptionalJson(request): OptionalJson<ReversalRequest>,
+) -> Result<(StatusCode, Location, Json<ReversalBody>), ApiProblem> {
+    caller.require(Scope::Deposit)?;
+    if let Some(amount) = &request.amount {
+        check_amount(amount.amount, "#/amount/amount")?;
+    }
+    let route = "POST /v1/accounts/{user}/deposits/{id}/reversal";
+    let subject = format!("{user} {deposit}");
+    // Without an amount, the fingerprint equals that of earlier versions, so their keys are replayed.
+    let used = key.map(|key| match &request.amount {
+        None => key_use(&caller.user, route, &key, &subject, &()),
+        Some(_) => key_use(&caller.user, route, &key, &subject, &request),
+    });
+    let part = match request.amount {
+        Some(amount) => Some(ReversalPart {
+            key: effect_key(used.as_ref())?,
+            amount: amount.money(),
+        }),
+        None => None,
+    };
+    let payout = Payout::Reversal {
+        user: user.clone(),
+        deposit,
+        part,
+    };
+    let paid_out = app.pay_out(used, payout, &caller).await?;
+    let status = wire::created(paid_out.fresh);
+    let location = wire::location(status, || format!("/v1/accounts/{user}"));
+    let body = ReversalBody {
+        deposit: Text(deposit),
+        user: user.to_string(),
+        amount: paid_out.amount.into(),
+    };
+    Ok((status, location, Json(body)))
+}
+
+fn check_amount(minor: i64, pointer: &'static str) -> Result<(), ApiProblem> {
+    let too_small = || ApiProblem::invalid_at(pointer, "a payment is at least 1 minor unit");
+    (minor >= 1).then_some(()).ok_or_else(too_small)
+}
+
+/// Truncates to the rows of `limit` orders; returns the last order if there are more. Rows of one order are adjacent.
+fn cut_orders(rows: &mut Vec<RefundDueOrder>, limit: u32) -> Option<Text<OrderId>> {
+    let mut ids: Vec<OrderId> = rows.iter().map(|row| row.order).collect();
+    ids.dedup();
+    let next = cut(&mut ids, limit, |last| Text(*last));
+    if let Some(Text(last)) = next {
+        let end = rows.iter().rposition(|row| row.order == last);
+        rows.truncate(end.map_or(0, |end| end + 1));
+    }
+    next
+}
+
+fn no_order() -> ApiProblem {
+    ApiProblem::new(ProblemKind::NotFound, "there is no such order")
+}

@@ -1,0 +1,178 @@
+//! Commands under idempotency keys: each is carried out at most once, and a retry gets the first answer.
+//!
+//! The key is bound before the engine is called, and the answer is stored with it afterwards. Both happen apart from
+//! the request, so a client that disconnects interrupts nothing. If the node dies in between, or the answer is
+//! uncertain, the key is pending. A retry then acts again, if a second run has no further effect. It is refused if a
+//! second run could change a later state. [`crate::resources::changes`] has the commands that a later change may undo.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    body::Body,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use qiang_core::ports::{KeyState, KeyUse};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    http::{
+        problem::{ApiProblem, PROBLEM_JSON, ProblemKind},
+        request_id::{REPLAYED, RequestId},
+    },
+};
+
+/// Stored form of an answer.
+#[derive(Serialize, Deserialize)]
+struct StoredAnswer {
+    status: u16,
+    body: Value,
+}
+
+/// Treatment of a retry whose key was bound before and has no answer.
+#[derive(Debug, Clone, Copy)]
+enum UnansweredKey {
+    ActsAgain,
+    IsRefused,
+}
+
+impl App {
+    /// Carries out a command under its key, and stores the answer. A key with an answer gets it again. A second run
+    /// of the command must have no further effect, and nothing may undo its effect.
+    pub(crate) async fn once<B: Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        used: Option<KeyUse>,
+        act: impl Future<Output = Result<B, ApiProblem>> + Send + 'static,
+    ) -> Result<Response, ApiProblem> {
+        self.under_key(used, UnansweredKey::ActsAgain, act).await
+    }
+
+    /// Like [`once`](Self::once), for a command whose second run could change a later state, such as a later halt of a
+    /// partition. A key without an answer is refused.
+    pub(crate) async fn once_only<B: Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        used: Option<KeyUse>,
+        act: impl Future<Output = Result<B, ApiProblem>> + Send + 'static,
+    ) -> Result<Response, ApiProblem> {
+        self.under_key(used, UnansweredKey::IsRefused, act).await
+    }
+
+    async fn under_key<B: Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        used: Option<KeyUse>,
+        unanswered: UnansweredKey,
+        act: impl Future<Output = Result<B, ApiProblem>> + Send + 'static,
+    ) -> Result<Response, ApiProblem> {
+        let Some(used) = used else {
+            return act.await.map(answer);
+        };
+        let app = Arc::clone(self);
+        let run = move |used: KeyUse| async move {
+            let id = app.fresh_id();
+            match (app.ports.ledger.begin_key(&used, id).await?, unanswered) {
+                (KeyState::Fresh, _) => {}
+                (KeyState::Answered(kept), _) => return replay(&kept),
+                (KeyState::Pending(_), UnansweredKey::ActsAgain) => RequestId::mark_replay(),
+                (KeyState::Pending(_), UnansweredKey::IsRefused) => {
+                    return Err(ProblemKind::KeyPending.into());
+                }
+            }
+            app.keep(&used, id, act.await).await
+        };
+        self.detached.run(used, run).await
+    }
+
+    /// Like [`once`](Self::once), for a command with a permanent effect. `so` is the answer if the effect already
+    /// exists: then no key is bound, so that repetitions under new keys write nothing.
+    pub(crate) async fn once_for_good<B: Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        used: Option<KeyUse>,
+        so: Option<B>,
+        act: impl Future<Output = Result<B, ApiProblem>> + Send + 'static,
+    ) -> Result<Response, ApiProblem> {
+        let Some(so) = so else {
+            return self.once(used, act).await;
+        };
+        // A decision at a lower acknowledgement level than the campaign's is made again.
+        if !self.is_bound(used.as_ref()).await? && self.settled().await? {
+            return Ok(answer(so));
+        }
+        self.once(used, act).await
+    }
+
+    /// Whether the request has a key that is bound.
+    pub(crate) async fn is_bound(&self, used: Option<&KeyUse>) -> Result<bool, ApiProblem> {
+        Ok(match used {
+            Some(used) => self.ports.ledger.bound_key(used).await?.is_some(),
+            None => false,
+        })
+    }
+
+    /// Stores the answer to a command with its key, and releases the key of a command that changed nothing.
+    pub(crate) async fn keep<B: Serialize>(
+        &self,
+        used: &KeyUse,
+        id: Uuid,
+        decided: Result<B, ApiProblem>,
+    ) -> Result<Response, ApiProblem> {
+        let ledger = &self.ports.ledger;
+        let (kept, answer) = match decided {
+            Ok(body) => {
+                let body = serde_json::to_value(body)
+                    .map_err(|error| ApiProblem::internal(error.to_string()))?;
+                let kept = StoredAnswer {
+                    status: StatusCode::OK.as_u16(),
+                    body: body.clone(),
+                };
+                (kept, Ok(Json(body).into_response()))
+            }
+            Err(problem) if problem.kind_status().is_client_error() => {
+                let kept = StoredAnswer {
+                    status: problem.kind_status().as_u16(),
+                    body: problem.to_keep(),
+                };
+                (kept, Err(problem))
+            }
+            Err(problem) => {
+                if problem.has_changed_nothing()
+                    && let Err(error) = ledger.release_key(used, id).await
+                {
+                    tracing::warn!(%error, "cannot release an idempotency key; its retry checks for the effect");
+                }
+                return Err(problem);
+            }
+        };
+        let text = serde_json::to_string(&kept).unwrap_or_default();
+        // The command has been decided, so its answer is true even if it is not stored.
+        if let Err(error) = ledger.answer_key(used, id, &text).await {
+            tracing::warn!(%error, "cannot store an answer with its idempotency key");
+        }
+        answer
+    }
+}
+
+/// Answer to a command that was carried out.
+pub(crate) fn answer(body: impl Serialize) -> Response {
+    Json(body).into_response()
+}
+
+/// Response from a stored answer, marked as a replay. A stored refusal is a replay too.
+pub(crate) fn replay(kept: &str) -> Result<Response, ApiProblem> {
+    let damaged = |why: String| ApiProblem::internal(format!("cannot read a stored answer: {why}"));
+    let StoredAnswer { status, mut body } =
+        serde_json::from_str(kept).map_err(|error| damaged(error.to_string()))?;
+    let status = StatusCode::from_u16(status).map_err(|error| damaged(error.to_string()))?;
+    let replayed = (REPLAYED, HeaderValue::from_static("true"));
+    if status.is_success() {
+        return Ok((status, [replayed], Json(body)).into_response());
+    }
+    if let Some(id) = RequestId::current() {
+        body["request_id"] = id.as_str().into();
+    }
+    let headers = [(header::CONTENT_TYPE, PROBLEM_JSON), replayed];
+    Ok((status, headers, Body::from(body.to_string())).into_response())
+}

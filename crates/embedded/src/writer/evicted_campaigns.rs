@@ -1,0 +1,327 @@
+//! Evicted campaigns: their tasks wait until the campaign is reloaded. Idle campaigns are evicted.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use qiang_core::{
+    campaign::AckLevel,
+    event::Seq,
+    id::CampaignId,
+    outcome::Outcome,
+    ports::{Claimed, EngineError},
+    time::Timestamp,
+};
+
+use super::Writer;
+use crate::{
+    QUEUED_TASKS_MAX, cold_rows,
+    deferred_read::DeferredRead,
+    error::DataFileError,
+    queue::PushError,
+    recall::{self, LoadedCampaign, ROWS_AT_ONCE},
+    task::{RecallTask, WriterTask},
+};
+
+/// Interval between two sweeps for idle campaigns.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Number of sweeps that cover all campaigns.
+const SWEEPS: usize = 600;
+/// Minimum campaigns per sweep.
+const SWEPT_MIN: usize = 64;
+/// Maximum campaigns reloaded for one tick.
+const RECALLED_MAX: usize = 256;
+/// Rows reloaded for one tick; the remaining campaigns wait for the next tick.
+const RECALLED_ROWS_MAX: u64 = 2 * ROWS_AT_ONCE;
+/// Delay before a due campaign is reloaded again after a failure, in milliseconds.
+const DUE_AGAIN_MS: i64 = 1_000;
+
+/// Tasks and reloads of campaigns that are not in the book.
+pub(super) struct EvictedCampaigns {
+    /// Tasks of such campaigns that a batch found; empty between batches.
+    pub(super) found: Vec<(CampaignId, WriterTask)>,
+    /// Campaigns whose reload is requested.
+    waiting: HashMap<CampaignId, WaitingTasks>,
+    tasks: usize,
+    /// Number of these campaigns that are due.
+    due: usize,
+    /// Ticks that wait until all due campaigns are reloaded.
+    ticks: Vec<WriterTask>,
+    /// Time without use after which a campaign is evicted.
+    idle_campaign_ttl: Duration,
+    /// Campaigns to check next.
+    sweep: VecDeque<CampaignId>,
+    swept_at: Instant,
+}
+
+/// Tasks that wait for a campaign.
+#[derive(Default)]
+struct WaitingTasks {
+    /// In order of arrival.
+    tasks: Vec<WriterTask>,
+    /// Whether a due time of the campaign has come.
+    is_due: bool,
+}
+
+impl EvictedCampaigns {
+    pub(super) fn new(idle_campaign_ttl: Duration) -> Self {
+        Self {
+            found: Vec::new(),
+            waiting: HashMap::new(),
+            tasks: 0,
+            due: 0,
+            ticks: Vec::new(),
+            idle_campaign_ttl,
+            sweep: VecDeque::new(),
+            swept_at: Instant::now(),
+        }
+    }
+
+    fn take(&mut self, id: CampaignId) -> WaitingTasks {
+        let waiting = self.waiting.remove(&id).unwrap_or_default();
+        self.tasks -= waiting.tasks.len();
+        self.due -= usize::from(waiting.is_due);
+        waiting
+    }
+
+    /// Whether a tick must wait for due campaigns.
+    pub(super) fn awaits_due(&self) -> bool {
+        self.due > 0
+    }
+
+    /// Adds a tick that waits for them.
+    pub(super) fn hold_tick(&mut self, tick: WriterTask) {
+        self.ticks.push(tick);
+    }
+
+    /// Refuses all waiting tasks.
+    pub(super) fn refuse_all(&mut self, error: &EngineError) {
+        (self.tasks, self.due) = (0, 0);
+        let waiting = self.waiting.drain().flat_map(|(_, waiting)| waiting.tasks);
+        let found = self.found.drain(..).map(|(_, task)| task);
+        for task in waiting.chain(found).chain(self.ticks.drain(..)) {
+            task.refuse(error);
+        }
+    }
+}
+
+impl Writer {
+    /// Requests the campaigns of the tasks that a batch could not decide. If the reload threads have ended because the
+    /// engine is closing, reloads the campaigns here and adds the tasks to `inbox`.
+    pub(super) fn send_for_absent(&mut self, inbox: &mut Vec<WriterTask>) {
+        for (id, task) in std::mem::take(&mut self.absent.found) {
+            if self.absent.tasks >= QUEUED_TASKS_MAX {
+                task.refuse(&EngineError::Overloaded);
+                continue;
+            }
+            self.absent.tasks += 1;
+            let is_sent_for = self.absent.waiting.contains_key(&id);
+            self.absent.waiting.entry(id).or_default().tasks.push(task);
+            if !is_sent_for {
+                self.fetch(id, inbox);
+            }
+        }
+    }
+
+    fn fetch(&mut self, id: CampaignId, inbox: &mut Vec<WriterTask>) {
+        match self.shared.recalls.push(DeferredRead::Fetch(id)) {
+            Ok(()) => {}
+            Err((PushError::Full | PushError::Halted, _)) => {
+                self.receive(id, RecallTask::Failed(EngineError::Overloaded), inbox);
+            }
+            Err((PushError::Closed, _)) => {
+                let is_awaited = |waiting: &WaitingTasks| !waiting.tasks.is_empty();
+                if !self.absent.waiting.get(&id).is_some_and(is_awaited) {
+                    // The next start records due times again.
+                    self.receive(id, RecallTask::NotOpen, inbox);
+                    return;
+                }
+                self.shared.recalls.reads_whole();
+                let recalled = match recall::load(&self.conn, id, &mut || {}) {
+                    Ok(loaded) => loaded.into(),
+                    Err(error) => RecallTask::Failed(EngineError::unavailable(error.chain())),
+                };
+                self.receive(id, recalled, inbox);
+            }
+        }
+    }
+
+    /// Moves reloaded campaigns from `inbox` into the book, and puts their waiting tasks before the other ones.
+    pub(super) fn receive_recalled(&mut self, inbox: &mut Vec<WriterTask>) {
+        if !inbox
+            .iter()
+            .any(|task| matches!(task, WriterTask::Recalled(..)))
+        {
+            return;
+        }
+        let mut rest = std::mem::take(inbox);
+        for task in rest.extract_if(.., |task| matches!(task, WriterTask::Recalled(..))) {
+            if let WriterTask::Recalled(id, recalled) = task {
+                self.receive(id, recalled, inbox);
+            }
+        }
+        inbox.append(&mut rest);
+    }
+
+    fn receive(&mut self, id: CampaignId, recalled: RecallTask, inbox: &mut Vec<WriterTask>) {
+        let now = self.clock.now();
+        let is_here = match recalled {
+            RecallTask::Unreadable(error) => {
+                self.refuse_waiting(id, &error, None);
+                false
+            }
+            RecallTask::Failed(error) => {
+                self.refuse_waiting(id, &error, Some(now.plus_millis(DUE_AGAIN_MS)));
+                false
+            }
+            RecallTask::Opened(restored) => {
+                if !self.shared.book.write().recall(now, *restored) {
+                    // The campaign was reloaded and evicted in the meantime.
+                    if self.absent.waiting.contains_key(&id) {
+                        self.fetch(id, inbox);
+                    }
+                    return;
+                }
+                true
+            }
+            RecallTask::NotOpen => self.shared.book.read().has(id),
+        };
+        let mut tasks = self.absent.take(id).tasks;
+        if is_here {
+            inbox.append(&mut tasks);
+        }
+        for task in tasks {
+            self.answer_unknown(now, task);
+        }
+        if !self.absent.awaits_due() {
+            inbox.append(&mut self.absent.ticks);
+        }
+    }
+
+    /// Refuses the tasks of a campaign that could not be reloaded. If it was due, it is due again at `again`.
+    fn refuse_waiting(&mut self, id: CampaignId, error: &EngineError, again: Option<Timestamp>) {
+        let waiting = self.absent.take(id);
+        if let Some(again) = again.filter(|_| waiting.is_due) {
+            self.shared.book.write().expect(again, id);
+        }
+        for task in waiting.tasks {
+            task.refuse(error);
+        }
+    }
+
+    /// Answers a task of a campaign that does not exist or was not opened.
+    fn answer_unknown(&mut self, now: Timestamp, task: WriterTask) {
+        match task {
+            WriterTask::Claim(_, answer) => {
+                let (outcome, ack) = (Outcome::UnknownCampaign, AckLevel::Fsync);
+                answer.send(Ok(Claimed { outcome, ack }));
+            }
+            WriterTask::Command(command, answer) => {
+                let mut entries = Vec::new();
+                let result = self.shared.book.write().apply(now, &command, &mut entries);
+                debug_assert!(entries.is_empty(), "nothing happens to what is not there");
+                answer.send(result.map_err(EngineError::from));
+            }
+            other => other.refuse(&EngineError::unavailable("there is no such campaign")),
+        }
+    }
+
+    /// Reloads due campaigns. A large one is requested from the reload thread, so that no other task waits for it. The
+    /// periodic tick skips it; a tick command waits for it.
+    pub(super) fn recall_due(
+        &mut self,
+        now: Timestamp,
+        inbox: &mut Vec<WriterTask>,
+    ) -> Result<(), DataFileError> {
+        let due = self.shared.book.read().due_and_absent(now, RECALLED_MAX);
+        let mut read = 0;
+        for id in due {
+            let rows = match self.absent.waiting.contains_key(&id) {
+                true => u64::MAX, // // its reload is requested
+                false => cold_rows::rows_to_read(&self.conn, id)?,
+            };
+            if rows > ROWS_AT_ONCE {
+                self.shared.book.write().dismiss(now, id);
+                self.send_for_due(id, inbox);
+                continue;
+            }
+            read += rows;
+            if read > RECALLED_ROWS_MAX {
+                return Ok(());
+            }
+            self.shared.recalls.reads_whole();
+            let loaded = recall::load(&self.conn, id, &mut || {})?;
+            let mut book = self.shared.book.write();
+            match loaded {
+                LoadedCampaign::Opened(restored) => {
+                    let taken = book.recall(Timestamp::default(), *restored);
+                    debug_assert!(taken, "the writer reads what it has committed");
+                }
+                LoadedCampaign::Draft(_) | LoadedCampaign::Unknown => book.dismiss(now, id),
+                LoadedCampaign::Unreadable(reason) => {
+                    recall::say_unreadable(id, &reason);
+                    book.dismiss(now, id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send_for_due(&mut self, id: CampaignId, inbox: &mut Vec<WriterTask>) {
+        let is_sent_for = self.absent.waiting.contains_key(&id);
+        let waiting = self.absent.waiting.entry(id).or_default();
+        self.absent.due += usize::from(!std::mem::replace(&mut waiting.is_due, true));
+        if !is_sent_for {
+            self.fetch(id, inbox);
+        }
+    }
+
+    /// Evicts idle, fully settled campaigns. A campaign that is due within the idle time stays, because it would be
+    /// reloaded for that.
+    pub(super) fn retire_idle(&mut self) {
+        let keeps_none = self.absent.idle_campaign_ttl.is_zero();
+        if self.repair_at.is_some() || (self.absent.swept_at.elapsed() < SWEEP_EVERY && !keeps_none)
+        {
+            return;
+        }
+        self.absent.swept_at = Instant::now();
+        let kept_ms = i64::try_from(self.absent.idle_campaign_ttl.as_millis()).unwrap_or(i64::MAX);
+        let now = self.clock.now();
+        let (idle_before, due_before) = (now.plus_millis(-kept_ms), now.plus_millis(kept_ms));
+        let book = self.shared.book.read();
+        if self.absent.sweep.is_empty() {
+            self.absent.sweep.extend(book.campaigns());
+        }
+        let swept = SWEPT_MIN.max(book.len() / SWEEPS + 1);
+        let swept = self.absent.sweep.len().min(swept);
+        let is_idle = |id: &CampaignId| {
+            book.idle_since(*id).is_some_and(|at| at <= idle_before)
+                && book.due_of(*id).is_none_or(|due| due > due_before)
+        };
+        let idle: Vec<_> = self.absent.sweep.drain(..swept).filter(is_idle).collect();
+        drop(book);
+        if idle.is_empty() {
+            return;
+        }
+        // The rows of a campaign with quarantined entries are incomplete.
+        let asks = recall::anything_set_aside(&self.conn).unwrap_or(true);
+        for id in idle {
+            if !asks || !recall::has_set_aside(&self.conn, id).unwrap_or(true) {
+                self.retire(id, self.settled);
+            }
+        }
+    }
+
+    fn retire(&mut self, id: CampaignId, settled: Seq) {
+        let retired = self.shared.book.write().retire(id, settled);
+        if let Some(retired) = retired {
+            self.refs.forget(id);
+            self.last_ack.take_if(|last| last.0 == id);
+            self.shared.recalls.free(retired);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
