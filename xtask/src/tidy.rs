@@ -11,6 +11,7 @@ mod prose;
 mod rust;
 mod text;
 mod tree;
+mod type_names;
 
 use std::fmt;
 use std::path::Path;
@@ -93,6 +94,7 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
     manifests::check_core(&metadata, &mut breaches);
     manifests::check_test_binaries(&metadata, &mut breaches);
     manifests::check_lints(&tree, &metadata, &mut breaches);
+    let mut names = type_names::TypeNames::default();
     for package in &metadata.packages {
         let directory = parent(&package.manifest_path);
         let crates = package.crates(&tree);
@@ -100,8 +102,10 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
         let sources = format!("{directory}/src/");
         for read in crates.iter().filter(|read| read.root.starts_with(&sources)) {
             circles::check(read, &mut breaches);
+            names.add(read);
         }
     }
+    names.check(&mut breaches);
     markdown::check_links(&tree, &mut breaches);
     markdown::check_decisions(&tree, &mut breaches);
     markdown::check_configuration(&tree, &mut breaches);

@@ -29,6 +29,8 @@ pub(super) struct Module {
     pub(super) file: String,
     /// Items directly in the module.
     pub(super) defined: BTreeSet<String>,
+    /// Structs, enums, unions and traits outside `#[cfg(test)]`, also those inside functions.
+    pub(super) types: Vec<String>,
     /// Imports of `use`, keyed by their local name.
     pub(super) imports: BTreeMap<String, Vec<String>>,
     /// Paths imported with `::*`.
@@ -140,6 +142,13 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         let was_in_test = self.in_test;
         self.in_test |= attributes.iter().any(is_for_tests);
         self.here().defined.extend(name.map(Ident::to_string));
+        let is_type = matches!(
+            item,
+            Item::Enum(_) | Item::Struct(_) | Item::Trait(_) | Item::Union(_)
+        );
+        if is_type && !self.in_test {
+            self.here().types.extend(name.map(Ident::to_string));
+        }
         visit::visit_item(self, item);
         self.in_test = was_in_test;
     }
