@@ -31,7 +31,7 @@ impl Node {
     /// a gap ends a downtime. A node without its ledger accepts no payment, and records nothing.
     pub(crate) async fn note_served(&self, partition: PartitionId) -> Result<(), EngineError> {
         let options = self.partitions.options();
-        let served = self.uptime_report(partition);
+        let served = &self.runtime(partition).uptime_report;
         let has_ledger = options.identity.as_ref().is_none_or(|it| it.has_ledger());
         if !options.serves || !has_ledger || options.clock.is_none() && !served.is_due() {
             return Ok(());
@@ -66,6 +66,6 @@ impl Node {
     /// downtime after its first record.
     pub(crate) fn may_be_down(&self, partition: PartitionId) -> bool {
         let is_given = self.partitions.options().clock.is_some();
-        !(is_given && self.uptime_report(partition).is_noted())
+        !(is_given && self.runtime(partition).uptime_report.is_noted())
     }
 }

@@ -365,7 +365,7 @@ impl RedisEngine {
     pub fn campaigns_out_of_service(&self) -> BTreeSet<CampaignId> {
         let partitions = self.node.partitions.list().iter();
         let suspended =
-            partitions.map(|partition| self.node.suspended(partition.id).lock().clone());
+            partitions.map(|partition| self.node.runtime(partition.id).suspended.lock().clone());
         suspended.flatten().collect()
     }
 

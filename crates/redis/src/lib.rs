@@ -30,6 +30,7 @@ mod intake;
 #[cfg(all(test, feature = "servers"))]
 mod model;
 mod node;
+mod partition_runtime;
 mod partitions;
 mod protocol;
 mod queues;

@@ -1,7 +1,6 @@
 //! State of the engine on one node, shared by its handles and tasks.
 
 use std::{
-    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -16,21 +15,20 @@ use qiang_core::{
     id::CampaignId,
     ports::{Claimed, EngineError, ReplySender},
 };
-use tokio::sync::Mutex;
 
 use crate::{
-    connection::{Arguments, CallConnection, Script, ScriptReply, unavailable},
+    connection::{Arguments, Script, ScriptReply, unavailable},
     intake::{
         admission::{BLOCK_LASTS, Block, FromGate, WaitingRooms},
         admission_permits::Admission,
-        batcher::{Batch, ClaimBatcher, PendingClaim},
+        batcher::{Batch, PendingClaim},
         gate::Gate,
         opening_queue::OpeningQueue,
         reload_queue::{ReloadNeed, ReloadQueue},
         unconfirmed_grants::Unconfirmed,
-        unsettled_answers::UnsettledAnswers,
     },
-    partitions::{Partitions, log_gap::LogGapNote, ticking::UptimeReport},
+    partition_runtime::PartitionRuntime,
+    partitions::Partitions,
     protocol::{campaign_meta::CachedCampaign, scripts::ADMIT},
     shards::transfer::PullQueue,
 };
@@ -49,20 +47,8 @@ pub(crate) struct Node {
     pub(crate) pulls: PullQueue,
     pub(crate) recalls: ReloadQueue,
     pub(crate) openings: OpeningQueue,
-    /// One connection per partition for reading the log.
-    pub(crate) readers: Vec<Mutex<CallConnection>>,
-    /// One per partition.
-    batchers: Vec<ClaimBatcher>,
-    /// Per partition, whether it was given up at the last check, so that claims do not wait for it.
-    given_up: Vec<AtomicBool>,
-    /// One per partition.
-    kept: Vec<UnsettledAnswers>,
-    /// One per partition.
-    log_gaps: Vec<LogGapNote>,
-    /// One per partition.
-    served: Vec<UptimeReport>,
-    /// Campaigns of each partition that are out of service.
-    suspended: Vec<parking_lot::Mutex<BTreeSet<CampaignId>>>,
+    /// State for each partition, by its number.
+    runtimes: Vec<PartitionRuntime>,
     /// Grants that the ledger has to confirm.
     pub(crate) unconfirmed: Unconfirmed,
     /// Number of claims that wait in all batchers.
@@ -77,33 +63,10 @@ impl Node {
     pub(crate) fn new(partitions: Partitions) -> Self {
         let partitions = Arc::new(partitions);
         let rooms = WaitingRooms::new(partitions.list().len());
-        let batcher = |_: &_| ClaimBatcher::default();
-        let flag = |_: &_| AtomicBool::new(false);
+        let readers = partitions.connections("log");
         Self {
-            readers: partitions.connections("log"),
-            kept: partitions
-                .list()
-                .iter()
-                .map(|_| UnsettledAnswers::default())
-                .collect(),
-            log_gaps: partitions
-                .list()
-                .iter()
-                .map(|_| LogGapNote::default())
-                .collect(),
-            suspended: partitions
-                .list()
-                .iter()
-                .map(|_| Default::default())
-                .collect(),
-            served: partitions
-                .list()
-                .iter()
-                .map(|_| UptimeReport::new())
-                .collect(),
+            runtimes: readers.into_iter().map(PartitionRuntime::new).collect(),
             unconfirmed: Unconfirmed::default(),
-            batchers: partitions.list().iter().map(batcher).collect(),
-            given_up: partitions.list().iter().map(flag).collect(),
             gate: Arc::new(Gate::new(
                 Arc::clone(&partitions),
                 Arc::clone(&rooms.signal),
@@ -120,27 +83,9 @@ impl Node {
         }
     }
 
-    /// Answers of this node in a partition that the ledger does not have yet.
-    pub(crate) fn unsettled_answers(&self, partition: PartitionId) -> &UnsettledAnswers {
-        &self.kept[usize::from(partition.0)]
-    }
-
-    /// The gap that settlement has found in a partition's log.
-    pub(crate) fn log_gap(&self, partition: PartitionId) -> &LogGapNote {
-        &self.log_gaps[usize::from(partition.0)]
-    }
-
-    /// Campaigns of a partition that are out of service.
-    pub(crate) fn suspended(
-        &self,
-        partition: PartitionId,
-    ) -> &parking_lot::Mutex<BTreeSet<CampaignId>> {
-        &self.suspended[usize::from(partition.0)]
-    }
-
-    /// When this node has said last that it serves a partition.
-    pub(crate) fn uptime_report(&self, partition: PartitionId) -> &UptimeReport {
-        &self.served[usize::from(partition.0)]
+    /// State of this node for a partition.
+    pub(crate) fn runtime(&self, partition: PartitionId) -> &PartitionRuntime {
+        &self.runtimes[usize::from(partition.0)]
     }
 
     /// Number of waiting claims.
@@ -156,7 +101,7 @@ impl Node {
     /// after the close.
     pub(crate) fn submit(&self, claim: Claim, answer: ReplySender<Claimed>) {
         let partition = self.partition_of(&claim);
-        if self.given_up[usize::from(partition.0)].load(Ordering::Relaxed)
+        if self.runtime(partition).is_given_up.load(Ordering::Relaxed)
             && let Some(reason) = self.partitions.given_up(partition)
         {
             return answer.send(Err(unavailable(reason)));
@@ -181,7 +126,7 @@ impl Node {
             return;
         };
         let is_elsewhere = |(claim, _): &(Claim, _)| self.partition_of(claim) != partition;
-        let is_given_up = self.given_up[usize::from(partition.0)].load(Ordering::Relaxed);
+        let is_given_up = self.runtime(partition).is_given_up.load(Ordering::Relaxed);
         if is_given_up || claims.iter().any(is_elsewhere) {
             for (claim, answer) in claims {
                 self.submit(claim, answer);
@@ -201,7 +146,7 @@ impl Node {
         let room = QUEUED_MAX.saturating_sub(self.queued());
         let room = room.saturating_sub(self.rooms.waiting_for(partition));
         self.queued.fetch_add(count, Ordering::Relaxed);
-        let queued = self.batchers[usize::from(partition.0)].push_together(pending, room);
+        let queued = self.runtime(partition).batcher.push_together(pending, room);
         self.queued.fetch_sub(count - queued, Ordering::Relaxed);
     }
 
@@ -294,7 +239,7 @@ impl Node {
 
     fn push(&self, partition: PartitionId, pending: PendingClaim, room: usize) {
         self.queued.fetch_add(1, Ordering::Relaxed);
-        if !self.batchers[usize::from(partition.0)].push(pending, room) {
+        if !self.runtime(partition).batcher.push(pending, room) {
             self.queued.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -310,7 +255,7 @@ impl Node {
     /// Next claims of a partition to decide, by campaign. `None` after the close. Stale claims are dropped.
     pub(crate) async fn next_batches(&self, partition: PartitionId) -> Option<Vec<Batch>> {
         loop {
-            let mut batches = self.batchers[usize::from(partition.0)].take().await?;
+            let mut batches = self.runtime(partition).batcher.take().await?;
             for (_, batch) in &mut batches {
                 self.queued.fetch_sub(batch.len(), Ordering::Relaxed);
                 self.drop_stale(partition, batch);
@@ -341,8 +286,8 @@ impl Node {
         self.now_ms.store(now_ms, Ordering::Relaxed);
         for partition in self.partitions.list().iter().map(|partition| partition.id) {
             let before_ms = self.late_before_ms(partition);
-            let given_up = &self.given_up[usize::from(partition.0)];
-            given_up.store(before_ms == u64::MAX, Ordering::Relaxed);
+            let is_given_up = &self.runtime(partition).is_given_up;
+            is_given_up.store(before_ms == u64::MAX, Ordering::Relaxed);
             self.refuse(partition, before_ms, || self.not_decided(partition));
         }
         let home = |meta: &CachedCampaign| self.partitions.home(meta.id);
@@ -353,7 +298,7 @@ impl Node {
     }
 
     fn refuse(&self, partition: PartitionId, before_ms: u64, error: impl FnOnce() -> EngineError) {
-        let refused = self.batchers[usize::from(partition.0)].refuse(before_ms, error);
+        let refused = self.runtime(partition).batcher.refuse(before_ms, error);
         self.queued.fetch_sub(refused, Ordering::Relaxed);
     }
 
@@ -392,8 +337,8 @@ impl Node {
         for pending in self.rooms.empty() {
             self.resubmit(pending);
         }
-        for batcher in &self.batchers {
-            batcher.close();
+        for runtime in &self.runtimes {
+            runtime.batcher.close();
         }
     }
 

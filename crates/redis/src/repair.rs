@@ -100,7 +100,8 @@ impl RepairEngine for RedisEngine {
             let known = known.filter(|(_, seq)| *seq >= partition.began());
             if let (Some((_, seq)), Some(term)) = (known, partition.current_term()) {
                 self.node
-                    .unsettled_answers(partition.id)
+                    .runtime(partition.id)
+                    .unsettled_answers
                     .release_in(&term, *seq);
             }
         }
@@ -109,7 +110,7 @@ impl RepairEngine for RedisEngine {
     async fn halt_log_gap(&self, partition: PartitionId) -> Result<(), EngineError> {
         let partitions = &self.node.partitions;
         if partitions.state(partition) == PartitionHealth::Open
-            && let Some(gap) = self.node.log_gap(partition).take()
+            && let Some(gap) = self.node.runtime(partition).log_gap.take()
         {
             partitions.halt_log_gap(partition, &gap).await?;
         }

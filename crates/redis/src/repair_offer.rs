@@ -88,7 +88,10 @@ async fn offer_once(node: &Node, partition: PartitionId, attempt: u64) -> Result
         return Ok(());
     }
     node.partitions.get(partition).all_kept().await;
-    let (entries, all_from) = node.unsettled_answers(partition).since(loss.answers_from);
+    let (entries, all_from) = node
+        .runtime(partition)
+        .unsettled_answers
+        .since(loss.answers_from);
     let texts: Vec<String> = entries.iter().map(Entry::to_text).collect();
     let mut chunks: Vec<&[String]> = texts.chunks(CHUNK).collect();
     if chunks.is_empty() {

@@ -106,7 +106,7 @@ pub(crate) async fn look_for_suspensions(node: Arc<Node>, partition: PartitionId
             continue;
         }
         match node.partitions.noted_campaigns(partition).await {
-            Ok(campaigns) => *node.suspended(partition).lock() = campaigns,
+            Ok(campaigns) => *node.runtime(partition).suspended.lock() = campaigns,
             Err(error) => {
                 tracing::debug!(partition = partition.0, %error, "cannot look for campaigns out of service");
             }

@@ -364,7 +364,8 @@ fn answer(
     node.partitions.note_admission(meta, claims.admission);
     node.rooms.granted(meta.id, grants, left);
     if granted {
-        node.unsettled_answers(partition)
+        node.runtime(partition)
+            .unsettled_answers
             .keep(meta, seq, reply, users);
     }
     if !short.is_empty() {

@@ -54,7 +54,9 @@ impl Node {
         };
         let (number, payment) = (order.number, payment.clone());
         let event = Event::payment_recorded(number, payment, state);
-        self.unsettled_answers(partition).keep_step(&meta, event);
+        self.runtime(partition)
+            .unsettled_answers
+            .keep_step(&meta, event);
         Ok(Reply::Payment(state.outcome, view))
     }
 
@@ -106,7 +108,9 @@ impl Node {
             Some(OrderState::Returned) => Event::Returned { number, part: None },
             _ => Event::Cancelled { number },
         };
-        self.unsettled_answers(partition).keep_step(&meta, event);
+        self.runtime(partition)
+            .unsettled_answers
+            .keep_step(&meta, event);
         Ok(view)
     }
 

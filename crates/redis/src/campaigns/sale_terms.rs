@@ -183,7 +183,7 @@ impl Node {
         };
         let home = self.partitions.home(meta.id);
         let event = Event::TermsChanged { revision, terms };
-        self.unsettled_answers(home).keep_step(meta, event);
+        self.runtime(home).unsettled_answers.keep_step(meta, event);
     }
 
     /// If there are replicas, they have the change before it is answered, at any level that the campaign requests.

@@ -37,7 +37,7 @@ impl EventLog for RedisEngine {
     }
 
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
-        let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
+        let mut reader = self.node.runtime(partition).reader.lock().await;
         reader
             .head()
             .await
@@ -51,7 +51,7 @@ impl EventLog for RedisEngine {
         limit: usize,
     ) -> Result<Vec<Entry>, LedgerError> {
         let known = self.node.partitions.get(partition);
-        let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
+        let mut reader = self.node.runtime(partition).reader.lock().await;
         let until = Instant::now() + self.node.partitions.options().call_timeout;
         let open = known.open_term(until).await.map_err(unavailable);
         let term = open.map_err(|error| self.unreadable(partition, &error))?;
@@ -88,12 +88,12 @@ impl EventLog for RedisEngine {
             first,
             last,
         };
-        self.node.log_gap(partition).set(gap);
+        self.node.runtime(partition).log_gap.set(gap);
     }
 
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
-        self.node.unsettled_answers(partition).release(upto);
-        let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
+        self.node.runtime(partition).unsettled_answers.release(upto);
+        let mut reader = self.node.runtime(partition).reader.lock().await;
         let partitions = &self.node.partitions;
         let trim = transport::trim(partitions.keys(), partitions.options(), partition, upto);
         let trimmed = reader.query(&trim).await;

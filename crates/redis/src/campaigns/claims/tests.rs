@@ -232,7 +232,12 @@ async fn what_is_kept_of_a_call_is_what_the_log_says() {
         claims.push(Target::of(&world.packets[3]).keyed(user, 1, "a-key"));
         world.names(&claims).await;
     }
-    let (mut kept, from) = world.engine.node.unsettled_answers(PARTITION).since(1);
+    let (mut kept, from) = world
+        .engine
+        .node
+        .runtime(PARTITION)
+        .unsettled_answers
+        .since(1);
     assert_eq!(from, 1);
     kept.retain(|entry| entry.seq > 0);
     let log = world.log().await;
