@@ -8,9 +8,7 @@
 //!
 //! `docs/reference/data-model.md` describes the tables.
 
-mod account_host;
 mod archive;
-mod binding_host;
 mod clock;
 mod cold_rows;
 mod commit_watchdog;
@@ -23,16 +21,13 @@ mod error;
 mod file;
 mod gate_counters;
 mod grant_positions;
-mod history_host;
 mod job;
-mod key_host;
 mod ledger;
-mod ledger_host;
+mod ledger_file;
 mod log;
 mod new_campaign_ids;
 mod open_mark;
 mod pace;
-mod payout_host;
 mod port;
 mod positions;
 mod queue;
@@ -40,7 +35,6 @@ mod reader;
 mod rebuild;
 mod recall;
 mod recall_thread;
-mod repair_host;
 mod replay;
 mod standalone;
 mod task;
@@ -48,7 +42,6 @@ mod thread;
 mod transaction;
 mod waiting;
 mod watch;
-mod webhook_host;
 mod writer;
 
 use std::{
@@ -72,8 +65,9 @@ pub use self::{
     clock::{GuardedClock, SystemClock},
     error::DataFileError,
     file::SCHEMA_VERSION,
+    ledger_file::LedgerFile,
     positions::PARTITIONS_MAX,
-    standalone::{QUEUED_JOBS_MAX, SqliteLedger},
+    standalone::{QUEUED_JOBS_MAX, SqliteLedger, StandaloneHost},
 };
 use self::{
     commit_watchdog::CommitWatchdog,
@@ -209,8 +203,11 @@ impl Default for EmbeddedOptions {
 
 /// The embedded engine with its log and ledger. A clone is another handle of the same engine. The writer stops when
 /// [`Embedded::close`] is called or the last handle is dropped.
+pub type Embedded = LedgerFile<EngineHost>;
+
+/// Writer and readers of an engine's file.
 #[derive(Clone)]
-pub struct Embedded {
+pub struct EngineHost {
     shared: Arc<EngineShared>,
     clock: Arc<dyn Clock>,
     readers: Arc<Readers>,
@@ -264,14 +261,14 @@ impl Embedded {
                 queues.queue.close();
             },
         )?;
-        Ok(Self {
+        Ok(LedgerFile(EngineHost {
             shared,
             clock,
             readers,
             writer: Arc::new(writer),
             commit_hangs_after: options.commit_hangs_after,
             start_gap,
-        })
+        }))
     }
 
     /// Whether an existing file is an embedded engine's. False for a standalone ledger.

@@ -10,31 +10,15 @@ use qiang_core::{
 
 use crate::{
     Embedded, PARTITION,
-    account_host::impl_accounts,
-    binding_host::impl_binding,
-    history_host::impl_history,
     job::LedgerJob,
-    key_host::impl_keys,
-    ledger_host::{SqliteLedgerHost, impl_ledger},
+    ledger_file::SqliteLedgerHost,
     log,
     log::EventRefs,
     new_campaign_ids::NewCampaignIds,
-    payout_host::impl_payouts,
     positions::PartitionPositions,
     reader::{self, Readers},
-    repair_host::impl_repairs,
     task::WriterTask,
-    webhook_host::impl_webhooks,
 };
-
-impl_ledger!(Embedded);
-impl_accounts!(Embedded);
-impl_binding!(Embedded);
-impl_repairs!(Embedded);
-impl_keys!(Embedded);
-impl_payouts!(Embedded);
-impl_webhooks!(Embedded);
-impl_history!(Embedded);
 
 impl SqliteLedgerHost for Embedded {
     fn push_job(&self, job: Box<dyn LedgerJob>) {

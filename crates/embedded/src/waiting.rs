@@ -14,7 +14,7 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use crate::{Embedded, PARTITION, error::DataFileError, ledger_host::job, reader::query};
+use crate::{Embedded, PARTITION, error::DataFileError, ledger_file::job, reader::query};
 
 /// Maximum results deleted in one transaction.
 const FORGOTTEN_MAX: u32 = 2_000;

@@ -30,7 +30,7 @@ use crate::{
     Embedded,
     error::DataFileError,
     job::JobContext,
-    ledger_host::{SqliteLedgerHost as _, job},
+    ledger_file::{SqliteLedgerHost as _, job},
     reader::query,
 };
 

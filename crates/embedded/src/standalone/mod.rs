@@ -17,6 +17,7 @@ use crate::{
     error::DataFileError,
     file::{self, DataFileKind},
     job::LedgerJob,
+    ledger_file::LedgerFile,
     positions::PartitionPositions,
     queue::TaskQueue,
     reader::Readers,
@@ -37,8 +38,11 @@ struct LedgerShared {
 
 /// Ledger on a file of its own. A clone is another handle of the same ledger. The writer stops when
 /// [`SqliteLedger::close`] is called or the last handle is dropped.
+pub type SqliteLedger = LedgerFile<StandaloneHost>;
+
+/// Writer and readers of a standalone ledger's file.
 #[derive(Clone)]
-pub struct SqliteLedger {
+pub struct StandaloneHost {
     shared: Arc<LedgerShared>,
     readers: Arc<Readers>,
     writer: Arc<WriterThread>,
@@ -66,11 +70,11 @@ impl SqliteLedger {
             move || writer.run_until_closed(),
             move || queue.queue.close(),
         )?;
-        Ok(Self {
+        Ok(LedgerFile(StandaloneHost {
             shared,
             readers: Arc::new(Readers::new(path)),
             writer: Arc::new(writer),
-        })
+        }))
     }
 
     /// Makes the accepted changes, refuses later ones and stops the writer. Blocks until then.

@@ -9,28 +9,9 @@ use qiang_core::{
 
 use super::SqliteLedger;
 use crate::{
-    account_host::impl_accounts,
-    binding_host::impl_binding,
-    history_host::impl_history,
-    job::LedgerJob,
-    key_host::impl_keys,
-    ledger_host::{SqliteLedgerHost, impl_ledger},
-    new_campaign_ids::NewCampaignIds,
-    payout_host::impl_payouts,
-    positions::PartitionPositions,
-    reader::Readers,
-    repair_host::impl_repairs,
-    webhook_host::impl_webhooks,
+    job::LedgerJob, ledger_file::SqliteLedgerHost, new_campaign_ids::NewCampaignIds,
+    positions::PartitionPositions, reader::Readers,
 };
-
-impl_ledger!(SqliteLedger);
-impl_accounts!(SqliteLedger);
-impl_binding!(SqliteLedger);
-impl_repairs!(SqliteLedger);
-impl_keys!(SqliteLedger);
-impl_payouts!(SqliteLedger);
-impl_webhooks!(SqliteLedger);
-impl_history!(SqliteLedger);
 
 impl SqliteLedgerHost for SqliteLedger {
     fn push_job(&self, job: Box<dyn LedgerJob>) {

@@ -1,0 +1,152 @@
+//! The idempotency key port of a file.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use qiang_core::{
+    id::{PaymentRef, UserId},
+    money::Money,
+    ports::{
+        Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, Payout,
+        PayoutReceipt, SettlementStore as _,
+    },
+    time::Timestamp,
+};
+use uuid::Uuid;
+
+use crate::{
+    ledger::{accounts, keys, payouts},
+    ledger_file::{FUNDS_WAIT_MAX, LedgerFile, SqliteLedgerHost, enter, job},
+    reader::query,
+};
+
+#[async_trait]
+impl<H: 'static> KeyStore for LedgerFile<H>
+where
+    Self: SqliteLedgerHost,
+{
+    async fn bind_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyBinding, LedgerError> {
+        let used = used.clone();
+        job(self, 0, move |context| {
+            keys::bind(context.conn, context.now, &used, id)
+        })
+        .await
+    }
+
+    async fn bound_key(&self, used: &KeyUse) -> Result<Option<Uuid>, LedgerError> {
+        let used = used.clone();
+        query(self.readers(), move |conn| keys::bound(conn, &used)).await
+    }
+
+    async fn begin_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyState, LedgerError> {
+        let used = used.clone();
+        job(self, 0, move |context| {
+            keys::begin(context.conn, context.now, &used, id)
+        })
+        .await
+    }
+
+    async fn answer_key(&self, used: &KeyUse, id: Uuid, answer: &str) -> Result<(), LedgerError> {
+        let (used, answer) = (used.clone(), answer.to_owned());
+        job(self, 0, move |context| {
+            keys::answer(context.conn, context.now, &used, id, &answer)
+        })
+        .await
+    }
+
+    async fn release_key(&self, used: &KeyUse, id: Uuid) -> Result<(), LedgerError> {
+        let used = used.clone();
+        job(self, 0, move |context| {
+            keys::release(context.conn, &used, id)
+        })
+        .await
+    }
+
+    async fn deposit_under(
+        &self,
+        used: &KeyUse,
+        id: Uuid,
+        (user, amount): (&UserId, Money),
+        by: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError> {
+        let (used, user, by) = (used.clone(), user.clone(), by.cloned());
+        job(self, 0, move |context| {
+            let (conn, now) = (context.conn, context.now);
+            let (binding, ()) = keys::bind_with((conn, now), &used, id, |binding| {
+                accounts::deposit(conn, now, binding.id, (&user, amount), by.as_ref())
+            })?;
+            Ok(binding)
+        })
+        .await
+    }
+
+    async fn deposit_named(
+        &self,
+        used: Option<&KeyUse>,
+        id: Uuid,
+        (user, amount): (&UserId, Money),
+        reference: &PaymentRef,
+        by: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError> {
+        let (used, by) = (used.cloned(), by.cloned());
+        let (user, reference) = (user.clone(), reference.clone());
+        job(self, 0, move |context| {
+            let (at, to) = ((context.conn, context.now), (&user, amount));
+            keys::deposit_named(at, used.as_ref(), id, to, &reference, by.as_ref())
+        })
+        .await
+    }
+
+    async fn create_all(
+        &self,
+        campaigns: Vec<Creation>,
+    ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
+        let campaigns: Arc<[_]> = campaigns.into();
+        let mut created = enter(self, Arc::clone(&campaigns)).await?;
+        let lacks = |it: &_| matches!(it, Err(LedgerError::InsufficientFunds { .. }));
+        if !created.iter().any(lacks) {
+            return Ok(created);
+        }
+        let Some((partition, seq)) = self.last_committed() else {
+            return Ok(created);
+        };
+        // Recent claims of the senders may not be settled to their accounts yet.
+        let poor: Vec<_> = (0..created.len()).filter(|n| lacks(&created[*n])).collect();
+        let again = poor.iter().map(|n| campaigns[*n].clone()).collect();
+        let settled = self.await_settled(partition, seq, FUNDS_WAIT_MAX).await;
+        let again = match settled {
+            Ok(_) => enter(self, again).await,
+            Err(error) => Err(error),
+        };
+        let again = again.unwrap_or_else(|error| vec![Err(error); poor.len()]);
+        for (n, again) in poor.into_iter().zip(again) {
+            created[n] = again;
+        }
+        Ok(created)
+    }
+
+    async fn pay_out_under(
+        &self,
+        used: &KeyUse,
+        id: Uuid,
+        payout: &Payout,
+        by: Option<&Action>,
+    ) -> Result<PayoutReceipt, LedgerError> {
+        let (used, payout, by) = (used.clone(), payout.clone(), by.cloned());
+        job(self, 0, move |context| {
+            let (conn, now) = (context.conn, context.now);
+            let (_, paid) = keys::bind_with((conn, now), &used, id, |_| {
+                payouts::pay_out(conn, now, &payout, by.as_ref())
+            })?;
+            Ok(paid)
+        })
+        .await
+    }
+
+    async fn purge_keys(&self, before: Timestamp, limit: u32) -> Result<u64, LedgerError> {
+        job(self, 0, move |context| {
+            keys::purge(context.conn, before, limit)
+        })
+        .await
+    }
+}
