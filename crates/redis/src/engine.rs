@@ -116,13 +116,14 @@ impl RedisEngine {
                 tasks.deciding.push(self.runtime.spawn(serving));
             }
             let presence = self.runtime.spawn(tasks::presence(node(), partition.id));
-            let ticking = self.runtime.spawn(tasks::tick(node(), partition.id));
             let suspensions = tasks::look_for_suspensions(node(), partition.id);
             let suspensions = self.runtime.spawn(suspensions);
             let types = self.runtime.spawn(tasks::check_types(node(), partition.id));
-            tasks
-                .background
-                .extend([presence, ticking, suspensions, types]);
+            tasks.background.extend([presence, suspensions, types]);
+            if self.node.partitions.options().ticks {
+                let ticking = self.runtime.spawn(tasks::tick(node(), partition.id));
+                tasks.background.push(ticking);
+            }
             if self.node.partitions.options().serves {
                 let serving = self.runtime.spawn(tasks::serve(node(), partition.id));
                 tasks.background.push(serving);

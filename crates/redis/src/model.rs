@@ -98,6 +98,9 @@ async fn node(
         // Claims of a slow history must not be late.
         claim_timeout: Duration::from_secs(600),
         clock: Some(clock.clone()),
+        // A node's own ticks judge holds by the time since which that node has accepted payment reports. The book does
+        // not know this time.
+        ticks: false,
         // The whole log is compared at the end, and campaigns are evicted at once.
         retain: Duration::from_secs(3_600),
         closed_campaign_ttl: Duration::ZERO,

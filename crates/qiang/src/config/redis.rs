@@ -101,6 +101,7 @@ impl RedisConfig {
             call_timeout: Duration::from_millis(self.call_timeout_ms),
             claim_timeout: Duration::from_millis(self.claim_timeout_ms),
             serves: true,
+            ticks: true,
             retain: Duration::from_millis(self.retain_ms),
             retain_bytes: self.retain_bytes,
             closed_campaign_ttl: Duration::from_millis(self.closed_campaign_ttl_ms),

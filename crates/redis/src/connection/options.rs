@@ -75,6 +75,9 @@ pub struct RedisOptions {
     /// Whether this process serves users. Holds pause while no process that serves users reaches the partition. A
     /// process that only settles or administers an installation does not count.
     pub serves: bool,
+    /// Whether this node expires holds and ends windows when they are due. Tests that tick by command turn it off: a
+    /// background tick at another moment gives another order of entries, and holds that end later.
+    pub ticks: bool,
     /// Clock of campaigns, for tests; `None` for Redis' own clock.
     pub clock: Option<Arc<dyn Clock>>,
     /// Installation and engine that partitions must be marked with; `None` if that does not matter.
@@ -113,6 +116,7 @@ impl Default for RedisOptions {
             term_grace: Duration::from_secs(2),
             payment_grace: Duration::ZERO,
             serves: true,
+            ticks: true,
             clock: None,
             identity: None,
         }
