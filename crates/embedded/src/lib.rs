@@ -178,8 +178,9 @@ pub struct EmbeddedOptions {
     /// settlement is stuck, claims are refused above this bound, and all calls that append to the log a quarter above
     /// it.
     pub backlog_max: u64,
-    /// Maximum answers that wait for the ledger. One campaign has at most half of them, and each of several leaves a
-    /// share for the next. Above its share, a campaign's claims are refused before they are decided.
+    /// Maximum answers that wait for the ledger. One owner's campaigns have at most half of them, and one campaign a
+    /// quarter; each of several leaves a share for the next. Claims above the share of their campaign or its owner are
+    /// refused before they are decided.
     pub ledger_waits_max: usize,
     /// Maximum wait of such an answer. After it, the answer is uncertain.
     pub ledger_wait: Duration,

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use qiang_core::{
     book::{Book, Grace},
-    campaign::AckLevel,
     event::Entry,
     id::CampaignId,
     time::Timestamp,
@@ -99,8 +98,8 @@ impl Tail<'_> {
         match checked {
             Ok(()) => {
                 self.book.replay(entry);
-                let ack = || self.book.ack(entry.campaign).unwrap_or(AckLevel::Fsync);
-                self.places.extend(place_of(entry, ack));
+                let known = || self.book.ack_and_owner(entry.campaign);
+                self.places.extend(place_of(entry, known));
             }
             Err(error) => self.failed = Some(error),
         }

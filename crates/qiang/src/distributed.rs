@@ -252,7 +252,8 @@ impl Distributed {
         let Some(grant) = claimed.outcome.grant().copied() else {
             return Ok(claimed);
         };
-        if self.engine.asks_for(claim) != Some(AckLevel::Ledger) {
+        let known = self.engine.ack_and_owner(claim.campaign);
+        if known.is_none_or(|(ack, _)| ack != AckLevel::Ledger) {
             return Ok(claimed);
         }
         let ledger = self.ledger();

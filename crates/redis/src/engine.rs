@@ -8,6 +8,7 @@ use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
     event::{PartitionId, Seq},
+    fair_share::OwnerDigest,
     id::{CampaignId, OrderId},
     outcome::{Grant, Outcome},
     ports::{Claimed, Engine, EngineError, GateAnswers, PendingReply, ProbeResult},
@@ -205,11 +206,11 @@ impl RedisEngine {
         Ok(())
     }
 
-    /// Ack level that the claim's campaign requests, if this node knows the campaign.
+    /// Ack level that a campaign requests, and its owner, if this node knows the campaign.
     #[must_use]
-    pub fn asks_for(&self, claim: &Claim) -> Option<AckLevel> {
-        let meta = self.node.partitions.known_meta(claim.campaign)?;
-        Some(meta.ack)
+    pub fn ack_and_owner(&self, campaign: CampaignId) -> Option<(AckLevel, OwnerDigest)> {
+        let meta = self.node.partitions.known_meta(campaign)?;
+        Some((meta.ack, meta.owner))
     }
 
     /// Position in the log that is not before the grant of an answered claim: its partition and the last entry that
@@ -241,13 +242,6 @@ impl RedisEngine {
         let partitions = &self.node.partitions;
         let home = partitions.home(campaign);
         (home, partitions.get(home).min_head())
-    }
-
-    /// Ack level that a campaign requests, if this node knows the campaign.
-    #[must_use]
-    pub fn level_of(&self, campaign: CampaignId) -> Option<AckLevel> {
-        let meta = self.node.partitions.known_meta(campaign)?;
-        Some(meta.ack)
     }
 
     /// Ack level that a campaign requests; `None` for an unknown campaign.

@@ -356,7 +356,7 @@ impl From<EngineError> for ApiProblem {
             EngineError::Overloaded => problem(ProblemKind::Overloaded),
             EngineError::LedgerShareFull => Self::new(
                 ProblemKind::Overloaded,
-                "too many requests of this campaign wait for the ledger; nothing was decided, retry",
+                "too many requests of this campaign or its owner wait for the ledger; nothing was decided, retry",
             ),
             EngineError::Unavailable { .. } => {
                 problem(ProblemKind::Unavailable).caused_by(chain(&error))

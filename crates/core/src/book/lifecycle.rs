@@ -149,7 +149,7 @@ impl Book {
             let Some(state) = self.campaigns.get(&id) else {
                 return true; // it must be reloaded first
             };
-            if state.due != Some(due) {
+            if state.due.get() != Some(due) {
                 // The time was noted while the campaign was not in the book.
                 self.agenda.due.remove(&(due, id));
                 continue;

@@ -28,12 +28,13 @@ pub use self::excerpt::{Excerpt, StoredCampaign};
 pub use self::recall::{CampaignCounters, CampaignSnapshot, FormerGrant, InvalidRows};
 use self::{
     grants::NewGrant,
-    state::{CampaignState, ClaimDecision},
+    state::{CampaignState, ClaimDecision, Due},
 };
 pub use crate::payment::PaymentOutcome;
 use crate::{
     campaign::{AckLevel, Tally},
     event::{Entry, Event, Seq},
+    fair_share::OwnerDigest,
     id::{CampaignId, OrderId},
     outcome::Outcome,
     time::{JUMP_MS_MAX, Timestamp},
@@ -288,9 +289,10 @@ impl Book {
         Some(state.tally_at(now))
     }
 
-    /// Acknowledgement level that a campaign requests.
-    pub fn ack(&self, campaign: CampaignId) -> Option<AckLevel> {
-        self.campaigns.get(&campaign).map(|state| state.ack)
+    /// Acknowledgement level that a campaign requests, and its owner.
+    pub fn ack_and_owner(&self, campaign: CampaignId) -> Option<(AckLevel, OwnerDigest)> {
+        let state = self.campaigns.get(&campaign)?;
+        Some((state.ack, state.owner))
     }
 
     /// Number of users that a campaign currently admits at a time; `None` if it admits all users.
@@ -385,12 +387,12 @@ impl Agenda {
     }
 
     fn reschedule(&mut self, state: &mut CampaignState) {
-        let due = state.next_due(self);
+        let due = Due::at(state.next_due(self));
         if due != state.due {
-            if let Some(before) = state.due {
+            if let Some(before) = state.due.get() {
                 self.due.remove(&(before, state.id));
             }
-            if let Some(after) = due {
+            if let Some(after) = due.get() {
                 self.due.insert((after, state.id));
             }
             state.due = due;

@@ -1,5 +1,5 @@
-//! Supply of a campaign, as far as decisions need it. The ledger has titles, owners and published data. A book may have
-//! a million campaigns, so it only keeps data that decisions need.
+//! Supply of a campaign, as far as decisions need it. The ledger has titles and published data. A book may have a
+//! million campaigns, so it only keeps data that decisions need.
 
 use crate::{
     admission::AdmissionRatio,

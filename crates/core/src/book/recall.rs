@@ -4,7 +4,9 @@
 //! request reloads it from the ledger. Callers observe no difference.
 
 use super::{
-    Book, Claim, OrderView, PaymentOutcome, Setup, grants::NewGrant, state::CampaignState,
+    Book, Claim, OrderView, PaymentOutcome, Setup,
+    grants::NewGrant,
+    state::{CampaignState, Due},
 };
 use crate::{
     campaign::{CampaignKind, Phase, Tally},
@@ -303,7 +305,7 @@ impl Book {
             return None;
         }
         let mut state = self.campaigns.remove(&campaign)?;
-        state.due = None;
+        state.due = Due::NEVER;
         self.absent_upto = self.absent_upto.max(touched);
         Some(CampaignSnapshot {
             upto: touched,
@@ -359,6 +361,6 @@ impl Book {
 
     /// Time at which a campaign in the book next needs a tick.
     pub fn due_of(&self, campaign: CampaignId) -> Option<Timestamp> {
-        self.campaigns.get(&campaign)?.due
+        self.campaigns.get(&campaign)?.due.get()
     }
 }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     campaign::{AckLevel, CampaignKind, Phase, SaleSettings, Tally},
     event::{Event, Seq},
+    fair_share::OwnerDigest,
     gate::CampaignGate,
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderState,
@@ -34,6 +35,7 @@ pub(super) struct CampaignState {
     pub(super) id: CampaignId,
     pub(super) window: Window,
     pub(super) ack: AckLevel,
+    pub(super) owner: OwnerDigest,
     pub(super) offer: CampaignOffer,
     /// Recorded phase; [`State::phase_at`] adds changes that are due by time.
     pub(super) phase: Phase,
@@ -49,7 +51,7 @@ pub(super) struct CampaignState {
     /// The last entry that changed this campaign.
     pub(super) touched: Seq,
     /// Time of the campaign in the book's agenda.
-    pub(super) due: Option<Timestamp>,
+    pub(super) due: Due,
     pub(super) used: UserUsage,
 }
 
@@ -62,6 +64,22 @@ const _: () = assert!(
 /// not invalidate each other's cache line.
 #[derive(Debug, Default)]
 pub(super) struct UserUsage(AtomicU32);
+
+/// A time or none, in eight bytes: no campaign is due at the end of all time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Due(i64);
+
+impl Due {
+    pub(super) const NEVER: Self = Self(i64::MAX);
+
+    pub(super) fn at(due: Option<Timestamp>) -> Self {
+        due.map_or(Self::NEVER, |due| Self(due.as_millis()))
+    }
+
+    pub(super) fn get(self) -> Option<Timestamp> {
+        (self != Self::NEVER).then_some(Timestamp::from_millis(self.0))
+    }
+}
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -91,6 +109,7 @@ impl CampaignState {
             id: campaign.id,
             window: campaign.window,
             ack: campaign.ack,
+            owner: OwnerDigest::of(&campaign.owner),
             offer,
             phase: Phase::Scheduled,
             remaining: supply,
@@ -102,7 +121,7 @@ impl CampaignState {
             payments: Payments::default(),
             first_held: 1,
             touched: 0,
-            due: None,
+            due: Due::NEVER,
             used: UserUsage::default(),
         }
     }

@@ -20,8 +20,11 @@ pub enum EngineError {
     /// The engine's queue or memory is full; nothing was decided.
     #[error("the engine is overloaded: its queue or its memory is full")]
     Overloaded,
-    /// The campaign's answers that wait for the ledger fill its share of the buffer; nothing was decided.
-    #[error("the campaign's answers that wait for the ledger fill their share of the buffer")]
+    /// Answers of the campaign, or of all campaigns of its owner, that wait for the ledger fill their share of the
+    /// buffer; nothing was decided.
+    #[error(
+        "answers of the campaign or its owner that wait for the ledger fill their share of the buffer"
+    )]
     LedgerShareFull,
     /// The engine grants nothing until it is repaired (invariant 6); nothing was decided.
     #[error("the engine has stopped granting: {reason}")]

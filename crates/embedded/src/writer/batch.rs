@@ -20,6 +20,7 @@ use super::{PARTITION, Writer, ledger_ack_queue::ack_of};
 use crate::{
     error::DataFileError,
     file,
+    grant_positions::AckAndOwner,
     job::{JobResult, LedgerJob, run_again, run_jobs},
     ledger::{campaigns, settle},
     log,
@@ -206,9 +207,11 @@ impl Writer {
             }
             decided.push(match task {
                 WriterTask::Claim(claim, answer) => {
-                    let ack = ack_of(&book, claim.campaign, &mut self.last_ack);
-                    if ack == AckLevel::Ledger && !self.parked.expect(claim.campaign) {
-                        // Too many of its campaign wait for the ledger: only what it has is answered.
+                    let known = ack_of(&book, claim.campaign, &mut self.last_ack);
+                    if let Some((AckLevel::Ledger, owner)) = known
+                        && !self.parked.expect(claim.campaign, owner)
+                    {
+                        // Too many of its campaign or owner wait for the ledger: only what it has is answered.
                         let outcome = book.try_gate_outcome(now, &claim, committed);
                         let outcome = outcome.filter(|outcome| self.parked.is_settled(outcome));
                         let Some(outcome) = outcome else {
@@ -411,15 +414,17 @@ impl Writer {
             match task {
                 DecidedTask::Claim(Err(refusal), answer) => answer.send(Err(refusal.into())),
                 DecidedTask::Claim(Ok(outcome), answer) => {
-                    match outcome.grant().map(|grant| self.ack_of(grant.campaign)) {
-                        Some(AckLevel::Ledger) => {
-                            if let Some(answer) = self.parked.park(answer, outcome) {
+                    let grant = outcome.grant();
+                    match grant.and_then(|grant| self.ack_of(grant.campaign)) {
+                        Some((AckLevel::Ledger, owner)) => {
+                            if let Some(answer) = self.parked.park(answer, outcome, owner) {
                                 answer.send(self.in_ledger(outcome));
                             }
                         }
-                        ack => {
+                        known => {
                             // The commit gives more than some campaigns ask for.
-                            let ack = ack.map_or(AckLevel::Fsync, |ack| ack.max(AckLevel::Fsync));
+                            let ack = known.map_or(AckLevel::Fsync, |(ack, _)| ack);
+                            let ack = ack.max(AckLevel::Fsync);
                             answer.send(Ok(Claimed { outcome, ack }));
                         }
                     }
@@ -433,7 +438,7 @@ impl Writer {
         }
     }
 
-    fn ack_of(&mut self, id: CampaignId) -> AckLevel {
+    fn ack_of(&mut self, id: CampaignId) -> AckAndOwner {
         ack_of(&self.shared.book.read(), id, &mut self.last_ack)
     }
 

@@ -10,17 +10,17 @@ use qiang_core::{
     book::Book,
     campaign::AckLevel,
     event::Seq,
-    fair_share::FairShares,
+    fair_share::{FairShares, OwnerDigest},
     id::CampaignId,
     outcome::{Grant, Outcome},
     ports::{Claimed, EngineError, ReplySender},
 };
 
 use super::Writer;
-use crate::grant_positions::{Place, place_of};
+use crate::grant_positions::{AckAndOwner, Place, place_of};
 
-/// Maximum unsettled grants of campaigns with the level `ledger`: about 20 MiB. One campaign has at most half of them.
-/// After a rebuild there may be more.
+/// Maximum unsettled grants of campaigns with the level `ledger`: about 20 MiB. One owner has at most half of them,
+/// and one campaign a quarter. After a rebuild there may be more.
 const PLACES_MAX: usize = 262_144;
 
 /// Position of the awaited entry and a serial number, which keeps answers for the same entry apart.
@@ -29,8 +29,8 @@ type Key = (Seq, u64);
 pub(super) struct LedgerAckQueue {
     /// Unsettled grants that the ledger must confirm. A grant that is missing here is settled.
     places: HashMap<(CampaignId, u32), Seq>,
-    /// The same grants in log order.
-    in_order: VecDeque<Place>,
+    /// The same grants in log order: position, campaign and number.
+    in_order: VecDeque<(Seq, CampaignId, u32)>,
     waiting: BTreeMap<Key, (ReplySender<Claimed>, Outcome)>,
     /// Deadlines of the waiting answers, in order of arrival.
     until: VecDeque<(Instant, Key)>,
@@ -73,9 +73,15 @@ impl LedgerAckQueue {
 
     fn add(&mut self, places: impl IntoIterator<Item = Place>) {
         for place in places {
-            self.places.insert((place.1, place.2), place.0);
-            self.unsettled.take(place.1);
-            self.in_order.push_back(place);
+            let Place {
+                seq,
+                campaign,
+                owner,
+                number,
+            } = place;
+            self.places.insert((campaign, number), seq);
+            self.unsettled.take(campaign, Some(owner), 1);
+            self.in_order.push_back((seq, campaign, number));
         }
     }
 
@@ -90,18 +96,18 @@ impl LedgerAckQueue {
     /// Starts a batch and releases the reserved room of the last one.
     pub(super) fn begin(&mut self) {
         for campaign in self.expected.drain(..) {
-            self.waits.leave(&campaign);
-            self.unsettled.leave(&campaign);
+            self.waits.leave(&campaign, 1);
+            self.unsettled.leave(&campaign, 1);
         }
     }
 
-    /// Reserves room for the answer to a claim, if its campaign's share has some.
-    pub(super) fn expect(&mut self, campaign: CampaignId) -> bool {
-        if !self.waits.enter(campaign) {
+    /// Reserves room for the answer to a claim, if the shares of its campaign and its owner have some.
+    pub(super) fn expect(&mut self, campaign: CampaignId, owner: OwnerDigest) -> bool {
+        if !self.waits.enter(campaign, Some(owner), 1) {
             return false;
         }
-        if !self.unsettled.enter(campaign) {
-            self.waits.leave(&campaign);
+        if !self.unsettled.enter(campaign, Some(owner), 1) {
+            self.waits.leave(&campaign, 1);
             return false;
         }
         self.expected.push(campaign);
@@ -115,18 +121,19 @@ impl LedgerAckQueue {
             .is_none_or(|grant| self.place(grant).is_none())
     }
 
-    /// Queues an answer. Returns it if the grant's entry is settled.
+    /// Queues an answer of a campaign of this owner. Returns it if the grant's entry is settled.
     pub(super) fn park(
         &mut self,
         answer: ReplySender<Claimed>,
         outcome: Outcome,
+        owner: OwnerDigest,
     ) -> Option<ReplySender<Claimed>> {
         let grant = outcome.grant();
         let Some((seq, campaign)) = grant.and_then(|it| Some((self.place(it)?, it.campaign)))
         else {
             return Some(answer);
         };
-        self.waits.take(campaign);
+        self.waits.take(campaign, Some(owner), 1);
         let key = (seq, self.total);
         self.total += 1;
         self.until.push_back((Instant::now() + self.wait_max, key));
@@ -139,7 +146,7 @@ impl LedgerAckQueue {
         while let Some((_, campaign, number)) = self.in_order.pop_front_if(|place| place.0 <= upto)
         {
             self.places.remove(&(campaign, number));
-            self.unsettled.leave(&campaign);
+            self.unsettled.leave(&campaign, 1);
         }
         let mut settled = Vec::new();
         while let Some(first) = self.waiting.first_entry()
@@ -187,7 +194,7 @@ impl LedgerAckQueue {
 /// Releases the room of an answer.
 fn leave(waits: &mut FairShares<CampaignId>, outcome: &Outcome) {
     if let Some(grant) = outcome.grant() {
-        waits.leave(&grant.campaign);
+        waits.leave(&grant.campaign, 1);
     }
 }
 
@@ -199,8 +206,8 @@ impl Writer {
         }
         let book = self.shared.book.read();
         for entry in &self.entries {
-            let ack = || ack_of(&book, entry.campaign, &mut self.last_ack);
-            self.parked.add(place_of(entry, ack));
+            let known = || ack_of(&book, entry.campaign, &mut self.last_ack);
+            self.parked.add(place_of(entry, known));
         }
     }
 
@@ -212,26 +219,23 @@ impl Writer {
     }
 }
 
-/// Acknowledgement level of a campaign. Remembers the last campaign, because most claims of a batch are for the same
-/// one.
-pub(super) fn ack_of(
-    book: &Book,
-    id: CampaignId,
-    last: &mut Option<(CampaignId, AckLevel)>,
-) -> AckLevel {
-    if let Some((_, ack)) = last.filter(|(last, _)| *last == id) {
-        return ack;
+/// The last campaign that was looked up, with its acknowledgement level and owner.
+pub(super) type LastAck = Option<(CampaignId, (AckLevel, OwnerDigest))>;
+
+/// Acknowledgement level of a campaign, and its owner. Remembers the last campaign, because most claims of a batch are
+/// for the same one.
+pub(super) fn ack_of(book: &Book, id: CampaignId, last: &mut LastAck) -> AckAndOwner {
+    if let Some((_, known)) = last.filter(|(last, _)| *last == id) {
+        return Some(known);
     }
-    let Some(ack) = book.ack(id) else {
-        return AckLevel::Fsync; // // not in the book: nothing is granted
-    };
-    *last = Some((id, ack));
-    ack
+    let known = book.ack_and_owner(id)?;
+    *last = Some((id, known));
+    Some(known)
 }
 
 #[cfg(test)]
 mod tests {
-    use qiang_core::{ports::PendingReply, time::Timestamp};
+    use qiang_core::{id::UserId, ports::PendingReply, time::Timestamp};
 
     use super::*;
 
@@ -252,14 +256,26 @@ mod tests {
         })
     }
 
-    /// Unsettled: grant 1 in entry 11, grant 2 in entry 12.
+    fn owner(name: &str) -> OwnerDigest {
+        OwnerDigest::of(&UserId::new(name).unwrap())
+    }
+
+    /// Unsettled: grant 1 in entry 11, grant 2 in entry 12, both of a campaign of the owner `a`.
     fn parked(waiting_max: usize, wait_max: Duration) -> LedgerAckQueue {
-        LedgerAckQueue::new(waiting_max, wait_max, vec![(11, id(), 1), (12, id(), 2)])
+        let place = |(seq, number)| Place {
+            seq,
+            campaign: id(),
+            owner: owner("a"),
+            number,
+        };
+        let places = [(11, 1), (12, 2)].map(place).into();
+        LedgerAckQueue::new(waiting_max, wait_max, places)
     }
 
     fn park(parked: &mut LedgerAckQueue, number: u32) -> (bool, PendingReply<Claimed>) {
         let (answer, ticket) = PendingReply::new();
-        (parked.park(answer, grant(number)).is_none(), ticket)
+        let parked = parked.park(answer, grant(number), owner("a"));
+        (parked.is_none(), ticket)
     }
 
     #[test]
@@ -279,44 +295,48 @@ mod tests {
         assert!(parked.is_empty() && parked.until.is_empty() && parked.places.is_empty());
     }
 
-    /// Number of answers of a campaign that fit into a batch.
-    fn expected(parked: &mut LedgerAckQueue, campaign: CampaignId) -> usize {
-        std::iter::repeat_with(|| parked.expect(campaign))
+    /// Number of answers of an owner's campaign that fit into a batch.
+    fn expected(parked: &mut LedgerAckQueue, campaign: CampaignId, name: &str) -> usize {
+        std::iter::repeat_with(|| parked.expect(campaign, owner(name)))
             .take_while(|fits| *fits)
             .count()
     }
 
     #[test]
     fn rooms_and_waits_are_bounded() {
-        let mut parked = parked(4, Duration::ZERO);
+        let mut parked = parked(8, Duration::ZERO);
         parked.begin();
-        assert_eq!(expected(&mut parked, id()), 2);
+        assert_eq!(expected(&mut parked, id(), "a"), 2);
         let (waits, _) = park(&mut parked, 1);
         assert!(waits);
         parked.begin();
-        assert_eq!(expected(&mut parked, id()), 1);
+        assert_eq!(expected(&mut parked, id(), "a"), 1);
         parked.expire();
         assert!(parked.is_empty() && !parked.is_settled(&grant(1)));
         parked.begin();
-        assert_eq!(expected(&mut parked, id()), 2);
+        assert_eq!(expected(&mut parked, id(), "a"), 2);
     }
 
-    /// Answers of one campaign leave room for those of another, however many wait, before and after settlement.
+    /// Answers of one campaign leave room for those of another one of the same owner, and answers of one owner for
+    /// those of another, however many wait, before and after settlement.
     #[test]
-    fn a_campaign_has_a_share_of_the_room() {
-        let other: CampaignId = "0190b6b1-0000-7000-8000-000000000001".parse().unwrap();
-        let mut parked = parked(8, Duration::from_secs(3_600));
-        for number in [1, 2, 1, 2] {
+    fn campaigns_and_owners_have_shares_of_the_room() {
+        let of = |n: u32| format!("0190b6b1-0000-7000-8000-00000000000{n}");
+        let [second, third, other] = [1, 2, 3].map(|n| of(n).parse().unwrap());
+        let mut parked = parked(32, Duration::from_secs(3_600));
+        for number in [1, 2, 1, 2, 1, 2, 1, 2] {
             assert!(park(&mut parked, number).0);
         }
+        let fill = |parked: &mut LedgerAckQueue| {
+            [(id(), "a"), (second, "a"), (third, "a"), (other, "b")]
+                .map(|(campaign, name)| expected(parked, campaign, name))
+        };
         parked.begin();
-        assert_eq!(expected(&mut parked, id()), 0);
-        assert_eq!(expected(&mut parked, other), 2);
+        assert_eq!(fill(&mut parked), [0, 4, 2, 5]);
         parked.begin();
-        assert_eq!(parked.settled(12).len(), 4);
-        assert_eq!(expected(&mut parked, id()), 4);
-        assert_eq!(expected(&mut parked, other), 2);
+        assert_eq!(parked.settled(12).len(), 8);
+        assert_eq!(fill(&mut parked), [8, 4, 2, 5]);
         parked.fail("no");
-        assert_eq!(expected(&mut parked, other), 4);
+        assert_eq!(expected(&mut parked, other, "b"), 8);
     }
 }

@@ -26,17 +26,18 @@ use std::{
 };
 
 use qiang_core::{
-    campaign::AckLevel,
     event::{Entry, Seq},
-    id::CampaignId,
     ports::{Clock, EngineError},
     time::Timestamp,
 };
 use rusqlite::Connection;
 
 use self::{
-    batch::DecidedTask, creation_backlog::CreationBacklog, evicted_campaigns::EvictedCampaigns,
-    ledger_ack_queue::LedgerAckQueue, share_staging::ShareStaging,
+    batch::DecidedTask,
+    creation_backlog::CreationBacklog,
+    evicted_campaigns::EvictedCampaigns,
+    ledger_ack_queue::{LastAck, LedgerAckQueue},
+    share_staging::ShareStaging,
 };
 use crate::{
     EmbeddedOptions, EngineShared, PARTITION,
@@ -87,7 +88,7 @@ pub(crate) struct Writer {
     preparing: ShareStaging,
     /// Grants that wait for the ledger's commit.
     parked: LedgerAckQueue,
-    last_ack: Option<(CampaignId, AckLevel)>,
+    last_ack: LastAck,
     /// While granting is stopped: time of the next repair attempt.
     repair_at: Option<Instant>,
     /// Time of the next attempt after settlement failed.

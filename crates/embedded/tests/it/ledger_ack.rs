@@ -14,7 +14,7 @@ use qiang_core::{
 use qiang_embedded::{Embedded, EmbeddedOptions};
 use qiang_testkit::{
     ManualClock,
-    campaign::{OPENS, Target, sale},
+    campaign::{OPENS, OWNER, Target, sale},
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -53,6 +53,15 @@ impl Case {
             sure: targets[0],
             fast: targets[1],
         }
+    }
+
+    /// Opens another sale with the level `ledger`.
+    async fn sale_of(&self, n: u64, owner: &str) -> Target {
+        let setup = sale(1_000).owner(owner).ack(AckLevel::Ledger).setup(n);
+        self.embedded.create(&setup).await.unwrap();
+        let opening = Command::Open(Box::new(setup.clone()));
+        self.embedded.submit(opening).await.unwrap();
+        Target::of(&setup)
     }
 
     async fn settled(&self) {
@@ -122,7 +131,7 @@ async fn a_replay_waits_for_its_own_entry_and_not_for_those_behind_it() {
 async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
     const WAITS_MAX: usize = 4;
     let options = EmbeddedOptions {
-        ledger_waits_max: 2 * WAITS_MAX,
+        ledger_waits_max: 4 * WAITS_MAX,
         ..EmbeddedOptions::default()
     };
     let case = Case::new(options).await;
@@ -170,15 +179,11 @@ async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_campaign_leaves_room_for_others() {
     let options = EmbeddedOptions {
-        ledger_waits_max: 8,
+        ledger_waits_max: 16,
         ..EmbeddedOptions::default()
     };
     let case = Case::new(options).await;
-    let setup = sale(1_000).ack(AckLevel::Ledger).setup(3);
-    case.embedded.create(&setup).await.unwrap();
-    let opening = Command::Open(Box::new(setup.clone()));
-    case.embedded.submit(opening).await.unwrap();
-    let other = Target::of(&setup);
+    let other = case.sale_of(3, OWNER).await;
     let lock = case.hold_up().await;
     let first = case.claim(case.fast, "first");
     while case.embedded.queued() > 0 {
@@ -198,10 +203,56 @@ async fn one_campaign_leaves_room_for_others() {
             Err(error) => assert_eq!(error, EngineError::LedgerShareFull),
         }
     }
-    assert_eq!(granted, 4, "half of the room");
+    assert_eq!(granted, 4, "a quarter of the room");
     let modest = modest.await.unwrap();
     assert_eq!(modest.outcome.name(), "granted");
     assert_eq!(modest.ack, AckLevel::Ledger);
+    case.embedded.close();
+}
+
+/// One seller's sales have the maximum of waiting claims. A claim of another seller's sale is still decided and waits,
+/// and gets its answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_owner_leaves_room_for_others() {
+    const WAITS_MAX: usize = 64;
+    let options = EmbeddedOptions {
+        ledger_waits_max: WAITS_MAX,
+        ..EmbeddedOptions::default()
+    };
+    let case = Case::new(options).await;
+    let mut greedy = vec![case.sure];
+    for n in 3..12 {
+        greedy.push(case.sale_of(n, OWNER).await);
+    }
+    let other = case.sale_of(12, "other").await;
+    let lock = case.hold_up().await;
+    let first = case.claim(case.fast, "first");
+    while case.embedded.queued() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // One batch decides all of these.
+    let claims = greedy
+        .iter()
+        .flat_map(|sale| (0..WAITS_MAX).map(|n| case.claim(*sale, &format!("u{n}"))));
+    let claims: Vec<_> = claims.collect();
+    let modest: Vec<_> = (0..WAITS_MAX / 8)
+        .map(|n| case.claim(other, &format!("u{n}")))
+        .collect();
+    lock.execute_batch("ROLLBACK").unwrap();
+    assert!(first.await.is_ok());
+    let mut granted = 0;
+    for ticket in claims {
+        match ticket.await {
+            Ok(_) => granted += 1,
+            Err(error) => assert_eq!(error, EngineError::LedgerShareFull),
+        }
+    }
+    assert_eq!(granted, WAITS_MAX / 2, "half of the room");
+    for ticket in modest {
+        let claimed = ticket.await.unwrap();
+        let answer = (claimed.outcome.name(), claimed.ack);
+        assert_eq!(answer, ("granted", AckLevel::Ledger));
+    }
     case.embedded.close();
 }
 

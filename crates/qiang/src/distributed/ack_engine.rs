@@ -73,15 +73,15 @@ impl Engine for LedgerAckEngine {
             return PendingReply::ready(Err(EngineError::Overloaded));
         }
         let engine = &self.distributed.engine;
-        let asks = engine.asks_for(&claim);
-        if asks.is_some_and(|ack| ack != AckLevel::Ledger) {
+        let known = engine.ack_and_owner(claim.campaign);
+        if known.is_some_and(|(ack, _)| ack != AckLevel::Ledger) {
             return engine.claim(claim);
         }
-        let known = asks.map(|_| claim.campaign);
-        let room = self.distributed.confirmations.enter(known);
+        let party = known.map(|(_, owner)| (claim.campaign, owner));
+        let room = self.distributed.confirmations.enter(party);
         // A campaign that this node does not know yet has few claims before the node learns it, so they go without a
         // permit.
-        if room.is_none() && asks.is_some() {
+        if room.is_none() && known.is_some() {
             return PendingReply::ready(Err(EngineError::LedgerShareFull));
         }
         let decided = engine.claim(claim.clone());
@@ -98,15 +98,15 @@ impl Engine for LedgerAckEngine {
             let all = claims.iter();
             return all.map(|_| refused(EngineError::Overloaded)).collect();
         }
-        let asks = engine.asks_for(first);
-        if asks.is_some_and(|ack| ack != AckLevel::Ledger) {
+        let known = engine.ack_and_owner(first.campaign);
+        if known.is_some_and(|(ack, _)| ack != AckLevel::Ledger) {
             return engine.claim_in_order(claims);
         }
-        let known = asks.map(|_| first.campaign);
+        let party = known.map(|(_, owner)| (first.campaign, owner));
         let rooms = claims.iter();
-        let rooms = rooms.map(|_| self.distributed.confirmations.enter(known));
+        let rooms = rooms.map(|_| self.distributed.confirmations.enter(party));
         let rooms: Vec<_> = rooms
-            .take_while(|room| room.is_some() || asks.is_none())
+            .take_while(|room| room.is_some() || known.is_none())
             .collect();
         // The first ones have room, so they stay in order.
         let full = claims.split_off(rooms.len());
@@ -128,13 +128,13 @@ impl Engine for LedgerAckEngine {
             command,
             Command::SetStock { .. } | Command::SetTerms { .. } | Command::Correct { .. }
         );
-        let asks = self.distributed.engine.level_of(campaign);
-        if !is_change && asks.is_some_and(|ack| ack != AckLevel::Ledger) {
+        let known = self.distributed.engine.ack_and_owner(campaign);
+        if !is_change && known.is_some_and(|(ack, _)| ack != AckLevel::Ledger) {
             return self.distributed.engine.submit(command);
         }
-        let known = asks.map(|_| campaign);
-        let room = self.distributed.confirmations.enter_command(known);
-        if room.is_none() && asks.is_some() {
+        let party = known.map(|(_, owner)| (campaign, owner));
+        let room = self.distributed.confirmations.enter_command(party);
+        if room.is_none() && known.is_some() {
             return PendingReply::ready(Err(EngineError::LedgerShareFull));
         }
         let (answer, ticket) = PendingReply::new();

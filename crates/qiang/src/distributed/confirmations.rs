@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use qiang_core::{fair_share::FairShares, id::CampaignId};
+use qiang_core::{
+    fair_share::{FairShares, OwnerDigest},
+    id::CampaignId,
+};
 
-/// Maximum number of claims that wait for the ledger. One campaign may use half of it. Further claims are refused
-/// before they are decided.
+/// Maximum number of claims that wait for the ledger. One owner's campaigns may use half of it, and one campaign a
+/// quarter. Further claims are refused before they are decided.
 const WAITING_MAX: usize = 8_192;
-/// Maximum number of commands that wait for the ledger. It is separate, so that claims leave permits for payments.
+/// Maximum number of commands that wait for the ledger, with the same shares. It is separate, so that claims leave
+/// permits for payments.
 const COMMANDS_MAX: usize = 4_096;
 
 /// Permits by campaign. All campaigns that this node does not know yet share one count.
@@ -34,21 +38,28 @@ impl ConfirmationPermits {
         }
     }
 
-    /// A permit for a claim; `None` if its campaign has its share already. `campaign` is `None` if this node does not
-    /// know it.
-    pub(super) fn enter(&self, campaign: Option<CampaignId>) -> Option<ConfirmationPermit> {
+    /// A permit for a claim of this campaign and owner; `None` if one of them has its share already. `campaign` is
+    /// `None` if this node does not know it.
+    pub(super) fn enter(
+        &self,
+        campaign: Option<(CampaignId, OwnerDigest)>,
+    ) -> Option<ConfirmationPermit> {
         ConfirmationPermit::enter(&self.claims, campaign)
     }
 
     /// A permit for a command, by the rules of [`Self::enter`].
-    pub(super) fn enter_command(&self, campaign: Option<CampaignId>) -> Option<ConfirmationPermit> {
+    pub(super) fn enter_command(
+        &self,
+        campaign: Option<(CampaignId, OwnerDigest)>,
+    ) -> Option<ConfirmationPermit> {
         ConfirmationPermit::enter(&self.commands, campaign)
     }
 }
 
 impl ConfirmationPermit {
-    fn enter(shares: &Shares, campaign: Option<CampaignId>) -> Option<Self> {
-        let fits = shares.lock().enter(campaign);
+    fn enter(shares: &Shares, campaign: Option<(CampaignId, OwnerDigest)>) -> Option<Self> {
+        let (campaign, owner) = campaign.unzip();
+        let fits = shares.lock().enter(campaign, owner, 1);
         fits.then(|| Self {
             shares: Arc::clone(shares),
             campaign,
@@ -58,6 +69,6 @@ impl ConfirmationPermit {
 
 impl Drop for ConfirmationPermit {
     fn drop(&mut self) {
-        self.shares.lock().leave(&self.campaign);
+        self.shares.lock().leave(&self.campaign, 1);
     }
 }

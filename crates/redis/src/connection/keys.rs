@@ -67,6 +67,7 @@
 //!   change, with their revision, as in the log. `behind` is 1 in the first shard while others
 //!   may have earlier ones. `touched` is the last entry about a closed campaign. `buyers`, `paid`, `keyed` and `moving`
 //!   are the numbers of fields in `users`, in a sale's `payments` and `keys`, and in `transfers`: see `whole.lua`.
+//!   `owner` is the digest of the seller or sender.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
 //! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key. For a sale: user → units held,
 //!   returned orders, newest order, keys and their orders; `+` before the first key if further ones are in `keys`.

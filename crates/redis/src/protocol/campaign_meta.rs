@@ -3,13 +3,14 @@
 use qiang_core::{
     admission::AdmissionRatio,
     campaign::{AckLevel, CampaignKind},
+    fair_share::OwnerDigest,
     id::CampaignId,
     time::{Timestamp, Window},
 };
 
 /// Fields of a campaign's hash from which [`CachedCampaign`] is read.
-pub(crate) const FIELDS: [&str; 9] = [
-    "kind", "starts", "ends", "limit", "hold", "parts", "ack", "admit", "opens",
+pub(crate) const FIELDS: [&str; 10] = [
+    "kind", "starts", "ends", "limit", "hold", "parts", "ack", "admit", "opens", "owner",
 ];
 
 /// Cached properties of a campaign. Window and limit of a sale are from the time of the read. Its admission follows the
@@ -17,6 +18,8 @@ pub(crate) const FIELDS: [&str; 9] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CachedCampaign {
     pub(crate) id: CampaignId,
+    /// Its seller or sender.
+    pub(crate) owner: OwnerDigest,
     pub(crate) kind: CampaignKind,
     /// Origin of grant times: the start with which the campaign was opened.
     pub(crate) origin: Timestamp,
@@ -42,6 +45,7 @@ impl CachedCampaign {
         let instant = |at: usize| Some(Timestamp::from_millis(value(at)?.parse().ok()?));
         Some(Self {
             id,
+            owner: value(9)?.parse().ok()?,
             kind,
             origin: instant(1)?,
             window: Window::new(instant(8).or(instant(1))?, instant(2)?).ok()?,

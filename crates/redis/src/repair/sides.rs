@@ -6,6 +6,7 @@ use futures_util::future::try_join3;
 use qiang_core::{
     campaign::{Campaign, Phase},
     event::{PartitionId, Seq},
+    fair_share::OwnerDigest,
     id::CampaignId,
     ports::{EngineError, Ledger},
     reconcile::{EnginePart, OwnerReturn, PartFacts, PartRows},
@@ -171,6 +172,7 @@ pub(crate) fn lost_part(
     let facts = facts_of(&campaign, parts, index);
     let meta = CachedCampaign {
         id: campaign.id,
+        owner: OwnerDigest::of(&campaign.owner),
         kind: campaign.kind(),
         origin,
         window: campaign.window,

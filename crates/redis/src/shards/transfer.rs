@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, STOCK_MAX},
     event::PartitionId,
+    fair_share::{FairShares, OwnerDigest},
     id::CampaignId,
     ports::EngineError,
     time::Timestamp,
@@ -34,9 +35,8 @@ use qiang_core::{
 const SHARES_MAX: u64 = 2_000;
 /// Maximum reads of all shards by one pull while units move between them.
 const LOOKS_MAX: usize = 50;
-/// Maximum claims that wait for a pull of one shard; further ones are refused as overload.
-const WAITING_PART_MAX: usize = 16_384;
-/// Maximum claims that wait for pulls of all shards.
+/// Maximum claims that wait for pulls of all shards. Those of one owner have at most half, and those of one shard a
+/// quarter. Further ones are refused as overload.
 const WAITING_MAX: usize = 65_536;
 /// The phase, in Redis, of a shard that is neither paused nor closed.
 const UNDER_WAY: &str = "s";
@@ -82,11 +82,13 @@ pub(crate) struct PullQueue {
     waiting: Mutex<TransferWait>,
 }
 
-#[derive(Default)]
 struct TransferWait {
-    claims: usize,
-    parts: HashMap<(CampaignId, PartitionId), WaitingShard>,
+    claims: FairShares<Shard>,
+    parts: HashMap<Shard, WaitingShard>,
 }
+
+/// A campaign, and the partition of its shard.
+type Shard = (CampaignId, PartitionId);
 
 #[derive(Default)]
 struct WaitingShard {
@@ -98,7 +100,7 @@ impl PullQueue {
     pub(crate) fn new(partitions: Arc<Partitions>) -> Self {
         Self {
             partitions,
-            waiting: Mutex::default(),
+            waiting: Mutex::new(TransferWait::new(WAITING_MAX)),
         }
     }
 
@@ -114,7 +116,7 @@ impl PullQueue {
         claims: usize,
     ) -> Result<PullResult, EngineError> {
         let key = (meta.id, taker);
-        let turn = self.waiting.lock().enter(key, claims);
+        let turn = self.waiting.lock().enter(key, meta.owner, claims);
         let turn = turn.ok_or(EngineError::Overloaded)?;
         let guard = turn.lock().await;
         let pulled = self.partitions.pull(meta, taker, wanted, min).await;
@@ -125,23 +127,29 @@ impl PullQueue {
 }
 
 impl TransferWait {
+    fn new(claims_max: usize) -> Self {
+        Self {
+            claims: FairShares::new(claims_max),
+            parts: HashMap::new(),
+        }
+    }
+
     fn enter(
         &mut self,
-        key: (CampaignId, PartitionId),
+        key: Shard,
+        owner: OwnerDigest,
         claims: usize,
     ) -> Option<Arc<tokio::sync::Mutex<()>>> {
-        let in_part = self.parts.get(&key).map_or(0, |part| part.claims);
-        if in_part + claims > WAITING_PART_MAX || self.claims + claims > WAITING_MAX {
+        if !self.claims.enter(key, Some(owner), claims) {
             return None;
         }
-        self.claims += claims;
         let part = self.parts.entry(key).or_default();
         part.claims += claims;
         Some(Arc::clone(&part.turn))
     }
 
-    fn leave(&mut self, key: (CampaignId, PartitionId), claims: usize) {
-        self.claims -= claims;
+    fn leave(&mut self, key: Shard, claims: usize) {
+        self.claims.leave(&key, claims);
         if let Entry::Occupied(mut part) = self.parts.entry(key) {
             part.get_mut().claims -= claims;
             if part.get().claims == 0 {
@@ -400,4 +408,34 @@ impl Partitions {
 
 pub(crate) fn moving() -> EngineError {
     unavailable("units are moving between partitions; retry")
+}
+
+#[cfg(test)]
+mod tests {
+    use qiang_testkit::campaign::{id, user};
+
+    use super::*;
+
+    const BATCH: usize = 512;
+
+    /// Enters batches of claims of a shard until one has no room. Returns the number of claims that entered.
+    fn fill(waiting: &mut TransferWait, shard: Shard, owner: &str) -> usize {
+        let owner = OwnerDigest::of(&user(owner));
+        let batches = std::iter::repeat_with(|| waiting.enter(shard, owner, BATCH));
+        BATCH * batches.take_while(Option::is_some).count()
+    }
+
+    /// However many shards and campaigns an owner has, the claims of another owner get a turn.
+    #[test]
+    fn one_owner_leaves_room_for_others() {
+        let mut waiting = TransferWait::new(WAITING_MAX);
+        let shard = |n, partition| (id(n), PartitionId(partition));
+        assert_eq!(fill(&mut waiting, shard(1, 0), "a"), WAITING_MAX / 4);
+        let more = (0..8).flat_map(|partition| [1, 2, 3].map(|n| shard(n, partition)));
+        let more: usize = more.map(|shard| fill(&mut waiting, shard, "a")).sum();
+        assert_eq!(more, WAITING_MAX / 4 - BATCH, "all but a batch");
+        assert_eq!(fill(&mut waiting, shard(9, 0), "b"), WAITING_MAX / 8);
+        waiting.leave(shard(1, 0), WAITING_MAX / 4);
+        assert!(fill(&mut waiting, shard(1, 0), "a") > 0);
+    }
 }

@@ -2,6 +2,7 @@
 //! waiting grants is limited.
 
 use std::{
+    fmt::Debug,
     pin::pin,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -15,17 +16,21 @@ use qiang_core::{
     book::{Claim, Command, Reply},
     campaign::AckLevel,
     event::{PartitionId, Seq},
+    id::PaymentRef,
+    payment::ReceivedMoney,
     ports::{Claimed, EngineError, PendingReply},
     time::Timestamp,
 };
 use qiang_testkit::{
-    campaign::{Target, sale},
+    campaign::{Builder, OWNER, Target, sale},
     servers::redis::{Options, Standalone},
 };
 
 const PARTITION: PartitionId = PartitionId(0);
-/// Maximum number of claims of one campaign that wait for the ledger: half of all permits.
-const WAITING_MAX: u32 = 4_096;
+/// Maximum number of claims of one campaign that wait for the ledger: a quarter of all permits.
+const WAITING_MAX: u32 = 2_048;
+/// Maximum number of commands of one owner that wait for the ledger: half of all permits.
+const COMMANDS_OF_OWNER_MAX: usize = 2_048;
 
 struct Case {
     backend: Backend,
@@ -37,6 +42,20 @@ struct Case {
     other: Target,
     _server: Standalone,
     _folder: tempfile::TempDir,
+}
+
+/// Opens a sale for twenty years.
+async fn open(backend: &Backend, n: u64, sale: Builder) -> Target {
+    let setup = sale
+        .window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
+        .admission(None)
+        .setup(n);
+    backend.ports.ledger.create(&setup).await.unwrap();
+    let target = Target::of(&setup);
+    let opening = Command::Open(Box::new(setup));
+    let opened = backend.ports.engine.submit(opening).await;
+    assert_eq!(opened, Ok(Reply::Opened));
+    target
 }
 
 impl Case {
@@ -54,16 +73,7 @@ impl Case {
         let mut targets = Vec::new();
         let levels = [AckLevel::Ledger, AckLevel::Memory, AckLevel::Ledger];
         for (n, ack) in (1..).zip(levels) {
-            let setup = sale(20_000)
-                .window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
-                .admission(None)
-                .ack(ack)
-                .setup(n);
-            backend.ports.ledger.create(&setup).await.unwrap();
-            targets.push(Target::of(&setup));
-            let opening = Command::Open(Box::new(setup));
-            let opened = backend.ports.engine.submit(opening).await;
-            assert_eq!(opened, Ok(Reply::Opened));
+            targets.push(open(&backend, n, sale(20_000).ack(ack)).await);
         }
         Self {
             backend,
@@ -158,5 +168,74 @@ async fn claims_that_wait_for_the_ledger_are_bounded() {
         assert_eq!(again, Poll::Ready(Err(EngineError::LedgerShareFull)));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    case.backend.close().await.unwrap();
+}
+
+/// Takes tickets until one is answered, which is a refusal. Returns the others.
+fn fill<T: PartialEq + Debug + Unpin>(
+    tickets: impl Iterator<Item = PendingReply<T>>,
+) -> Vec<PendingReply<T>> {
+    let mut waiting = Vec::new();
+    for mut ticket in tickets {
+        match pin!(&mut ticket).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => waiting.push(ticket),
+            Poll::Ready(answer) => {
+                assert_eq!(answer, Err(EngineError::LedgerShareFull));
+                break;
+            }
+        }
+    }
+    waiting
+}
+
+/// Claims and payments of one seller's sales fill the share of that seller. Claims and payments of another seller's
+/// sale are decided and acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_owner_leaves_permits_for_others() {
+    const SALES: u64 = 20;
+    let case = Case::new().await;
+    let mut sales = Vec::new();
+    for n in 11..11 + SALES {
+        let sale = sale(20_000).ack(AckLevel::Ledger).owner(OWNER);
+        sales.push(open(&case.backend, n, sale).await);
+    }
+    let modest = sale(20_000).ack(AckLevel::Ledger).owner("other");
+    let modest = open(&case.backend, 11 + SALES, modest).await;
+    let opened = case.head().await;
+    let users = 1..=2 * WAITING_MAX;
+    let (mut claims, mut payments) = (Vec::new(), Vec::new());
+    for sale in &sales {
+        let own = users
+            .clone()
+            .map(|n| case.claim(sale.one(&format!("u{n}"))));
+        claims.extend(fill(own));
+    }
+    assert_eq!(claims.len() as u32, 2 * WAITING_MAX, "half of all permits");
+    case.logged(opened + claims.len() as Seq).await;
+    let pay = |sale: &Target, number: u32| {
+        let payment = format!("{}-{number}", sale.id);
+        case.backend.ports.engine.submit(Command::Pay {
+            order: sale.order(number),
+            payment: PaymentRef::new(&payment).unwrap(),
+            paid_at: None,
+            received: ReceivedMoney::Price,
+        })
+    };
+    for sale in &sales {
+        payments.extend(fill((1..=WAITING_MAX).map(|number| pay(sale, number))));
+    }
+    assert_eq!(payments.len(), COMMANDS_OF_OWNER_MAX);
+    let head = opened + (claims.len() + payments.len()) as Seq;
+    case.logged(head).await;
+
+    let claim = case.claim(modest.one("ann"));
+    case.logged(head + 1).await;
+    let payment = pay(&modest, 1);
+    case.logged(head + 2).await;
+    case.settle(head + 2).await;
+    let claimed = claim.await.unwrap();
+    let answer = (claimed.outcome.name(), claimed.ack);
+    assert_eq!(answer, ("granted", AckLevel::Ledger));
+    payment.await.unwrap();
     case.backend.close().await.unwrap();
 }

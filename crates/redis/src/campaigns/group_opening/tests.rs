@@ -150,12 +150,7 @@ async fn a_creation_is_one_call() {
     let thousand = red_packet(100_000, 1_000, SplitRule::DoubleAverage { min: 1 });
     for setup in [setup(1), setup(2), setup(4), thousand.setup(5)] {
         assert_eq!(world.submit(&setup).await, Ok(Reply::Opened));
-        assert!(
-            world
-                .engine
-                .asks_for(&Target::of(&setup).one("ann"))
-                .is_some()
-        );
+        assert!(world.engine.ack_and_owner(setup.campaign.id).is_some());
         let id = setup.campaign.id.to_string();
         let sent = world.sent();
         // The log also lists commands that a script runs.

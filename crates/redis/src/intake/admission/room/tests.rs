@@ -3,6 +3,7 @@
 use qiang_core::{
     book::Claim,
     campaign::{AckLevel, CampaignKind},
+    fair_share::OwnerDigest,
     id::{CampaignId, UserId},
     ports::{Claimed, PendingReply},
     time::{Timestamp, Window},
@@ -19,6 +20,7 @@ fn room() -> (SaleAdmission, Instant) {
     let bits = 1 | (0x7 << 76) | (0x2 << 62);
     let meta = Arc::new(CachedCampaign {
         id: CampaignId::new(Uuid::from_u128(bits)).expect("the version is 7"),
+        owner: OwnerDigest::of(&UserId::new("owner").expect("a user id")),
         kind: CampaignKind::Sale,
         origin: starts,
         window: Window::new(starts, starts.plus_millis(1)).expect("a window"),
