@@ -5,13 +5,15 @@
 
 use std::{
     num::NonZeroU32,
-    sync::{Arc, OnceLock},
+    sync::{Arc, LazyLock, OnceLock},
 };
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, pbkdf2};
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use governor::Quota;
+use parking_lot::Mutex;
 use qiang_core::{
+    fair_share::{FairShares, OwnerDigest},
     id::{CampaignId, UserId},
     ports::EngineError,
 };
@@ -37,9 +39,12 @@ const DIGITS_MIN: usize = 6;
 /// Rounds of PBKDF2: about 20 ms per guess for an attacker who has read the ledger. Each stored hash has its own
 /// number.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(100_000).expect("above 0");
-/// Passphrases per queue that are hashed or wait for it; more are refused as overload. A queue hashes one at a time,
-/// so that guesses leave the other processors to claims.
-const WAITING_MAX: usize = 64;
+/// Passphrases of claims that are hashed or wait for it; more are refused as overload. A queue hashes one at a time,
+/// so that guesses leave the other processors to claims. Campaigns of one owner have at most half of the queue, and one
+/// campaign a quarter.
+const GUESSES_WAITING_MAX: usize = 128;
+/// The same for new campaigns.
+const CREATIONS_WAITING_MAX: usize = 64;
 /// Guesses of one user on a node: at once, and per minute. A passphrase that another user has already sent correctly
 /// is checked without a hash, so the right one costs no guess.
 const GUESSES: NonZeroU32 = NonZeroU32::new(5).expect("above 0");
@@ -111,6 +116,8 @@ pub(crate) struct Guesser<'a> {
     /// `None` if the address has no limit.
     pub(crate) address: Option<AddressKey>,
     pub(crate) campaign: CampaignId,
+    /// Owner of the campaign.
+    pub(crate) owner: &'a UserId,
     /// Whether the user already has the grant. Guesses of other users do not block the answer to a replay.
     pub(crate) is_replay: bool,
 }
@@ -137,17 +144,39 @@ struct HashQueue {
 }
 
 impl HashQueue {
-    const fn new() -> Self {
+    const fn new(waiting_max: usize) -> Self {
         Self {
-            places: Semaphore::const_new(WAITING_MAX),
+            places: Semaphore::const_new(waiting_max),
             turn: Semaphore::const_new(1),
         }
     }
 }
 
 /// Queues of claims and of new campaigns, apart so that many new campaigns delay no claim.
-static CLAIMS: HashQueue = HashQueue::new();
-static CREATIONS: HashQueue = HashQueue::new();
+static CLAIMS: HashQueue = HashQueue::new(GUESSES_WAITING_MAX);
+static CREATIONS: HashQueue = HashQueue::new(CREATIONS_WAITING_MAX);
+
+/// Guesses in the queue of claims, by campaign and owner.
+static GUESSES_WAITING: LazyLock<Mutex<FairShares<CampaignId>>> =
+    LazyLock::new(|| Mutex::new(FairShares::new(GUESSES_WAITING_MAX)));
+
+/// A guess in the queue of claims, until it is dropped.
+struct WaitingGuess(CampaignId);
+
+impl WaitingGuess {
+    /// `None` if the campaign or its owner has its share of the queue.
+    fn enter(campaign: CampaignId, owner: &UserId) -> Option<Self> {
+        let owner = Some(OwnerDigest::of(owner));
+        let fits = GUESSES_WAITING.lock().enter(campaign, owner, 1);
+        fits.then_some(Self(campaign))
+    }
+}
+
+impl Drop for WaitingGuess {
+    fn drop(&mut self) {
+        GUESSES_WAITING.lock().leave(&self.0, 1);
+    }
+}
 
 /// PBKDF2 with HMAC-SHA256, as the ledger stores it.
 #[derive(Serialize, Deserialize)]
@@ -232,6 +261,10 @@ impl Passphrase {
         }
         guess(self.asked.has(&digest))?;
         let asked = self.asked.run(digest, async {
+            let _waiting = match &guesser {
+                Some(guesser) => Some(WaitingGuess::enter(guesser.campaign, guesser.owner)?),
+                None => None,
+            };
             let hash = hash(said, Arc::clone(&self.salt), self.rounds, queue).await;
             let is_right = verify_slices_are_equal(&hash.ok()?, &self.hash).is_ok();
             if is_right {
@@ -327,109 +360,4 @@ fn is_long_enough(said: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn creations_keep_no_claim_waiting() {
-        let kept = KeptPassphrase::from_input("open sesame").await.unwrap();
-        let passphrase = Passphrase::from_stored(&kept).unwrap();
-        let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
-        let user = UserId::new("ann").unwrap();
-        let guesser = || {
-            Some(Guesser {
-                guesses: &guesses,
-                user: &user,
-                address: None,
-                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
-                is_replay: false,
-            })
-        };
-        // The queue is full, and one passphrase is being hashed.
-        let _waiting = CREATIONS.places.acquire_many(WAITING_MAX as u32).await;
-        let _turn = CREATIONS.turn.acquire().await;
-        assert!(KeptPassphrase::from_input("open sesame").await.is_err());
-        assert!(passphrase.is("wrong", None).await.is_err());
-        assert!(!passphrase.is("wrong", guesser()).await.unwrap());
-        assert!(passphrase.is("open sesame", guesser()).await.unwrap());
-    }
-
-    #[test]
-    fn a_replay_spends_no_guess_of_its_campaign() {
-        let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
-        let guess = |n: u32, is_replay: bool| {
-            let user = UserId::new(&format!("user-{n}")).unwrap();
-            let guesser = Guesser {
-                guesses: &guesses,
-                user: &user,
-                address: None,
-                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
-                is_replay,
-            };
-            guesser.guess(false).is_ok()
-        };
-        assert!((0..200).all(|n| guess(n, true)));
-        assert!(!(0..200).all(|n| guess(n, false)));
-        assert!((0..200).all(|n| guess(n, true)));
-    }
-
-    #[test]
-    fn passphrases_are_what_people_see() {
-        let same = |one: &str, other: &str| assert_eq!(seen(one), seen(other), "{one:?} {other:?}");
-        same("８８８", "888");
-        same("Ｏｐｅｎ！", "Open!");
-        same("cafe\u{301}", "caf\u{e9}");
-        same("ｶﾞﾁｬ", "ガチャ");
-        same("恭喜\u{3000}发财", "恭喜 发财");
-        same("\u{a0}open sesame\u{3000}", "open\u{2003}sesame");
-        same("￥１００", "\u{a5}100");
-        same("\u{ffe3}", "\u{af}");
-        // Differences that users can see remain.
-        for (one, other) in [
-            ("Open", "open"),
-            ("①", "1"),
-            ("ﬁ", "fi"),
-            ("发", "發"),
-            ("a b", "ab"),
-        ] {
-            assert_ne!(seen(one), seen(other));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_passphrase_is_right_in_each_width() {
-        let user = UserId::new("ann").unwrap();
-        let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
-        let kept = KeptPassphrase::from_input("８８８８８８").await.unwrap();
-        let passphrase = Passphrase::from_stored(&kept).unwrap();
-        for (said, expected) in [
-            ("88888", false),
-            ("888888", true),
-            ("８８８８８８", true),
-            ("８８８８８", false),
-        ] {
-            let guesser = Guesser {
-                guesses: &guesses,
-                user: &user,
-                address: None,
-                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
-                is_replay: true,
-            };
-            let is = passphrase.is(said, Some(guesser)).await;
-            assert_eq!(is.ok(), Some(expected), "{said}");
-        }
-    }
-
-    #[test]
-    fn new_passphrases_have_a_least_length() {
-        let check = |said: &str, expected| assert_eq!(is_long_enough(said), expected, "{said}");
-        check("芝麻开门", true);
-        check("恭喜发", false);
-        check("open", true);
-        check("abc", false);
-        check("8888", false);
-        check("８８８８８", false);
-        check("123456", true);
-        check("1234a", true);
-    }
-}
+mod tests;

@@ -111,6 +111,7 @@ impl App {
                     user,
                     address,
                     campaign: id,
+                    owner: &meta.owner,
                     is_replay,
                 };
                 // Boxed, because few claims await it.
