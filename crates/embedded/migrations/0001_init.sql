@@ -472,10 +472,12 @@ CREATE TABLE engine (
 ) STRICT;
 
 -- The file's kind. `open_as` names the writer, null after a clean close. It is in the file itself and not only in the
--- write-ahead log, so a copy that lacks that log is noticed.
+-- write-ahead log, so a copy that lacks that log is noticed. Each start of a writer raises `generation`, and each of
+-- its transactions compares it: an earlier writer no longer commits.
 CREATE TABLE file_kind (
-    kind    TEXT PRIMARY KEY CHECK (kind IN ('engine', 'ledger')),
-    open_as TEXT
+    kind       TEXT PRIMARY KEY CHECK (kind IN ('engine', 'ledger')),
+    open_as    TEXT,
+    generation INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 -- Times without service: holds are extended by them.

@@ -196,22 +196,7 @@ impl DataLock {
             return Ok(None);
         }
         let mut kept = DESCRIPTORS.lock();
-        kept.retain(|it| it.is_locked || has_a_name(&it.file));
-        let found = position(&kept, FileId::at(path)?);
-        let at = match found {
-            Some(at) => at,
-            None => {
-                let file = OpenOptions::new().read(true).write(true).open(path)?;
-                let id = FileId::from_metadata(&file.metadata()?);
-                kept.push(Descriptor {
-                    id,
-                    file: Arc::new(file),
-                    is_locked: false,
-                });
-                // An older descriptor may match if the path has led to another file in between.
-                position(&kept, id).unwrap_or(kept.len() - 1)
-            }
-        };
+        let at = keep(&mut kept, path)?;
         let descriptor = &mut kept[at];
         if descriptor.is_locked {
             return Err(in_use(path));
@@ -243,6 +228,30 @@ impl Drop for DataLock {
             descriptor.is_locked &= !Arc::ptr_eq(&descriptor.file, &self.file);
         }
     }
+}
+
+/// Opens the file at a path, unless this process has it open. Returns the place of its descriptor.
+fn keep(kept: &mut Vec<Descriptor>, path: &Path) -> io::Result<usize> {
+    kept.retain(|it| it.is_locked || has_a_name(&it.file));
+    if let Some(at) = position(kept, FileId::at(path)?) {
+        return Ok(at);
+    }
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let id = FileId::from_metadata(&file.metadata()?);
+    kept.push(Descriptor {
+        id,
+        file: Arc::new(file),
+        is_locked: false,
+    });
+    // An older descriptor may match if the path has led to another file in between.
+    Ok(position(kept, id).unwrap_or(kept.len() - 1))
+}
+
+/// Opens a file for a writer without any lock, as if the locks did not cover its path. Creates a missing one.
+#[cfg(test)]
+pub(crate) fn open_unlocked(path: &Path) {
+    create_private(path).unwrap();
+    keep(&mut DESCRIPTORS.lock(), path).unwrap();
 }
 
 fn position(kept: &[Descriptor], id: FileId) -> Option<usize> {

@@ -93,6 +93,7 @@ mod tests {
         let at = Timestamp::from_millis;
         let path = folder.path().join("qiang.db");
         let conn = file::open_writer(&path, DataFileKind::Engine, at(1)).unwrap();
+        let conn = conn.unfenced();
         assert!(all(&conn).unwrap().is_empty(), "it is new");
         for n in 1..=i64::from(REMEMBERED_MAX) + 1 {
             file::probe(&conn, at(10 * n)).unwrap();

@@ -63,6 +63,15 @@ pub enum DataFileError {
         /// Path of the file.
         path: String,
     },
+    /// A process that started later writes to the file. Locks of files did not prevent it.
+    #[error(
+        "another process serves {path}, or the same file under another path, and started later: this process no longer \
+         writes to it. Stop one of them; restart this one to serve the file"
+    )]
+    Superseded {
+        /// Path of the file.
+        path: String,
+    },
     /// The path no longer leads to the data file that the writer opened.
     #[error(
         "{path} was removed, moved or replaced while this process served it: commits would be lost. Move the same file \
@@ -140,7 +149,11 @@ impl DataFileError {
         let Self::Sqlite(error) = self else {
             return matches!(
                 self,
-                Self::Io(_) | Self::Moved { .. } | Self::LogMoved { .. } | Self::Overwritten { .. }
+                Self::Io(_)
+                    | Self::Superseded { .. }
+                    | Self::Moved { .. }
+                    | Self::LogMoved { .. }
+                    | Self::Overwritten { .. }
             );
         };
         matches!(

@@ -3,9 +3,14 @@
 use std::{path::Path, time::Duration};
 
 use qiang_core::time::Timestamp;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags};
 
-use crate::{data_file, downtimes, error::DataFileError, open_mark};
+use crate::{
+    data_file, downtimes,
+    error::DataFileError,
+    fence::{FencedConnection, begin_unfenced},
+    open_mark,
+};
 
 /// Migrations in order, append-only: the schema of version 1.0, and one for each later version. The file's
 /// `user_version` counts those it has.
@@ -62,7 +67,7 @@ pub(crate) fn open_writer(
     path: &Path,
     kind: DataFileKind,
     now: Timestamp,
-) -> Result<Connection, DataFileError> {
+) -> Result<FencedConnection, DataFileError> {
     open_unless_behind(path, kind, (now, Duration::MAX))
 }
 
@@ -71,7 +76,7 @@ pub(crate) fn open_engine(
     path: &Path,
     now: Timestamp,
     behind_max: Duration,
-) -> Result<Connection, DataFileError> {
+) -> Result<FencedConnection, DataFileError> {
     open_unless_behind(path, DataFileKind::Engine, (now, behind_max))
 }
 
@@ -79,7 +84,7 @@ fn open_unless_behind(
     path: &Path,
     kind: DataFileKind,
     (now, behind_max): (Timestamp, Duration),
-) -> Result<Connection, DataFileError> {
+) -> Result<FencedConnection, DataFileError> {
     open_mark::check_complete(path)?;
     data_file::create_private(path)?;
     let conn = Connection::open(path)?;
@@ -87,16 +92,17 @@ fn open_unless_behind(
     conn.busy_timeout(BUSY_MAX)?;
     check_ours(&conn, path)?;
     let conn = prepare(conn, path, kind)?;
-    match kind {
+    let conn = FencedConnection::raise(conn, path, |tx| match kind {
         DataFileKind::Engine => {
-            let tx = begin(&conn)?;
-            check_clock(&tx, path, (now, behind_max))?;
-            downtimes::end(&tx, now)?;
-            tx.commit()?;
+            check_clock(tx, path, (now, behind_max))?;
+            downtimes::end(tx, now)
         }
-        DataFileKind::Ledger => probe(&conn, now)?,
-    }
-    open_mark::mark_open(&conn, path)?;
+        DataFileKind::Ledger => probe(tx, now),
+    })?;
+    let tx = conn.begin()?;
+    open_mark::set(&tx, path)?;
+    tx.commit()?;
+    open_mark::checkpoint(&conn);
     Ok(conn)
 }
 
@@ -136,10 +142,16 @@ pub(crate) fn say_opened(path: &Path, is_new: bool) {
     }
 }
 
-/// Opens the file for writing again. It must be there: an empty one in its place would have forgotten every grant.
-pub(crate) fn reopen_writer(path: &Path, kind: DataFileKind) -> Result<Connection, DataFileError> {
+/// Opens the file for writing again, in the generation of the failed connection. The file must be there: an empty one
+/// in its place would have forgotten every grant.
+pub(crate) fn reopen_writer(
+    path: &Path,
+    kind: DataFileKind,
+    failed: &FencedConnection,
+) -> Result<FencedConnection, DataFileError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = prepare(Connection::open_with_flags(path, flags)?, path, kind)?;
+    let conn = failed.reopened(conn)?;
     // On a full disk the write-ahead log may take the space. If the checkpoint fails, the next probe reports the cause.
     drop(checkpoint(&conn));
     Ok(conn)
@@ -153,29 +165,38 @@ fn checkpoint(conn: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Checkpoints before the last commit's connection is closed, so that a copy of the file alone is complete.
-pub(crate) fn checkpoint_at_close(conn: &Connection) {
-    let closed = open_mark::clear(conn)
-        .and_then(|()| open_mark::keep_wal(conn, false))
-        .and_then(|()| checkpoint(conn));
-    match closed {
+pub(crate) fn checkpoint_at_close(conn: &FencedConnection) {
+    match close(conn) {
         Ok(true) => {}
         Ok(false) => tracing::warn!(
             "another process reads the file: keep its write-ahead log (-wal) beside it until the next start"
         ),
         Err(error) => {
-            tracing::warn!(%error, "cannot checkpoint: keep the write-ahead log (-wal) beside the file")
+            let reason = error.chain();
+            tracing::warn!(
+                reason,
+                "cannot checkpoint: keep the write-ahead log (-wal) beside the file"
+            )
         }
     }
 }
 
-/// Begins a transaction of the writer. It takes the file's lock at its start, and waits for other holders: a
-/// transaction that reads first would fail at its first change.
-pub(crate) fn begin(conn: &Connection) -> Result<Transaction<'_>, DataFileError> {
-    let behavior = TransactionBehavior::Immediate;
-    Ok(Transaction::new_unchecked(conn, behavior)?)
+fn close(conn: &FencedConnection) -> Result<bool, DataFileError> {
+    let tx = conn.begin()?;
+    open_mark::clear(&tx)?;
+    tx.commit()?;
+    open_mark::keep_wal(conn, false)?;
+    Ok(checkpoint(conn)?)
 }
 
-/// Changes the row for probes. Its commit proves that the file can be written.
+/// Commits a change of the row for probes. The commit proves that the file can be written.
+pub(crate) fn commit_probe(conn: &FencedConnection, now: Timestamp) -> Result<(), DataFileError> {
+    let tx = conn.begin()?;
+    probe(&tx, now)?;
+    Ok(tx.commit()?)
+}
+
+/// Changes the row for probes.
 pub(crate) fn probe(conn: &Connection, now: Timestamp) -> Result<(), DataFileError> {
     conn.prepare_cached("INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)")?
         .execute([now.as_millis()])?;
@@ -276,7 +297,7 @@ pub(crate) fn migrate(conn: &Connection, kind: DataFileKind) -> Result<(), DataF
     if found == known {
         return Ok(());
     }
-    let tx = begin(conn)?;
+    let tx = begin_unfenced(conn)?;
     for migration in &MIGRATIONS[found as usize..] {
         tx.execute_batch(migration)?;
     }

@@ -8,11 +8,11 @@ use qiang_core::{
     ports::{EngineError, LedgerError},
     time::Timestamp,
 };
-use rusqlite::{Connection, Transaction};
+use rusqlite::Transaction;
 
 use crate::{
     error::DataFileError,
-    file,
+    fence::FencedConnection,
     ledger::campaign_insert::CampaignInsert,
     transaction::{ChangeIsolation, TransactionContext},
 };
@@ -88,13 +88,13 @@ pub(crate) fn run_jobs<'j>(
 
 /// Rolls back a mixed transaction and runs all its jobs in a new one, each isolated by a savepoint.
 pub(crate) fn run_again<'c, 'j>(
-    (conn, now): (&'c Connection, Timestamp),
+    (conn, now): (&'c FencedConnection, Timestamp),
     settles_openings: bool,
     mixed: Transaction<'_>,
     jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
 ) -> Result<(Transaction<'c>, ChangeIsolation, JobResult), DataFileError> {
     mixed.rollback()?;
-    let tx = file::begin(conn)?;
+    let tx = conn.begin()?;
     let (mut apart, mut done) = (ChangeIsolation::by_savepoints(), JobResult::default());
     let basis = TransactionContext {
         conn: &tx,
@@ -199,7 +199,11 @@ pub(crate) fn result_of<T>(
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+    use tempfile::TempDir;
+
     use super::*;
+    use crate::file::{self, DataFileKind};
 
     /// Test job that inserts a number if `changes`, and returns a refusal if `is_refused`.
     struct Put {
@@ -244,10 +248,13 @@ mod tests {
         })
     }
 
-    fn table() -> Connection {
-        let conn = Connection::open_in_memory().unwrap();
-        conn.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY)")
+    fn table(folder: &TempDir) -> FencedConnection {
+        let path = folder.path().join("qiang.db");
+        let conn = file::open_writer(&path, DataFileKind::Ledger, Timestamp::default()).unwrap();
+        let tx = conn.begin().unwrap();
+        tx.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY)")
             .unwrap();
+        tx.commit().unwrap();
         conn
     }
 
@@ -259,10 +266,11 @@ mod tests {
 
     #[test]
     fn what_is_refused_before_it_changes_anything_leaves_the_others_alone() {
-        let (conn, now) = (table(), Timestamp::default());
+        let folder = TempDir::new().unwrap();
+        let (conn, now) = (table(&folder), Timestamp::default());
         let (mut apart, mut done) = (ChangeIsolation::default(), JobResult::default());
         let mut jobs = jobs(false);
-        let tx = conn.unchecked_transaction().unwrap();
+        let tx = conn.begin().unwrap();
         run_jobs(
             TransactionContext::new(&tx, now),
             each(&mut jobs),
@@ -277,10 +285,11 @@ mod tests {
 
     #[test]
     fn what_is_refused_behind_a_change_is_undone_alone() {
-        let (conn, now) = (table(), Timestamp::default());
+        let folder = TempDir::new().unwrap();
+        let (conn, now) = (table(&folder), Timestamp::default());
         let (mut apart, mut done) = (ChangeIsolation::default(), JobResult::default());
         let mut jobs = jobs(true);
-        let tx = conn.unchecked_transaction().unwrap();
+        let tx = conn.begin().unwrap();
         run_jobs(
             TransactionContext::new(&tx, now),
             each(&mut jobs),

@@ -18,6 +18,7 @@ mod deferred_read;
 mod downtimes;
 mod engine;
 mod error;
+mod fence;
 mod file;
 mod gate_counters;
 mod grant_positions;

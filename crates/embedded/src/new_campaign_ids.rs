@@ -14,7 +14,7 @@ use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use crate::{
     error::DataFileError,
-    file,
+    fence::FencedConnection,
     job::{Committed, JobContext, LedgerJob, result_of},
     ledger::{campaign_insert::CampaignInsert, keys, preparations},
     pace::LOAD_SHARES,
@@ -80,10 +80,10 @@ impl NewCampaignIds {
     /// is new.
     pub(crate) fn foresee(
         &mut self,
-        conn: &Connection,
+        conn: &FencedConnection,
         now: Timestamp,
     ) -> Result<bool, DataFileError> {
-        let tx = file::begin(conn)?;
+        let tx = conn.begin()?;
         let (mut any_new, mut opens) = (false, Vec::new());
         let (mut next, mut apart) = (
             preparations::next_ref(&tx)?,
@@ -203,20 +203,22 @@ mod tests {
 
     use super::*;
     use crate::{
-        file::DataFileKind,
+        file::{self, DataFileKind},
         job::{Job, JobResult, run_again, run_jobs},
         ledger::accounts,
     };
 
     const FUNDS: i64 = 1_500;
 
-    fn open(folder: &Path) -> Connection {
+    fn open(folder: &Path) -> FencedConnection {
         let path = folder.join("qiang.db");
         let conn = file::open_writer(&path, DataFileKind::Engine, OPENS).unwrap();
+        let tx = conn.begin().unwrap();
         for (n, name) in [(1, "ann"), (2, "bob")] {
             let funds = (&user(name), Money::new(FUNDS, currency()));
-            accounts::deposit(&conn, OPENS, Uuid::from_u128(n), funds, None).unwrap();
+            accounts::deposit(&tx, OPENS, Uuid::from_u128(n), funds, None).unwrap();
         }
+        tx.commit().unwrap();
         conn
     }
 
@@ -276,8 +278,8 @@ mod tests {
     }
 
     /// Runs the jobs in one transaction, as a writer does. Returns the campaigns that it opens.
-    fn commit(conn: &Connection, jobs: &mut [Box<dyn LedgerJob>]) -> Vec<CampaignId> {
-        let mut tx = file::begin(conn).unwrap();
+    fn commit(conn: &FencedConnection, jobs: &mut [Box<dyn LedgerJob>]) -> Vec<CampaignId> {
+        let mut tx = conn.begin().unwrap();
         let (mut apart, mut done) = (ChangeIsolation::default(), JobResult::default());
         let basis = TransactionContext::new(&tx, OPENS);
         run_jobs(basis, each(jobs), &mut apart, &mut done).unwrap();

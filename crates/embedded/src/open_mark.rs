@@ -24,6 +24,8 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 const WRITE_VERSION: usize = 18;
 const WAL: u8 = 2;
 const HEADER_BYTES: usize = 20;
+/// Hexadecimal digits of the random number at the end of a mark.
+const RANDOM_DIGITS: usize = 16;
 
 /// Suffix of an empty file next to a data file that was overwritten while it was served. SQLite would combine such a
 /// data file with the log of the earlier one.
@@ -56,19 +58,23 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), DataFileError> {
     })
 }
 
-/// Marks the file as open, and checkpoints the mark into the file.
-pub(crate) fn mark_open(conn: &Connection, path: &Path) -> Result<(), DataFileError> {
+/// Marks the file as open. The transaction must be committed and [checkpointed](checkpoint).
+pub(crate) fn set(tx: &Connection, path: &Path) -> Result<(), DataFileError> {
     let (data, wal) = (FileId::at(path)?, FileId::at(&beside(path, "-wal"))?);
-    conn.execute(
+    tx.execute(
         "UPDATE file_kind SET open_as = ?1 || lower(hex(randomblob(8)))",
         [format!("{data}:{wal}:")],
     )?;
+    Ok(())
+}
+
+/// Moves the mark from the write-ahead log into the file.
+pub(crate) fn checkpoint(conn: &Connection) {
     let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     if let Err(error) = moved {
         // The next checkpoint writes it. No data is lost.
         tracing::warn!(%error, "a copy of the file without its write-ahead log (-wal) would not be noticed yet");
     }
-    Ok(())
 }
 
 /// Whether the last connection to close keeps the log. By default SQLite checkpoints and removes it, even if the mark
@@ -125,6 +131,64 @@ fn header(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Whether a mark was made in this file with this log, not in a copy or under another name.
 fn is_of(mark: &str, path: &Path, wal: &Path) -> io::Result<bool> {
-    let (data, wal) = (FileId::at(path)?, FileId::at(wal)?);
-    Ok(mark.starts_with(&format!("{data}:{wal}:")))
+    Ok(has_files(mark, FileId::at(path)?, FileId::at(wal)?))
+}
+
+/// Whether a mark names this file and this log.
+pub(crate) fn has_files(mark: &str, data: FileId, wal: FileId) -> bool {
+    mark.starts_with(&format!("{data}:{wal}:"))
+}
+
+/// The page of the data file that has the mark, and its offset there. It is the only page of its table, and may move.
+pub(crate) fn page_in_file(
+    conn: &Connection,
+    file: &File,
+) -> Result<(u64, Vec<u8>), DataFileError> {
+    let page: u32 = conn.query_row(
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'file_kind'",
+        [],
+        |row| row.get(0),
+    )?;
+    let size: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let start = u64::from(page.saturating_sub(1)) * u64::from(size);
+    Ok((start, data_file::read_at(file, start, size as usize)?))
+}
+
+/// The mark that the data file itself has, without its write-ahead log. `None` if the process keeps no descriptor.
+pub(crate) fn in_file(conn: &Connection, path: &Path) -> Result<Option<String>, DataFileError> {
+    let id = FileId::at(path)?;
+    let Some(file) = data_file::descriptor(id) else {
+        return Ok(None);
+    };
+    let (_, bytes) = page_in_file(conn, &file)?;
+    Ok(find(&bytes, id))
+}
+
+/// Finds a complete mark of a data file in a page. The rest of a mark that a shorter row has overwritten is none.
+pub(crate) fn find(page: &[u8], data: FileId) -> Option<String> {
+    let prefix = format!("{data}:").into_bytes();
+    let starts = page.windows(prefix.len()).enumerate();
+    starts
+        .filter(|(_, bytes)| *bytes == prefix)
+        .find_map(|(start, _)| complete(&page[start..], prefix.len()))
+}
+
+/// The mark at the start of these bytes, whose first `known` bytes name its file.
+fn complete(bytes: &[u8], known: usize) -> Option<String> {
+    let is_number = |byte: &u8| byte.is_ascii_digit();
+    let mut end = known;
+    for _ in 0..2 {
+        let digits = bytes[end..]
+            .iter()
+            .take_while(|byte| is_number(byte))
+            .count();
+        end += digits;
+        if digits == 0 || bytes.get(end) != Some(&b':') {
+            return None;
+        }
+        end += 1;
+    }
+    let random = bytes.get(end..end + RANDOM_DIGITS)?;
+    let is_whole = random.iter().all(u8::is_ascii_hexdigit);
+    is_whole.then(|| String::from_utf8_lossy(&bytes[..end + RANDOM_DIGITS]).into_owned())
 }

@@ -2,7 +2,8 @@
 //!
 //! A removed, moved or replaced file accepts every commit and keeps none. So the writer checks after each commit,
 //! before it answers. The paths must lead to its open files, and the data file must have the [mark](crate::open_mark)
-//! of this start.
+//! of this start. The mark is also checked before each commit: a process that opened the file with another write-ahead
+//! log, as through a hard link, is not seen by the [fence](crate::fence).
 
 use std::{
     cell::Cell,
@@ -11,14 +12,26 @@ use std::{
     sync::Arc,
 };
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::Transaction;
 
 use crate::{
     data_file::{self, FileId, beside, open_private},
     error::DataFileError,
+    fence::FencedConnection,
     file,
-    open_mark::OVERWRITTEN,
+    open_mark::{self, OVERWRITTEN},
 };
+
+/// Mark that the data file has.
+#[derive(Debug, PartialEq, Eq)]
+enum FileMark {
+    /// This start's, or none yet.
+    Own,
+    /// That of a later start.
+    Later(String),
+    /// None, or one of another file.
+    Foreign,
+}
 
 /// Files of a writer as it opened them.
 #[derive(Debug)]
@@ -37,7 +50,7 @@ pub(crate) struct FileWatch {
 
 impl FileWatch {
     /// The files of a connection that has the data file open and marked.
-    pub(crate) fn from_path(path: &Path, conn: &Connection) -> Result<Self, DataFileError> {
+    pub(crate) fn from_path(path: &Path, conn: &FencedConnection) -> Result<Self, DataFileError> {
         let of = |path: PathBuf| FileId::at(&path).map(|id| (path, id));
         let data = of(path.to_owned())?;
         let mark = conn.query_row("SELECT open_as FROM file_kind", [], |row| {
@@ -55,20 +68,25 @@ impl FileWatch {
         Ok(watch)
     }
 
-    /// Refuses if a file was moved or overwritten since it was opened. No transaction may be open.
-    pub(crate) fn check(&self, conn: &Connection) -> Result<(), DataFileError> {
+    /// Refuses if a file was moved or overwritten since it was opened, or if a later process serves it. No transaction
+    /// may be open.
+    pub(crate) fn check(&self, conn: &FencedConnection) -> Result<(), DataFileError> {
+        self.check_files(conn)?;
+        match conn.is_superseded() {
+            true => Err(conn.supersede()),
+            false => Ok(()),
+        }
+    }
+
+    fn check_files(&self, conn: &FencedConnection) -> Result<(), DataFileError> {
         let (path, id) = &self.data;
-        let named = || path.display().to_string();
         if !leads_to(path, *id) {
-            return Err(DataFileError::Moved { path: named() });
+            let path = path.display().to_string();
+            return Err(DataFileError::Moved { path });
         }
         let is_saved = self.is_saved.get();
-        if !is_saved && !self.has_mark(conn)? {
-            // So that the next start refuses the file too.
-            if let Err(error) = open_private(&beside(path, OVERWRITTEN)) {
-                tracing::warn!(%error, "cannot record that the data file was overwritten");
-            }
-            return Err(DataFileError::Overwritten { path: named() });
+        if !is_saved {
+            self.check_mark(conn)?;
         }
         for (path, id) in &self.beside {
             if is_saved || !leads_to(path, *id) {
@@ -79,49 +97,78 @@ impl FileWatch {
         Ok(())
     }
 
-    /// Whether the file has the mark. True as long as no checkpoint has written it.
-    fn has_mark(&self, conn: &Connection) -> Result<bool, DataFileError> {
+    /// Refuses if the data file has another mark than that of this start.
+    fn check_mark(&self, conn: &FencedConnection) -> Result<(), DataFileError> {
+        let (error, has_own_log) = match self.file_mark(conn)? {
+            FileMark::Own => return Ok(()),
+            FileMark::Later(mark) => (conn.supersede(), self.has_log_of(&mark)),
+            // The later process has closed the file since.
+            FileMark::Foreign if conn.is_superseded() => (conn.supersede(), true),
+            FileMark::Foreign => {
+                let path = self.data.0.display().to_string();
+                (DataFileError::Overwritten { path }, false)
+            }
+        };
+        // The log beside this path does not belong to the file, so the next start must refuse the file too.
+        if !has_own_log && let Err(error) = open_private(&beside(&self.data.0, OVERWRITTEN)) {
+            tracing::warn!(%error, "cannot record that the data file was overwritten");
+        }
+        Err(error)
+    }
+
+    /// Whether a mark is of a start with the write-ahead log of this one.
+    fn has_log_of(&self, mark: &str) -> bool {
+        let [(_, wal), _] = &self.beside;
+        open_mark::has_files(mark, self.data.1, *wal)
+    }
+
+    /// The mark in the data file.
+    fn file_mark(&self, conn: &FencedConnection) -> Result<FileMark, DataFileError> {
         let Some((mark, file)) = &self.mark else {
-            return Ok(true);
+            return Ok(FileMark::Own);
         };
         let at = self.mark_at.get();
         if let Some(at) = at
             && data_file::read_at(file, at, mark.len())? == *mark
         {
-            return Ok(true);
+            return Ok(FileMark::Own);
         }
-        // The mark is on the only page of its table, which may have moved.
-        let page: u32 = conn.query_row(
-            "SELECT rootpage FROM sqlite_schema WHERE name = 'file_kind'",
-            [],
-            |row| row.get(0),
-        )?;
-        let size: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let start = u64::from(page.saturating_sub(1)) * u64::from(size);
-        let bytes = data_file::read_at(file, start, size as usize)?;
+        let (start, bytes) = open_mark::page_in_file(conn, file)?;
         let found = bytes.windows(mark.len()).position(|it| it == mark);
         if let Some(found) = found {
             self.mark_at.set(Some(start + found as u64));
+            return Ok(FileMark::Own);
         }
-        Ok(found.is_some() || at.is_none())
+        Ok(match open_mark::find(&bytes, self.data.1) {
+            // Until a checkpoint writes the own mark, the file has the earlier one.
+            Some(other) if at.is_some() || conn.earlier_mark() != Some(&other) => {
+                FileMark::Later(other)
+            }
+            None if at.is_some() => FileMark::Foreign,
+            _ => FileMark::Own,
+        })
     }
 
     /// After a refusal: if only the write-ahead log is gone, saves its content from the connection to the data file and
     /// closes the file. The next start then has all commits.
-    pub(crate) fn save(&self, conn: &Connection, refused: &DataFileError) {
+    pub(crate) fn save(&self, conn: &FencedConnection, refused: &DataFileError) {
         if matches!(refused, DataFileError::LogMoved { .. }) && !self.is_saved.replace(true) {
             file::checkpoint_at_close(conn);
         }
     }
 
-    /// Commits, and then refuses as [`Self::check`] does. After a refusal, the commit may be lost with its file.
+    /// Commits, unless a later process opened the file with another write-ahead log. Refuses afterwards if a file was
+    /// moved or overwritten: then the commit may be lost with its file.
     pub(crate) fn commit(
         &self,
-        conn: &Connection,
+        conn: &FencedConnection,
         tx: Transaction<'_>,
     ) -> Result<(), DataFileError> {
+        if !self.is_saved.get() {
+            self.check_mark(conn)?;
+        }
         tx.commit()?;
-        self.check(conn)
+        self.check_files(conn)
     }
 }
 

@@ -235,6 +235,7 @@ mod tests {
         let [ledger, to] = ["qiang.db", "archive.db"].map(|name| folder.path().join(name));
         let now = Timestamp::default();
         let conn = open_writer(&ledger, DataFileKind::Engine, now).unwrap();
+        let conn = conn.unfenced();
         let entry = "INSERT INTO events (seq, at, campaign, kind) VALUES (1, 0, 1, 0)";
         conn.execute(entry, []).unwrap();
         let stretch = LogStretch {

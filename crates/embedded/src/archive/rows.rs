@@ -206,6 +206,7 @@ mod tests {
             Timestamp::from_millis(1_700_000_000_000),
         );
         let writer = open_writer(&path, DataFileKind::Engine, now).unwrap();
+        let writer = writer.unfenced();
         let enter = |seq: i64, at: Timestamp| {
             let sql = "INSERT INTO events (seq, at, campaign, kind) VALUES (?1, ?2, 1, 0)";
             writer.execute(sql, params![seq, at.as_millis()]).unwrap();

@@ -5,7 +5,10 @@ use std::{collections::HashMap, fs::File, path::Path};
 use qiang_core::{event::Seq, ports::Clock as _};
 use rusqlite::{Connection, params};
 
-use crate::{PARTITION, clock::SystemClock, error::DataFileError, file, file::DataFileKind};
+use crate::{
+    PARTITION, clock::SystemClock, error::DataFileError, fence::begin_unfenced, file,
+    file::DataFileKind,
+};
 
 /// Minimum numbers skipped per sale: more than a backup can lack.
 const SKIPPED_MIN: u32 = 1 << 20;
@@ -26,7 +29,7 @@ pub(super) fn skip(copy: &Path, replaced: &Path, head: Option<Seq>) -> Result<u6
     file::migrate(&conn, DataFileKind::Engine)?;
     let last = last_numbers(&conn)?;
     let given = given_in(replaced);
-    let tx = file::begin(&conn)?;
+    let tx = begin_unfenced(&conn)?;
     let epoch: String = tx.query_row("SELECT lower(hex(randomblob(8)))", [], |row| row.get(0))?;
     tx.execute(
         "INSERT INTO repairs (partition, epoch, follows, at, lost_from, lost_to, unnamed, reason, upto) \

@@ -267,6 +267,7 @@ mod tests {
         let path = folder.path().join("qiang.db");
         let now = Timestamp::from_millis(0);
         let conn = crate::file::open_writer(&path, DataFileKind::Ledger, now).unwrap();
+        let conn = conn.unfenced();
         let user = UserId::new("user").unwrap();
         let amount = Money::new(1_000, "CNY".parse().unwrap());
         deposit(&conn, now, Uuid::from_u128(1), (&user, amount), None).unwrap();
@@ -297,6 +298,7 @@ mod tests {
         let path = folder.path().join("qiang.db");
         let now = Timestamp::from_millis(0);
         let conn = crate::file::open_writer(&path, DataFileKind::Ledger, now).unwrap();
+        let conn = conn.unfenced();
         let give = |n: u128| {
             let user = UserId::new(&format!("user-{n}")).unwrap();
             let amount = Money::new(AMOUNT_MINOR_MAX, "CNY".parse().unwrap());

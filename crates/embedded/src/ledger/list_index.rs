@@ -223,6 +223,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        fence::begin_unfenced,
         file::{self, DataFileKind},
         ledger::{accounts, campaign_insert::CampaignInsert, histories, listing, preparations},
         transaction::TransactionContext,
@@ -233,6 +234,7 @@ mod tests {
     fn ledger(folder: &TempDir) -> Connection {
         let path = folder.path().join("qiang.db");
         let conn = file::open_writer(&path, DataFileKind::Ledger, OPENS).unwrap();
+        let conn = conn.unfenced();
         for (n, sender) in (1..).zip(SENDERS) {
             let (id, funds) = (uuid::Uuid::from_u128(n), Money::new(1_000_000, currency()));
             accounts::deposit(&conn, OPENS, id, (&user(sender), funds), None).unwrap();
@@ -337,7 +339,7 @@ mod tests {
                         unlisted.write_slice(&conn, rows).unwrap();
                     }
                     8 => {
-                        let tx = file::begin(&conn).unwrap();
+                        let tx = begin_unfenced(&conn).unwrap();
                         unlisted.write_slice(&tx, 3).unwrap();
                         tx.rollback().unwrap();
                         unlisted.has_failed();

@@ -16,11 +16,11 @@ use qiang_core::{
     event::{PartitionId, Seq},
     ports::{Clock, EngineError},
 };
-use rusqlite::Connection;
 
 use super::LedgerShared;
 use crate::{
     error::DataFileError,
+    fence::FencedConnection,
     file::{self, DataFileKind},
     job::{JobResult, LedgerJob, run_again, run_jobs},
     ledger::{list_index::UnlistedRows, settle},
@@ -42,7 +42,7 @@ pub(super) struct LedgerWriter {
     path: PathBuf,
     shared: Arc<LedgerShared>,
     clock: Arc<dyn Clock>,
-    conn: Connection,
+    conn: FencedConnection,
     watch: FileWatch,
     settling: VecDeque<Box<dyn LedgerJob>>,
     /// After a failed commit: time of the next repair attempt.
@@ -60,7 +60,7 @@ impl LedgerWriter {
         path: PathBuf,
         shared: Arc<LedgerShared>,
         clock: Arc<dyn Clock>,
-        conn: Connection,
+        conn: FencedConnection,
     ) -> Result<Self, DataFileError> {
         let watch = FileWatch::from_path(&path, &conn)?;
         let writer = Self {
@@ -171,7 +171,7 @@ impl LedgerWriter {
     ) -> Result<Vec<(PartitionId, Seq)>, DataFileError> {
         let (began, now) = (Instant::now(), self.clock.now());
         let (mut apart, mut done) = (ChangeIsolation::default(), JobResult::default());
-        let mut tx = file::begin(&self.conn)?;
+        let mut tx = self.conn.begin()?;
         run_jobs(
             TransactionContext::new(&tx, now),
             each(jobs),
@@ -229,7 +229,7 @@ impl LedgerWriter {
     }
 
     fn list_slice(&mut self) -> Result<(), DataFileError> {
-        let tx = file::begin(&self.conn)?;
+        let tx = self.conn.begin()?;
         self.unlisted.write(&tx)?;
         self.watch.commit(&self.conn, tx)
     }
@@ -273,8 +273,8 @@ impl LedgerWriter {
     /// Reopens the file, proves with a commit that it is writable, and reads the settled positions.
     fn repair(&mut self) -> Result<(), DataFileError> {
         self.watch.check(&self.conn)?;
-        self.conn = file::reopen_writer(&self.path, DataFileKind::Ledger)?;
-        file::probe(&self.conn, self.clock.now())?;
+        self.conn = file::reopen_writer(&self.path, DataFileKind::Ledger, &self.conn)?;
+        file::commit_probe(&self.conn, self.clock.now())?;
         self.watch.check(&self.conn)?;
         self.publish(&settle::positions(&self.conn)?);
         Ok(())
@@ -333,6 +333,42 @@ mod tests {
             .map(|(partition, _)| partition.0)
             .collect();
         assert_eq!(settled, [8]);
+    }
+
+    #[test]
+    fn the_earlier_of_two_ledgers_on_one_file_changes_nothing() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let clock = qiang_testkit::ManualClock::new(Timestamp::from_millis(0));
+        // Neither takes the lock of the file.
+        let open = || {
+            let conn = file::open_writer(&path, DataFileKind::Ledger, clock.now()).unwrap();
+            let shared = Arc::new(LedgerShared {
+                queue: TaskQueue::new(1),
+                positions: PartitionPositions::default(),
+                stopped: RwLock::new(None),
+            });
+            LedgerWriter::new(path.clone(), shared, clock.clone(), conn).unwrap()
+        };
+        let put = |writer: &mut LedgerWriter, id: i64| {
+            let (job, mut answered) = Job::boxed(0, move |context: &mut JobContext<'_, '_>| {
+                let sql = "INSERT INTO settled (partition, seq) VALUES (?1, 1)";
+                Ok(context.conn.execute(sql, [id])?)
+            });
+            writer.turn(&mut vec![job]);
+            answered.try_recv().unwrap().is_ok()
+        };
+        let (mut first, mut second) = (open(), open());
+        assert!(!put(&mut first, 1));
+        assert!(put(&mut second, 2));
+        for _ in 0..2 {
+            first.try_repair();
+            let reason = first.shared.stopped.read().clone().unwrap();
+            assert!(reason.contains("another process serves"), "{reason}");
+        }
+        assert!(put(&mut second, 3));
+        let settled = settle::positions(&second.conn).unwrap();
+        assert_eq!(settled.len(), 2);
     }
 
     #[test]

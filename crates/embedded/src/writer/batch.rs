@@ -343,7 +343,7 @@ impl Writer {
             ..
         } = self;
         let probe = decided.iter().any(|it| matches!(it, DecidedTask::Probe(_)));
-        let mut tx = file::begin(conn)?;
+        let mut tx = conn.begin()?;
         let (mut apart, mut done) = (ChangeIsolation::default(), JobResult::default());
         let basis = TransactionContext {
             conn: &tx,

@@ -20,7 +20,7 @@ use tokio::sync::oneshot::{Receiver, error::TryRecvError};
 
 use super::*;
 use crate::{
-    EmbeddedOptions, EngineShared,
+    EmbeddedOptions, EngineShared, data_file,
     file::{self, DataFileKind},
     ledger::accounts,
     log::EventRefs,
@@ -43,7 +43,9 @@ impl ManualEngine {
     pub(super) fn new() -> Self {
         let engine = Self::open(TempDir::new().unwrap());
         let funds = (&user("sender"), Money::new(FUNDS, currency()));
-        accounts::deposit(&engine.writer.conn, OPENS, uuid::Uuid::nil(), funds, None).unwrap();
+        let tx = engine.writer.conn.begin().unwrap();
+        accounts::deposit(&tx, OPENS, uuid::Uuid::nil(), funds, None).unwrap();
+        tx.commit().unwrap();
         engine
     }
 
@@ -60,20 +62,32 @@ impl ManualEngine {
 
     pub(super) fn open_with_grace(folder: TempDir, grace: Grace) -> Self {
         let path = folder.path().join("qiang.db");
-        let conn = file::open_writer(&path, DataFileKind::Engine, OPENS).unwrap();
+        Self::open_at(&path, folder, grace).unwrap()
+    }
+
+    /// A second engine on the same file. It takes no lock on the file, as the first one took none.
+    pub(super) fn open_beside(path: &Path) -> Result<Self, DataFileError> {
+        let engine = Self::open_at(path, TempDir::new().unwrap(), Grace::default())?;
+        engine.writer.shared.recalls.close();
+        Ok(engine)
+    }
+
+    fn open_at(path: &Path, folder: TempDir, grace: Grace) -> Result<Self, DataFileError> {
+        data_file::open_unlocked(path);
+        let conn = file::open_writer(path, DataFileKind::Engine, OPENS)?;
         let (mut options, mut refs) = (EmbeddedOptions::default(), EventRefs::default());
         options.grace = grace;
-        let rebuilt = rebuild::rebuild(&conn, &mut refs, options.grace).unwrap();
+        let rebuilt = rebuild::rebuild(&conn, &mut refs, options.grace)?;
         let shared = Arc::new(EngineShared::new(rebuilt.book));
         let clock = ManualClock::new(OPENS);
         let read: Arc<dyn Clock> = clock.clone();
         let parts = (conn, refs, rebuilt.places);
-        Self {
-            writer: Writer::new(&path, &shared, &read, parts, options).unwrap(),
-            reader: file::open_reader(&path).unwrap(),
+        Ok(Self {
+            writer: Writer::new(path, &shared, &read, parts, options)?,
+            reader: file::open_reader(path)?,
             folder,
             clock,
-        }
+        })
     }
 
     /// Drops the engine as if the process died, and opens the file again.

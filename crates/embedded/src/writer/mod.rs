@@ -17,6 +17,8 @@ mod pause;
 mod repair;
 mod settling;
 mod share_staging;
+#[cfg(test)]
+mod superseded;
 
 use std::{
     panic::{self, AssertUnwindSafe},
@@ -30,7 +32,6 @@ use qiang_core::{
     ports::{Clock, EngineError},
     time::Timestamp,
 };
-use rusqlite::Connection;
 
 use self::{
     batch::DecidedTask,
@@ -42,6 +43,7 @@ use self::{
 use crate::{
     EmbeddedOptions, EngineShared, PARTITION,
     error::DataFileError,
+    fence::FencedConnection,
     file,
     grant_positions::Place,
     ledger::{self, known::KnownCampaigns, list_index::UnlistedRows},
@@ -66,7 +68,7 @@ pub(crate) struct Writer {
     path: PathBuf,
     shared: Arc<EngineShared>,
     clock: Arc<dyn Clock>,
-    conn: Connection,
+    conn: FencedConnection,
     watch: FileWatch,
     /// Time of the last check of the files.
     watched_at: Instant,
@@ -107,7 +109,7 @@ impl Writer {
         path: &Path,
         shared: &Arc<EngineShared>,
         clock: &Arc<dyn Clock>,
-        (conn, refs, places): (Connection, EventRefs, Vec<Place>),
+        (conn, refs, places): (FencedConnection, EventRefs, Vec<Place>),
         options: EmbeddedOptions,
     ) -> Result<Self, DataFileError> {
         let settled = ledger::settle::position(&conn, PARTITION)?;
@@ -203,7 +205,7 @@ impl Writer {
         self.end_preparing();
         self.settle_parked();
         if self.repair_at.is_none() {
-            if let Err(error) = file::probe(&self.conn, self.clock.now()) {
+            if let Err(error) = file::commit_probe(&self.conn, self.clock.now()) {
                 let reason = error.chain();
                 tracing::warn!(reason, "the next start will not know until when it was up");
             }
@@ -260,7 +262,7 @@ impl Writer {
         }
         let said = {
             let _commit = self.shared.under_way.begin();
-            file::probe(&self.conn, self.clock.now())
+            file::commit_probe(&self.conn, self.clock.now())
         };
         if let Err(error) = said {
             self.stop(&error);
@@ -293,7 +295,7 @@ impl Writer {
 
     fn list_slice(&mut self) -> Result<(), DataFileError> {
         let _commit = self.shared.under_way.begin();
-        let tx = file::begin(&self.conn)?;
+        let tx = self.conn.begin()?;
         self.unlisted.write(&tx)?;
         self.watch.commit(&self.conn, tx)
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use qiang_core::{book::Downtime, time::Timestamp};
 
 use super::Writer;
-use crate::{downtimes, error::DataFileError, file};
+use crate::{downtimes, error::DataFileError};
 
 /// A gap of the steady clock above this is a downtime. The idle writer works once a second.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
@@ -43,9 +43,9 @@ impl Writer {
         self.shared.book.read().grace().since > Timestamp::default()
     }
 
-    fn record_pause(&self, downtime: Downtime) -> Result<(), DataFileError> {
+    pub(super) fn record_pause(&self, downtime: Downtime) -> Result<(), DataFileError> {
         let _commit = self.shared.under_way.begin();
-        let tx = file::begin(&self.conn)?;
+        let tx = self.conn.begin()?;
         downtimes::put(&tx, downtime.began, downtime.ended)?;
         self.watch.commit(&self.conn, tx)
     }

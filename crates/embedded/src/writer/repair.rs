@@ -71,10 +71,12 @@ impl Writer {
     /// Reopens the file, proves with a commit that it is writable, and rebuilds the book from it.
     pub(super) fn repair(&mut self) -> Result<(), DataFileError> {
         self.watch.check(&self.conn)?;
-        self.conn = file::reopen_writer(&self.path, DataFileKind::Engine)?;
+        self.conn = file::reopen_writer(&self.path, DataFileKind::Engine, &self.conn)?;
         let now = self.clock.now();
         self.alive = (Instant::now(), now);
-        downtimes::end(&self.conn, now)?;
+        let tx = self.conn.begin()?;
+        downtimes::end(&tx, now)?;
+        tx.commit()?;
         self.watch.check(&self.conn)?;
         let mut refs = EventRefs::default();
         // While granting was stopped, no payment report was accepted.

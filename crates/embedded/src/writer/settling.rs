@@ -18,7 +18,6 @@ use rusqlite::Connection;
 use super::{CHECKPOINT_ENTRIES, PARTITION, Writer};
 use crate::{
     error::DataFileError,
-    file,
     ledger::{self, known::KnownCampaigns, settle},
     log,
     task::WriterTask,
@@ -138,7 +137,7 @@ impl Writer {
     ) -> Result<Seq, DataFileError> {
         let shared = Arc::clone(&self.shared);
         let commit = shared.under_way.begin();
-        let tx = file::begin(&self.conn)?;
+        let tx = self.conn.begin()?;
         let settled = work(&tx, &mut self.known)?;
         commit.gets_on();
         self.watch.commit(&self.conn, tx)?;

@@ -14,7 +14,7 @@ use qiang_core::ports::EngineError;
 
 use super::{Writer, batch::DecidedTask};
 use crate::{
-    error::DataFileError, file, job::LedgerJob as _, ledger::preparations,
+    error::DataFileError, job::LedgerJob as _, ledger::preparations,
     new_campaign_ids::NewCampaignIds, task::WriterTask,
 };
 
@@ -128,7 +128,7 @@ impl Writer {
         };
         let shared = Arc::clone(&self.shared);
         let _commit = shared.under_way.begin();
-        let tx = file::begin(&self.conn)?;
+        let tx = self.conn.begin()?;
         preparations::delete_prepared_shares(&tx, campaign_ref, limit)?;
         self.watch.commit(&self.conn, tx)
     }
@@ -154,7 +154,7 @@ impl Writer {
             return Ok(false);
         }
         commit.gets_on();
-        let tx = file::begin(&self.conn)?;
+        let tx = self.conn.begin()?;
         if !begun {
             campaigns.reserve(&tx)?;
         }

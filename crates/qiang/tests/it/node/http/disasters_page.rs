@@ -7,17 +7,16 @@ use std::{
 
 /// The file of a test, from its name `crate::module::module`.
 fn file_of(crates: &Path, crate_name: &str, modules: &[&str]) -> Option<PathBuf> {
-    let folder = match crate_name {
-        "testkit" => "src",
-        "checks" => "tests",
-        _ => "tests/it",
+    let folders: &[_] = match crate_name {
+        "testkit" => &["src"],
+        "checks" => &["tests"],
+        _ => &["tests/it", "src"],
     };
-    let module = modules
-        .iter()
-        .fold(crates.join(crate_name).join(folder), |at, name| {
-            at.join(name)
-        });
-    let files = [module.with_extension("rs"), module.join("mod.rs")];
+    let files = folders.iter().flat_map(|folder| {
+        let folder = crates.join(crate_name).join(folder);
+        let module = modules.iter().fold(folder, |at, name| at.join(name));
+        [module.with_extension("rs"), module.join("mod.rs")]
+    });
     files.into_iter().find(|file| file.is_file())
 }
 
