@@ -23,6 +23,9 @@ const ORDERS_OF_USER: &str = "SELECT number FROM orders INDEXED BY orders_of_use
 const SHARE_OF_USER: &str = "SELECT number FROM shares WHERE campaign = ?1 AND user = ?2";
 const ORDER: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts FROM orders \
      WHERE campaign = ?1 AND number = ?2";
+/// The held orders of a sale, the oldest first. The index has held orders alone.
+const HELD: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts \
+     FROM orders INDEXED BY orders_held WHERE campaign = ?1 AND state = 'held' ORDER BY number LIMIT ?2";
 const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
      WHERE campaign = ?1 AND number = ?2";
 const PAYMENTS: &str = "SELECT number, payment, outcome, amount, currency FROM payments \
@@ -40,7 +43,7 @@ pub(crate) enum ColdRows {
 }
 
 /// Rows of a campaign of which the ledger does not have all: its log is read.
-const ROWS_OF_LOG: u64 = u64::MAX;
+pub(crate) const ROWS_OF_LOG: u64 = u64::MAX;
 
 /// Finds the rows for a deferred read's answer, as of one commit.
 pub(crate) fn find(conn: &Connection, errand: &DeferredRead) -> Result<ColdRows, DataFileError> {
@@ -70,8 +73,36 @@ pub(crate) fn find(conn: &Connection, errand: &DeferredRead) -> Result<ColdRows,
     for number in numbers {
         rows.extend(grant(&tx, campaign_ref, kind, number)?);
     }
-    let excerpt = excerpt(&tx, campaign_ref, record, &rows)?;
+    let excerpt = excerpt((&tx, campaign_ref), record, &rows, true)?;
     Ok(ColdRows::Excerpt(Box::new(excerpt)))
+}
+
+/// Reads what a tick of a campaign needs: its counters, and its `held_max` oldest held orders. The campaign must be
+/// settled. `None` if it has not opened, or if the ledger does not have all of its entries.
+pub(crate) fn find_due(
+    conn: &Connection,
+    id: CampaignId,
+    held_max: usize,
+) -> Result<Option<Excerpt>, DataFileError> {
+    let Some(row) = campaigns::row_by_id(conn, id)? else {
+        return Ok(None);
+    };
+    let (campaign_ref, record) = (row.campaign_ref, row.record()?);
+    if record.phase == Phase::Draft || has_set_aside(conn, id)? {
+        return Ok(None);
+    }
+    let mut held = Vec::new();
+    if record.campaign.kind() == CampaignKind::Sale {
+        let mut statement = conn.prepare_cached(HELD)?;
+        let columns = |row: &Row<'_>| SettledRowColumns::try_from(row);
+        for columns in statement.query_map(params![campaign_ref, held_max as i64], columns)? {
+            held.push(SettledRow::from_columns(columns?)?);
+        }
+    }
+    #[cfg(test)]
+    crate::recall::ROWS_READ.with(|rows| rows.set(rows.get() + held.len() as u64));
+    // No payment changes the entries of a tick.
+    excerpt((conn, campaign_ref), record, &held, false).map(Some)
 }
 
 /// About how many rows have to be read to bring a campaign into the book.
@@ -135,10 +166,10 @@ fn grant(
 }
 
 fn excerpt(
-    conn: &Connection,
-    campaign_ref: i64,
+    (conn, campaign_ref): (&Connection, i64),
     record: CampaignRecord,
     rows: &[SettledRow],
+    has_payments: bool,
 ) -> Result<Excerpt, DataFileError> {
     let standing = standing_of(&record);
     let campaign = record.campaign;
@@ -160,6 +191,9 @@ fn excerpt(
     let mut excerpt = Excerpt::new(campaign, &numbers);
     for grant in &grants {
         excerpt.add(grant).map_err(unsound)?;
+        if !has_payments {
+            continue;
+        }
         let mut payments = conn.prepare_cached(PAYMENTS)?;
         let columns = |row: &Row<'_>| SettledPaymentColumns::try_from(row);
         for columns in payments.query_map(params![campaign_ref, grant.number], columns)? {
@@ -215,6 +249,7 @@ mod tests {
                 PAYMENTS,
                 "SEARCH payments USING PRIMARY KEY (campaign=? AND number=?)",
             ),
+            (HELD, "SEARCH orders USING INDEX orders_held (campaign=?)"),
             (LAST_ORDER, "SEARCH orders USING PRIMARY KEY (campaign=?)"),
         ] {
             let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

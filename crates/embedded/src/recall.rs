@@ -34,6 +34,12 @@ pub(crate) const ROWS_AT_ONCE: u64 = 4_096;
 pub(crate) const LAST_ORDER: &str =
     "SELECT coalesce(max(number), 0) FROM orders WHERE campaign = ?1";
 
+#[cfg(test)]
+thread_local! {
+    /// Rows of campaigns' grants and payments that this thread has read for the book.
+    pub(crate) static ROWS_READ: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// A campaign as the ledger has it.
 pub(crate) enum LoadedCampaign {
     /// It has opened.
@@ -87,6 +93,8 @@ impl<'a> BrokenCampaign<'a> {
 
     fn row(&mut self) {
         self.rows += 1;
+        #[cfg(test)]
+        ROWS_READ.with(|rows| rows.set(rows.get() + 1));
         if self.rows.is_multiple_of(ROWS_AT_ONCE) {
             (self.between)();
         }

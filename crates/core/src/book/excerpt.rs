@@ -88,6 +88,10 @@ impl Excerpt {
         Ok(self)
     }
 
+    pub(super) fn into_state(self) -> Box<CampaignState> {
+        self.restored.into_state()
+    }
+
     /// Counters of the campaign.
     pub fn tally(&self, now: Timestamp) -> Tally {
         Tally {

@@ -1,12 +1,15 @@
 //! Phases of a campaign: opening, actions of operators, and changes that are due by time.
 
-use super::{Book, CampaignAction, Refusal, SaleCorrection, Setup, state::CampaignState};
+use super::{Book, CampaignAction, Excerpt, Refusal, SaleCorrection, Setup, state::CampaignState};
 use crate::{
     campaign::{Phase, SaleSettingsChange, Tally, Transition},
     event::{Entry, Event},
     id::CampaignId,
     time::Timestamp,
 };
+
+/// Maximum campaigns outside a book whose last tick it remembers one by one.
+const TICKED_MAX: usize = 1_024;
 
 impl Book {
     pub(super) fn open(&mut self, now: Timestamp, setup: &Setup, log: &mut Vec<Entry>) {
@@ -157,6 +160,36 @@ impl Book {
             self.tick_campaign(now, id, enough, log);
         }
         false
+    }
+
+    /// Makes the changes that are due of a campaign which is not in the book, as a tick does, and appends up to about
+    /// `events_max` entries to `log`. Notes the time at which the campaign next needs a tick.
+    ///
+    /// The excerpt must have the campaign's oldest held orders: all of them, or more than `events_max`.
+    pub fn tick_absent(
+        &mut self,
+        now: Timestamp,
+        excerpt: Excerpt,
+        events_max: usize,
+        log: &mut Vec<Entry>,
+    ) {
+        let state = excerpt.into_state();
+        let id = state.id;
+        if self.has(id) {
+            return; // the next tick finds it
+        }
+        self.dismiss(now, id);
+        self.campaigns.insert(id, state);
+        self.tick_campaign(now, id, log.len() + events_max, log);
+        // Its next due time stays in the agenda.
+        let touched = self.campaigns.remove(&id).map_or(0, |state| state.touched);
+        if touched > 0 {
+            self.ticked.insert(id, touched);
+        }
+        if self.ticked.len() > TICKED_MAX {
+            let last = self.ticked.drain().map(|(_, seq)| seq).max();
+            self.absent_upto = self.absent_upto.max(last.unwrap_or(0));
+        }
     }
 
     fn tick_campaign(

@@ -85,8 +85,10 @@ pub struct Book {
     campaigns: HashMap<CampaignId, Box<CampaignState>>,
     agenda: Agenda,
     head: Seq,
-    /// Later entries concern only campaigns in the book.
+    /// Later entries concern only campaigns in the book, and those in `ticked`.
     absent_upto: Seq,
+    /// Last entries of campaigns that were ticked while they were not in the book.
+    ticked: HashMap<CampaignId, Seq>,
     /// Numbers that unopened sales must skip.
     skipped: HashMap<CampaignId, Vec<(u32, u32)>>,
 }

@@ -108,6 +108,10 @@ impl CampaignSnapshot {
         &mut self.state
     }
 
+    pub(super) fn into_state(self) -> Box<CampaignState> {
+        self.state
+    }
+
     /// Makes the campaign, which has no grants yet, skip these numbers: first and last number of each run, ascending. A
     /// red packet skips none, because a share's number decides its amount.
     #[must_use]
@@ -321,9 +325,11 @@ impl Book {
         if self.has(id) {
             return true;
         }
-        if restored.upto < self.absent_upto {
+        let ticked = self.ticked.get(&id).copied().unwrap_or(0);
+        if restored.upto < self.absent_upto.max(ticked) {
             return false;
         }
+        self.ticked.remove(&id);
         let mut state = restored.state;
         state.used.mark(now);
         self.agenda.reschedule(&mut state);

@@ -466,12 +466,7 @@ impl Writer {
         {
             self.stop(&error);
         }
-        // Ticks that wait no longer.
-        for task in inbox {
-            if let Err((error, task)) = self.shared.queue.push_beyond(task) {
-                task.refuse(&error.into());
-            }
-        }
+        self.put_back(inbox); // ticks that wait no longer
     }
 }
 

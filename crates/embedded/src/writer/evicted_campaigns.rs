@@ -42,11 +42,15 @@ pub(super) struct EvictedCampaigns {
     /// Tasks of such campaigns that a batch found; empty between batches.
     pub(super) found: Vec<(CampaignId, WriterTask)>,
     /// Campaigns whose reload is requested.
-    waiting: HashMap<CampaignId, WaitingTasks>,
+    pub(super) waiting: HashMap<CampaignId, WaitingTasks>,
     tasks: usize,
     /// Number of these campaigns that are due.
     due: usize,
-    /// Ticks that wait until all due campaigns are reloaded.
+    /// Large due campaigns whose entries are made from rows found by key, and since when they wait for that.
+    pub(super) by_rows: VecDeque<(CampaignId, Instant)>,
+    /// Rows above which a due campaign is a large one.
+    pub(super) large_rows: u64,
+    /// Ticks that wait until all due campaigns are reloaded or ticked.
     ticks: Vec<WriterTask>,
     /// Time without use after which a campaign is evicted.
     idle_campaign_ttl: Duration,
@@ -57,7 +61,7 @@ pub(super) struct EvictedCampaigns {
 
 /// Tasks that wait for a campaign.
 #[derive(Default)]
-struct WaitingTasks {
+pub(super) struct WaitingTasks {
     /// In order of arrival.
     tasks: Vec<WriterTask>,
     /// Whether a due time of the campaign has come.
@@ -71,6 +75,8 @@ impl EvictedCampaigns {
             waiting: HashMap::new(),
             tasks: 0,
             due: 0,
+            by_rows: VecDeque::new(),
+            large_rows: ROWS_AT_ONCE,
             ticks: Vec::new(),
             idle_campaign_ttl,
             sweep: VecDeque::new(),
@@ -87,7 +93,7 @@ impl EvictedCampaigns {
 
     /// Whether a tick must wait for due campaigns.
     pub(super) fn awaits_due(&self) -> bool {
-        self.due > 0
+        self.due > 0 || !self.by_rows.is_empty()
     }
 
     /// Adds a tick that waits for them.
@@ -98,6 +104,7 @@ impl EvictedCampaigns {
     /// Refuses all waiting tasks.
     pub(super) fn refuse_all(&mut self, error: &EngineError) {
         (self.tasks, self.due) = (0, 0);
+        self.by_rows.clear(); // the repair expects all due times again
         let waiting = self.waiting.drain().flat_map(|(_, waiting)| waiting.tasks);
         let found = self.found.drain(..).map(|(_, task)| task);
         for task in waiting.chain(found).chain(self.ticks.drain(..)) {
@@ -194,6 +201,11 @@ impl Writer {
         for task in tasks {
             self.answer_unknown(now, task);
         }
+        self.release_ticks(inbox);
+    }
+
+    /// Adds the waiting ticks to `inbox`, if no due campaign is left.
+    pub(super) fn release_ticks(&mut self, inbox: &mut Vec<WriterTask>) {
         if !self.absent.awaits_due() {
             inbox.append(&mut self.absent.ticks);
         }
@@ -227,8 +239,9 @@ impl Writer {
         }
     }
 
-    /// Reloads due campaigns. A large one is requested from the reload thread, so that no other task waits for it. The
-    /// periodic tick skips it; a tick command waits for it.
+    /// Reloads due campaigns. A large one is ticked from few of its rows once the log is settled. If its log must be
+    /// read, it is requested from the reload thread, so that no other task waits for it. The periodic tick skips it; a
+    /// tick command waits for it.
     pub(super) fn recall_due(
         &mut self,
         now: Timestamp,
@@ -238,12 +251,16 @@ impl Writer {
         let mut read = 0;
         for id in due {
             let rows = match self.absent.waiting.contains_key(&id) {
-                true => u64::MAX, // // its reload is requested
+                true => cold_rows::ROWS_OF_LOG, // its reload is requested
                 false => cold_rows::rows_to_read(&self.conn, id)?,
             };
-            if rows > ROWS_AT_ONCE {
+            if rows > self.absent.large_rows {
                 self.shared.book.write().dismiss(now, id);
-                self.send_for_due(id, inbox);
+                if self.absent.waiting.contains_key(&id) || rows == cold_rows::ROWS_OF_LOG {
+                    self.send_for_due(id, inbox);
+                } else {
+                    self.absent.by_rows.push_back((id, Instant::now()));
+                }
                 continue;
             }
             read += rows;
@@ -268,7 +285,7 @@ impl Writer {
         Ok(())
     }
 
-    fn send_for_due(&mut self, id: CampaignId, inbox: &mut Vec<WriterTask>) {
+    pub(super) fn send_for_due(&mut self, id: CampaignId, inbox: &mut Vec<WriterTask>) {
         let is_sent_for = self.absent.waiting.contains_key(&id);
         let waiting = self.absent.waiting.entry(id).or_default();
         self.absent.due += usize::from(!std::mem::replace(&mut waiting.is_due, true));

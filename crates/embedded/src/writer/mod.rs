@@ -9,6 +9,7 @@
 
 mod batch;
 mod creation_backlog;
+mod due;
 mod evicted_campaigns;
 mod ledger_ack_queue;
 #[cfg(test)]
@@ -204,6 +205,8 @@ impl Writer {
     fn end(mut self) {
         self.end_preparing();
         self.settle_parked();
+        // The next start records due times again.
+        self.absent.refuse_all(&EngineError::Stopping);
         if self.repair_at.is_none() {
             if let Err(error) = file::commit_probe(&self.conn, self.clock.now()) {
                 let reason = error.chain();
@@ -217,7 +220,7 @@ impl Writer {
         if let Some(repair_at) = self.repair_at {
             return repair_at.saturating_duration_since(Instant::now());
         }
-        if !self.left_over.is_empty() {
+        if !self.left_over.is_empty() || self.may_tick_absent() {
             return Duration::ZERO;
         }
         let settles = self.backlog() > 0 && self.settle_again_at.is_none();
@@ -334,6 +337,7 @@ impl Writer {
                 break;
             }
         }
+        self.tick_absent();
         self.checkpoint_in_the_quiet(); // // batches settle some entries too
         self.prepare();
         self.list();

@@ -162,7 +162,14 @@ proptest! {
                 }
                 Step::Act { campaign, action } => drop(fixture.act(&setups[campaign], action)),
                 Step::Jump { millis } => fixture.now = (fixture.now + millis).max(0),
-                Step::Tick => fixture.tick(),
+                Step::Tick => {
+                    for setup in &setups {
+                        for events_max in [1, 3, 1_000] {
+                            recall::excerpt_ticks_as_the_book_does(&fixture, setup, events_max);
+                        }
+                    }
+                    fixture.tick();
+                }
             }
         }
     }

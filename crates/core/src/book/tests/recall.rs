@@ -2,6 +2,110 @@
 
 use super::*;
 
+/// Asserts that the entries of a tick follow from the counters and the oldest held orders alone.
+pub(super) fn excerpt_ticks_as_the_book_does(fixture: &Fixture, setup: &Setup, events_max: usize) {
+    let (id, now) = (setup.campaign.id, at(fixture.now));
+    let mut whole = Book::new();
+    whole.restore(setup.clone());
+    for entry in &fixture.log {
+        whole.replay(entry);
+    }
+    let state = &whole.campaigns[&id];
+    let mut campaign = setup.campaign.clone();
+    campaign.window = state.window;
+    if let Some(sale) = state.offer.sale() {
+        campaign.rules = Rules::Sale(*sale);
+    }
+    let tally = state.tally_at(now);
+    let stored = StoredCampaign {
+        standing: CampaignCounters {
+            phase: state.phase,
+            granted: state.granted,
+            returned: state.returned,
+            refunded_minor: state.refunded_minor,
+        },
+        escrow_minor: tally.remaining_minor,
+        last_number: state.grants.next_number() - 1,
+        skipped: &[],
+    };
+    let orders = (1..state.grants.next_number()).filter_map(|number| state.order(number));
+    let is_held =
+        |view: &OrderView| view.grant.order.map(|order| order.state) == Some(OrderState::Held);
+    let held: Vec<_> = orders.filter(is_held).take(events_max + 1).collect();
+    let numbers: Vec<_> = held.iter().map(|view| view.grant.number).collect();
+    let mut excerpt = Excerpt::new(campaign, &numbers);
+    for view in &held {
+        let former = FormerGrant {
+            number: view.grant.number,
+            user: &view.user,
+            quantity: view.grant.quantity,
+            amount_minor: view.grant.amount_minor,
+            granted_at: view.grant.granted_at,
+            key: None,
+            state: OrderState::Held,
+            returned: 0,
+        };
+        excerpt.add(&former).unwrap();
+    }
+    let excerpt = excerpt.finish(&stored).unwrap();
+    let mut absent = Book::new();
+    absent.begin_at(whole.head());
+    absent.expect(at(0), id);
+    let (mut expected, mut entries) = (Vec::new(), Vec::new());
+    absent.tick_absent(now, excerpt, events_max, &mut entries);
+    whole.tick(now, events_max, &mut expected);
+    assert_eq!(entries, expected);
+    assert_eq!(absent.head(), whole.head());
+    assert!(!absent.has(id));
+    let next_due = whole.due_of(id);
+    assert!(absent.agenda.due.iter().map(|(due, _)| *due).eq(next_due));
+}
+
+/// Rows that were read before a campaign was ticked outside the book lack the entries of that tick.
+#[test]
+fn rows_read_before_a_tick_of_an_absent_campaign_are_read_again() {
+    let [ticked, other] = [sale(1, 5, 1), sale(2, 5, 1)];
+    let mut book = Book::new();
+    book.begin_at(7);
+    let scheduled = CampaignCounters {
+        phase: Phase::Scheduled,
+        granted: 0,
+        returned: 0,
+        refunded_minor: 0,
+    };
+    let stored = StoredCampaign {
+        standing: scheduled,
+        escrow_minor: 0,
+        last_number: 0,
+        skipped: &[],
+    };
+    let excerpt = || {
+        let excerpt = Excerpt::new(ticked.campaign.clone(), &[]);
+        excerpt.finish(&stored).unwrap()
+    };
+    let read = |setup: &Setup, standing, upto| {
+        let read = CampaignSnapshot::opened(setup.clone(), standing, upto);
+        read.finish().unwrap()
+    };
+    let mut entries = Vec::new();
+    book.tick_absent(at(END - 1), excerpt(), 10, &mut entries);
+    assert_eq!(entries, [], "nothing is due");
+    assert_eq!(book.next_due(), Some(at(END)));
+    book.tick_absent(at(END), excerpt(), 10, &mut entries);
+    assert_eq!(entries.len(), 2, "{entries:?}");
+    assert_eq!((book.head(), book.next_due()), (9, None));
+    let now = at(END);
+    assert!(!book.recall(now, read(&ticked, scheduled, 8)));
+    assert!(book.recall(now, read(&other, scheduled, 7)));
+    let closed = CampaignCounters {
+        phase: Phase::Closed,
+        returned: 5,
+        ..scheduled
+    };
+    assert!(book.recall(now, read(&ticked, closed, 9)));
+    assert!(book.ticked.is_empty());
+}
+
 /// Rows that were read before a campaign was last in the book lack its changes since then.
 #[test]
 fn what_was_read_too_early_is_read_again() {

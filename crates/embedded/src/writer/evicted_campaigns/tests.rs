@@ -15,17 +15,17 @@ const ORDERS: u32 = ROWS_AT_ONCE as u32 + 4;
 
 impl ManualEngine {
     /// An engine that evicts campaigns only when the test calls for it.
-    fn unswept() -> Self {
+    pub(in crate::writer) fn unswept() -> Self {
         let mut engine = Self::open_without_readers(tempfile::TempDir::new().unwrap());
         engine.sweep_later();
         engine
     }
 
-    fn sweep_later(&mut self) {
+    pub(in crate::writer) fn sweep_later(&mut self) {
         self.writer.absent.swept_at = Instant::now() + Duration::from_secs(3_600);
     }
 
-    fn sale(&mut self, n: u64) -> Setup {
+    pub(in crate::writer) fn sale(&mut self, n: u64) -> Setup {
         let creation = creation(sale(100_000).hold_ms(HOLD_MS).setup(n), None);
         let entered = self.enter(creation.clone());
         assert_eq!(fresh(&self.entered(entered)), Some(true));
@@ -33,7 +33,7 @@ impl ManualEngine {
     }
 
     /// Makes orders of this many users and settles all of them.
-    fn sell(&mut self, setup: &Setup, orders: u32) {
+    pub(in crate::writer) fn sell(&mut self, setup: &Setup, orders: u32) {
         let mut tickets: Vec<_> = (0..orders)
             .map(|n| self.claim(setup, &format!("user-{n}")))
             .collect();
@@ -46,7 +46,7 @@ impl ManualEngine {
         }
     }
 
-    fn forget(&mut self, setup: &Setup) {
+    pub(in crate::writer) fn forget(&mut self, setup: &Setup) {
         let (id, settled) = (setup.campaign.id, self.writer.settled);
         self.writer.retire(id, settled);
         assert!(!self.has(setup));
@@ -58,33 +58,33 @@ impl ManualEngine {
         self.sweep_later();
     }
 
-    fn has(&self, setup: &Setup) -> bool {
+    pub(in crate::writer) fn has(&self, setup: &Setup) -> bool {
         self.writer.shared.book.read().has(setup.campaign.id)
     }
 
     /// Campaigns whose reload is requested.
-    fn sent_for(&self) -> Vec<CampaignId> {
+    pub(in crate::writer) fn sent_for(&self) -> Vec<CampaignId> {
         let errands = self.writer.shared.recalls.take();
         errands.iter().map(DeferredRead::campaign).collect()
     }
 
-    fn whole(&self) -> u64 {
+    pub(in crate::writer) fn whole(&self) -> u64 {
         self.writer.shared.recalls.whole()
     }
 
-    fn tick(&self) -> PendingReply<Reply> {
+    pub(in crate::writer) fn tick(&self) -> PendingReply<Reply> {
         let (answer, ticket) = PendingReply::new();
         let events_max = 10_000;
         self.push(WriterTask::Command(Command::Tick { events_max }, answer));
         ticket
     }
 
-    fn expired(&self) -> u32 {
+    pub(in crate::writer) fn expired(&self) -> u32 {
         self.count("SELECT count(*) FROM events WHERE kind = 4")
     }
 
     /// Reloads a campaign as the thread does.
-    fn read(&self, setup: &Setup) -> WriterTask {
+    pub(in crate::writer) fn read(&self, setup: &Setup) -> WriterTask {
         let id = setup.campaign.id;
         let loaded = recall::load(&self.reader, id, &mut || {}).unwrap();
         WriterTask::Recalled(id, loaded.into())
@@ -100,10 +100,24 @@ fn cold_and_hot() -> (ManualEngine, Setup, Setup) {
     (engine, cold, hot)
 }
 
+/// Makes the rows of a campaign look incomplete, so that its log must be read, or complete again.
+fn set_aside(engine: &ManualEngine, setup: &Setup, is_set: bool) {
+    let conn = rusqlite::Connection::open(&engine.writer.path).unwrap();
+    let id = setup.campaign.id.to_string();
+    let sql = match is_set {
+        true => {
+            "INSERT INTO set_aside (partition, seq, campaign, entry, reason, at) VALUES (0, 1, ?1, '', '', 0)"
+        }
+        false => "DELETE FROM set_aside WHERE campaign = ?1",
+    };
+    assert_eq!(conn.execute(sql, [id]), Ok(1));
+}
+
 /// No task waits for the reload of a large due campaign.
 #[test]
 fn the_writer_reads_no_large_campaign() {
     let (mut engine, cold, hot) = cold_and_hot();
+    set_aside(&engine, &cold, true);
     engine.clock.advance(HOLD_MS);
     let mut claimed = engine.claim(&hot, "somebody");
     let mut ticked = engine.tick();
@@ -118,6 +132,7 @@ fn the_writer_reads_no_large_campaign() {
     assert_eq!(engine.sent_for(), []);
     assert_eq!(engine.expired(), 0);
     // The waiting claim is decided after the due holds, and before the tick is answered.
+    set_aside(&engine, &cold, false);
     engine.push(engine.read(&cold));
     engine.turn();
     assert!(outcome(&mut again).grant().is_some());
@@ -133,6 +148,7 @@ fn the_writer_reads_no_large_campaign() {
 #[test]
 fn what_could_not_be_read_is_due_again() {
     let (mut engine, cold, _) = cold_and_hot();
+    set_aside(&engine, &cold, true);
     engine.clock.advance(HOLD_MS);
     engine.turn();
     assert_eq!(engine.sent_for(), [cold.campaign.id]);
@@ -147,6 +163,7 @@ fn what_could_not_be_read_is_due_again() {
     engine.clock.advance(DUE_AGAIN_MS);
     engine.turn();
     assert_eq!(engine.sent_for(), [cold.campaign.id]);
+    set_aside(&engine, &cold, false);
     engine.push(engine.read(&cold));
     while engine.expired() < ORDERS {
         engine.turn();

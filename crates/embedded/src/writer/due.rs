@@ -1,0 +1,140 @@
+//! Due times of large campaigns that are not in memory: their entries follow from the counters and the oldest held
+//! orders, which are found by key.
+//!
+//! Architecture invariant: the rows have all entries of such a campaign. So its entries are appended and settled in one
+//! transaction, and only once the whole log is settled.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use qiang_core::id::CampaignId;
+
+use super::{PARTITION, Writer};
+use crate::{
+    cold_rows, error::DataFileError, ledger::settle, log, task::WriterTask,
+    transaction::ChangeIsolation,
+};
+
+/// Maximum entries of one transaction: some milliseconds. Claims get their turn between two of them.
+const EVENTS_MAX: usize = 256;
+/// Maximum wait for the settlement of the log. After it, the campaign is reloaded whole by the second reload thread.
+const SETTLEMENT_WAIT_MAX: Duration = Duration::from_secs(5);
+
+impl Writer {
+    /// Whether large due campaigns can be ticked at once.
+    pub(super) fn may_tick_absent(&self) -> bool {
+        !self.absent.by_rows.is_empty() && self.backlog() == 0
+    }
+
+    /// Ticks large due campaigns, if the log is settled. Reloads campaigns that have waited for long.
+    pub(super) fn tick_absent(&mut self) {
+        if self.repair_at.is_some() || self.absent.by_rows.is_empty() {
+            return;
+        }
+        let mut inbox = Vec::new();
+        if self.may_tick_absent() {
+            match self.tick_from_rows() {
+                Ok(whole) => {
+                    for id in whole {
+                        self.send_for_due(id, &mut inbox);
+                    }
+                }
+                Err(error) => self.stop(&error),
+            }
+        } else {
+            self.send_for_overdue(&mut inbox);
+        }
+        if self.repair_at.is_some() {
+            return;
+        }
+        self.release_ticks(&mut inbox);
+        self.put_back(inbox);
+    }
+
+    fn send_for_overdue(&mut self, inbox: &mut Vec<WriterTask>) {
+        while let Some((id, since)) = self.absent.by_rows.front().copied()
+            && since.elapsed() >= SETTLEMENT_WAIT_MAX
+        {
+            self.absent.by_rows.pop_front();
+            self.send_for_due(id, inbox);
+        }
+    }
+
+    /// Queues tasks that wait no longer.
+    pub(super) fn put_back(&self, tasks: Vec<WriterTask>) {
+        for task in tasks {
+            if let Err((error, task)) = self.shared.queue.push_beyond(task) {
+                task.refuse(&error.into());
+            }
+        }
+    }
+
+    /// Runs one transaction. Returns the campaigns that must be reloaded whole.
+    fn tick_from_rows(&mut self) -> Result<Vec<CampaignId>, DataFileError> {
+        let now = self.clock.now();
+        self.notice_pause();
+        if self.repair_at.is_some() {
+            return Ok(Vec::new());
+        }
+        let shared = Arc::clone(&self.shared);
+        let commit = shared.under_way.begin();
+        let tx = self.conn.begin()?;
+        let mut whole = Vec::new();
+        debug_assert!(self.entries.is_empty(), "a batch leaves no entries");
+        while self.entries.len() < EVENTS_MAX
+            && let Some((id, _)) = self.absent.by_rows.pop_front()
+        {
+            if shared.book.read().has(id) {
+                continue;
+            }
+            if self.absent.waiting.contains_key(&id) {
+                whole.push(id);
+                continue;
+            }
+            let events_max = EVENTS_MAX - self.entries.len();
+            match cold_rows::find_due(&tx, id, events_max + 1) {
+                Ok(Some(excerpt)) => {
+                    let mut book = shared.book.write();
+                    book.tick_absent(now, excerpt, events_max, &mut self.entries);
+                }
+                Err(error) if error.is_io() => return Err(error),
+                // The reload reports rows that contradict each other.
+                Ok(None) | Err(_) => whole.push(id),
+            }
+            commit.gets_on();
+        }
+        let Some(last) = self.entries.last().map(|entry| entry.seq) else {
+            return Ok(whole);
+        };
+        log::append(&tx, &mut self.refs, &self.entries)?;
+        let mut apart = ChangeIsolation::by_savepoints();
+        let begun = apart.begin(&tx)?;
+        let settled = settle::settle_knowing(&tx, PARTITION, &self.entries, &mut self.known);
+        if matches!(&settled, Err(error) if error.is_io()) {
+            return settled.map(|_| whole);
+        }
+        // If the ledger refuses an entry, settlement quarantines it.
+        apart.end(&tx, begun, settled.is_err())?;
+        commit.gets_on();
+        self.watch.commit(&self.conn, tx)?;
+        drop(commit);
+        self.shared.committed.store(last, Ordering::Release);
+        for entry in self.entries.drain(..) {
+            self.refs.forget(entry.campaign);
+        }
+        match settled {
+            Ok(settled) => {
+                self.settled = settled;
+                self.unlisted.has_changed();
+                self.shared.positions.advance(PARTITION, settled);
+            }
+            Err(_) => self.known.clear(),
+        }
+        Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests;
