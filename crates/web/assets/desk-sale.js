@@ -2,7 +2,7 @@
 // Operators' desk: form that opens a sale. It checks input while the operator types.
 
 import { tell } from "./desk.js";
-import { ask, element, field, freshKey, say, show } from "./qiang.js";
+import { ask, digitsOf, element, field, freshKey, mark, minor, say, show, whole } from "./qiang.js";
 
 /** Fields of the form, and where in the request they are. */
 const POINTERS = {
@@ -14,18 +14,6 @@ const POINTERS = {
 const FIELDS = /** @type {(keyof typeof POINTERS)[]} */ (Object.keys(POINTERS));
 const VISIBLE = /^[!-~]{1,128}$/;
 
-/** A number that is written as whole; NaN if it is none. @param {string} text */
-const whole = (text) => (/^\d{1,16}$/.test(text) ? Number(text) : NaN);
-
-/** Minor units; NaN if it is no amount of the currency. @param {string} text @param {string} currency */
-function minor(text, currency) {
-  const format = new Intl.NumberFormat("en", { style: "currency", currency });
-  const digits = format.resolvedOptions().maximumFractionDigits ?? 2;
-  const parts = text.match(/^(\d{1,15})(?:\.(\d*))?$/);
-  const [, units = "", rest = ""] = parts ?? [];
-  return parts && rest.length <= digits ? Number(units + rest.padEnd(digits, "0")) : NaN;
-}
-
 /** The request that the form stands for, and what is wrong with it, by field. */
 function read() {
   const [title, stock, price, currency, limit, hold, starts, ends, description, product, picture, seller, passphrase,
@@ -34,7 +22,7 @@ function read() {
   const bad = {};
   const length = (/** @type {string} */ text) => [...text].length;
   const units = whole(stock);
-  const isCurrency = /^[A-Z]{3}$/.test(currency);
+  const isCurrency = digitsOf(currency) !== undefined;
   const amount = isCurrency ? minor(price, currency) : 0;
   const begin = starts ? new Date(starts) : new Date();
   if (length(title) < 1 || length(title) > 1_024) bad.title = "bad_title";
@@ -68,13 +56,6 @@ function read() {
     ...(field("ticket").checked && { requirements: ["ticket"] }), ...(field("line").checked && { waiting_room: true }),
   };
   return { body, bad };
-}
-
-/** @param {string} id @param {string} text what is wrong; empty if nothing is */
-function mark(id, text) {
-  show(element(`${id}-bad`), text);
-  if (text) field(id).setAttribute("aria-invalid", "true");
-  else field(id).removeAttribute("aria-invalid");
 }
 
 function salePage() {

@@ -45,20 +45,44 @@ export function show(target, text) {
   if (target.textContent !== text) target.textContent = text;
 }
 
-/** The signs of currencies; others have their codes. @type {Record<string, string>} */
-const SIGNS = { CNY: "¥", EUR: "€", GBP: "£", INR: "₹", JPY: "¥", USD: "$" };
+/** Digits of each currency's minor unit. The service writes its table here. @type {Map<string, number>} */
+const DIGITS = new Map("{digits of currencies}".split("|").flatMap((group) => {
+  const [digits, ...codes] = group.split(" ");
+  return codes.map((code) => /** @type {[string, number]} */ ([code, Number(digits)]));
+}));
+/** Signs of currencies; others are shown by code. @type {Record<string, string>} */
+const SIGNS = Object.fromEntries("{signs of currencies}".split(" ").map((it) => [it.slice(0, 3), it.slice(3)]));
 
-/** How many digits a currency has behind the point. @param {string} currency */
-export const digitsOf = (currency) =>
-  new Intl.NumberFormat("en", { style: "currency", currency }).resolvedOptions().maximumFractionDigits ?? 2;
+/** Digits of the minor unit; undefined if the service does not know the currency. @param {string} currency */
+export const digitsOf = (currency) => DIGITS.get(currency);
 
 /** As `money.rs` writes it. @param {Money} money */
 export function price({ amount, currency }) {
-  const digits = digitsOf(currency);
+  const digits = digitsOf(currency) ?? 0;
   const text = String(Math.abs(amount)).padStart(digits + 1, "0");
   const [whole, rest] = [text.slice(0, text.length - digits), text.slice(text.length - digits)];
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ",");
   return `${amount < 0 ? "-" : ""}${SIGNS[currency] ?? `${currency}\u00a0`}${grouped}${digits ? "." : ""}${rest}`;
+}
+
+/** Minor units; NaN if the text is no exact amount of the currency. @param {string} text @param {string} currency */
+export function minor(text, currency) {
+  const digits = digitsOf(currency);
+  // Input methods may write digits in full width.
+  const [, units, rest = ""] = text.normalize("NFKC").trim().match(/^(\d{1,16})(?:\.(\d*))?$/) ?? [];
+  if (digits === undefined || units === undefined || rest.length > digits) return NaN;
+  const amount = Number(units + rest.padEnd(digits, "0"));
+  return Number.isSafeInteger(amount) ? amount : NaN;
+}
+
+/** A number that is written as whole; NaN if it is none. @param {string} text */
+export const whole = (text) => (/^\d{1,15}$/.test(text.normalize("NFKC").trim()) ? Number(text.normalize("NFKC")) : NaN);
+
+/** Marks a field as wrong. @param {string} id @param {string} text reason; empty if the field is right */
+export function mark(id, text) {
+  show(element(`${id}-bad`), text);
+  if (text) field(id).setAttribute("aria-invalid", "true");
+  else field(id).removeAttribute("aria-invalid");
 }
 
 /** @param {number} ms */

@@ -25,9 +25,9 @@ async function sendPage() {
     const currency = field("currency").value;
     const count = Number(field("shares").value);
     const rule = field("rule").value;
-    if (!/^[A-Z]{3}$/.test(currency) || !Number.isInteger(count) || count < 1) return null;
-    const unit = 10 ** digitsOf(currency);
-    const minor = Math.round(Number(field("amount").value) * unit);
+    const digits = digitsOf(currency);
+    if (digits === undefined || !Number.isInteger(count) || count < 1) return null;
+    const minor = Math.round(Number(field("amount").value) * 10 ** digits);
     if (!Number.isSafeInteger(minor) || minor < count) return null;
     const mean = minor / count;
     const min = rule === "equal" ? {} : { min: 1 };

@@ -11,7 +11,7 @@ use axum::{
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::language::Language;
+use crate::{language::Language, money};
 
 /// Style of all pages.
 pub(crate) static STYLE: LazyLock<String> =
@@ -83,13 +83,20 @@ const SAYING: [&str; 6] = [
     "sign-in.js",
 ];
 
-/// Files as sent: without comments and indents, which are a third of them.
+/// Files as sent: without comments and indents, which are a third of them, and with the tables of currencies.
 static SENT: LazyLock<Vec<(&str, &str, String)>> = LazyLock::new(|| {
     let files = FILES.into_iter();
     files
-        .map(|(name, kind, text)| (name, kind, slim(text)))
+        .map(|(name, kind, text)| (name, kind, with_tables(&slim(text))))
         .collect()
 });
+
+/// A script with the tables of currencies in their places.
+fn with_tables(script: &str) -> String {
+    script
+        .replace("{digits of currencies}", &money::digits_for_scripts())
+        .replace("{signs of currencies}", &money::signs_for_scripts())
+}
 
 /// A style or a script without comment lines and indents.
 fn slim(text: &str) -> String {
@@ -179,6 +186,16 @@ mod tests {
             const a = /** @type {X} */ (b); // why\n\n  /** @type {X} */ (c).d();\n}\n";
         let expected = "function f() {\nconst a = /** @type {X} */ (b); // why\n/** @type {X} */ (c).d();\n}\n";
         assert_eq!(slim(text), expected);
+    }
+
+    #[test]
+    fn scripts_are_sent_with_the_tables_of_currencies() {
+        let (_, _, text) = SENT
+            .iter()
+            .find(|(name, _, _)| *name == "qiang.js")
+            .unwrap();
+        assert!(text.contains("|3 BHD ") && text.contains("CNY¥"), "{text}");
+        assert!(!text.contains("of currencies}"), "{text}");
     }
 
     #[test]

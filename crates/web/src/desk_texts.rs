@@ -76,7 +76,7 @@ texts! {
     bad_picture: "https://… or a path that begins with /.", "https://… 或以 / 开头的路径。";
     bad_stock: "A whole number of 1 or more.", "1 或以上的整数。";
     bad_price: "An amount of this currency, such as 12.50.", "该币种的金额，如 12.50。";
-    bad_currency: "Three capital letters, such as CNY.", "三个大写字母，如 CNY。";
+    bad_currency: "A currency code, such as CNY.", "币种代码，如 CNY。";
     bad_total: "Stock and price together are too much.", "库存与单价相乘过大。";
     bad_limit: "1 up to the stock.", "1 到库存数。";
     bad_hold: "A whole number of minutes, 1 or more.", "1 或以上的整数分钟。";

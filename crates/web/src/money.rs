@@ -1,4 +1,6 @@
-//! Money in display form: `¥1,234.50`. `assets/qiang.js` formats it in the same way.
+//! Money in display form: `¥1,234.50`. `assets/qiang.js` formats it in the same way, by the tables of this module.
+
+use std::fmt::Write as _;
 
 use iso_currency::Currency;
 use serde_json::Value;
@@ -13,13 +15,43 @@ const SIGNS: [(&str, &str); 6] = [
     ("USD", "$"),
 ];
 
+/// Digits of the minor unit; `None` if pages take no amounts of the currency. Some ISO 4217 codes, such as gold, have
+/// no minor unit: their amounts are whole, as in the whole service.
+fn digits(code: &str) -> Option<usize> {
+    let known = Currency::from_code(code).filter(|known| *known != Currency::XXX)?;
+    Some(usize::from(known.exponent().unwrap_or(0)))
+}
+
+/// All codes of three capitals.
+fn codes() -> impl Iterator<Item = String> {
+    let letters = || 'A'..='Z';
+    let pairs = letters().flat_map(move |a| letters().map(move |b| (a, b)));
+    pairs.flat_map(move |(a, b)| letters().map(move |c| String::from_iter([a, b, c])))
+}
+
+/// Codes of all currencies, in groups with the number of their digits: `0 BIF CLP|2 AED`.
+pub(crate) fn digits_for_scripts() -> String {
+    let mut groups: [String; 5] = std::array::from_fn(|digits| digits.to_string());
+    for code in codes() {
+        if let Some(group) = digits(&code).and_then(|digits| groups.get_mut(digits)) {
+            // Writing into a string does not fail.
+            let _ = write!(group, " {code}");
+        }
+    }
+    let groups = groups.into_iter().filter(|group| group.len() > 1);
+    groups.collect::<Vec<_>>().join("|")
+}
+
+/// Currencies with signs: `CNY¥ EUR€`.
+pub(crate) fn signs_for_scripts() -> String {
+    SIGNS.map(|(code, sign)| format!("{code}{sign}")).join(" ")
+}
+
 /// Formats an answer's `amount`, in minor units, and `currency`.
 pub(crate) fn money(value: &Value) -> String {
     let amount = value["amount"].as_i64().unwrap_or(0);
     let currency = value["currency"].as_str().unwrap_or("");
-    // Some ISO 4217 codes, such as gold, have no minor unit; their amounts are whole, as everywhere in the service.
-    let known = Currency::from_code(currency);
-    let digits = usize::from(known.and_then(Currency::exponent).unwrap_or(0));
+    let digits = digits(currency).unwrap_or(0);
     let text = format!("{:0width$}", amount.unsigned_abs(), width = digits + 1);
     let (whole, rest) = text.split_at(text.len() - digits);
     let point = if digits > 0 { "." } else { "" };
@@ -69,5 +101,24 @@ mod tests {
         check(1_234, "UGX", "UGX\u{a0}1,234");
         check(5, "XAU", "XAU\u{a0}5");
         check(i64::MIN, "USD", "-$92,233,720,368,547,758.08");
+    }
+
+    /// The core's table of digits is the service's. Pages and their scripts have the same one.
+    #[test]
+    fn pages_and_scripts_have_the_digits_of_the_core() {
+        let for_scripts = digits_for_scripts();
+        let mut listed = std::collections::BTreeMap::new();
+        for group in for_scripts.split('|') {
+            let (digits, codes) = group.split_once(' ').unwrap();
+            listed.extend(codes.split(' ').map(|code| (code, digits.parse().unwrap())));
+        }
+        for code in codes() {
+            let known = code.parse::<qiang_core::money::Currency>().ok();
+            let known = known.filter(|known| known.is_money());
+            let expected = known.map(|known| known.exponent() as usize);
+            assert_eq!(digits(&code), expected, "{code}");
+            assert_eq!(listed.remove(&*code), expected, "{code} in scripts");
+        }
+        assert!(listed.is_empty(), "{listed:?}");
     }
 }

@@ -37,6 +37,7 @@ const ALLOWED_IN_TESTS: &str = "
     audit: embedded ledger redis
     checks: audit core embedded
     redis: embedded worker
+    web: core
 ";
 
 const CORE: &str = "core";

@@ -1,0 +1,111 @@
+// @ts-check
+// Money on the pages: each currency by the service's table, exact input, and amounts that stay in one piece.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Service, launch, person } from "./stage.mjs";
+
+/** @typedef {import("playwright-core").Page} Page */
+
+/** @type {Service} */
+let service;
+/** @type {import("playwright-core").Browser} */
+let browser;
+
+before(async () => {
+  // One user creates a sale per currency, and looks at each.
+  service = await Service.start({ QIANG__LIMITS__CREATIONS_PER_USER_PER_MINUTE: "0",
+    QIANG__LIMITS__CLAIMS_PER_USER_PER_SECOND: "0", QIANG__LIMITS__READS_PER_USER_PER_SECOND: "0" });
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.stop();
+});
+
+/** Currencies whose digits differ between ISO 4217 and browsers (CLDR), and some others. */
+const DIGITS = {
+  AFN: 2, ALL: 2, BHD: 3, BIF: 0, CLF: 4, CLP: 0, CNY: 2, COP: 2, HUF: 2, IDR: 2, IQD: 3, IRR: 2, JPY: 0, KWD: 3, LAK: 2,
+  LBP: 2, MGA: 2, MMK: 2, PKR: 2, RSD: 2, SYP: 2, TND: 3, TWD: 2, TZS: 2, UGX: 0, UZS: 2, XAU: 0, YER: 2,
+};
+/** Codes that the API may take: browsers do not list all of them. */
+const CODES = [...new Set([...Intl.supportedValuesOf("currency"), ...Object.keys(DIGITS), "BOV", "CHE", "CHW", "COU",
+  "MXV", "USN", "UYI", "UYW", "VED", "XAG", "XBA", "XBB", "XBC", "XBD", "XDR", "XPD", "XPT", "XSU", "XTS", "XUA", "XXX",
+  "QQQ", "DEM"])];
+
+/** Waits for a second at most, and then tells whether it is so. @param {() => Promise<boolean>} is */
+async function soon(is) {
+  for (const began = Date.now(); Date.now() - began < 1_000; await new Promise((done) => setTimeout(done, 20))) {
+    if (await is()) return true;
+  }
+  return is();
+}
+
+/** Captures the bodies of a request, which is refused. @param {Page} page @param {string} path */
+async function captured(page, path) {
+  /** @type {any[]} */
+  const bodies = [];
+  await page.route(path, async (route) => {
+    if (route.request().method() !== "POST") return route.continue();
+    bodies.push(route.request().postDataJSON());
+    await route.fulfill({ status: 409, contentType: "application/problem+json",
+      body: JSON.stringify({ type: "/problems/insufficient-funds", title: "Refused" }) });
+  });
+  return bodies;
+}
+
+test("each currency that the API takes is shown and read with the service's digits", async () => {
+  const [ann, olga] = [await person(browser, service, "ann"), await person(browser, service, "olga",
+    { role: "operator" })];
+  const [send, desk] = [await ann.context.newPage(), olga.page];
+  await send.goto("/send");
+  await desk.goto("/admin/sales/new");
+  await desk.fill("#title", "Exchange");
+  const sent = await captured(send, "**/v1/red-packets");
+  const opened = await captured(desk, "**/v1/sales");
+  /** @type {string[]} */
+  const wrong = [];
+  let known = 0;
+  for (const currency of CODES) {
+    const unit_price = { amount: 1_234_567, currency };
+    const id = await service.sale({ unit_price }).catch(() => "");
+    if (!id) {
+      // The form refuses the currencies that the API refuses.
+      await desk.fill("#currency", currency);
+      if (!(await desk.textContent("#currency-bad"))) wrong.push(`${currency} is taken`);
+      continue;
+    }
+    known += 1;
+    await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 }, await service.tokenOf("ann"));
+    await ann.page.goto(`/s/${id}`);
+    await ann.page.waitForSelector(".order .amount");
+    const texts = [await ann.page.textContent(".price"), await ann.page.textContent(".order .amount")];
+    if (texts[0] !== texts[1]) wrong.push(`${texts.join(" and ")} on one page`);
+    const [number = ""] = (texts[0] ?? "").match(/\d[\d,.]*/) ?? [];
+    const digits = number.split(".")[1]?.length ?? 0;
+    const expected = Object.entries(DIGITS).find(([code]) => code === currency)?.[1] ?? digits;
+    if (digits !== expected) wrong.push(`${currency} has ${digits} digits`);
+    // A shown amount that is typed is the same amount.
+    const typed = number.replaceAll(",", "");
+    for (const [page, amount, button, bodies] of /** @type {[Page, string, string, any[]][]} */ ([
+      [send, "#amount", "#send-button", sent], [desk, "#price", "#create", opened]])) {
+      bodies.length = 0;
+      await page.fill("#currency", currency);
+      await page.fill(amount, typed);
+      await page.click(button);
+      await soon(async () => bodies.length > 0);
+      const read = bodies[0]?.total ?? bodies[0]?.unit_price;
+      if (read?.amount !== unit_price.amount || read?.currency !== currency) {
+        wrong.push(`${typed} ${currency} is read as ${JSON.stringify(read)} with ${button}`);
+      }
+      await soon(async () => (await page.textContent("#outcome")) !== "");
+    }
+  }
+  assert.deepEqual(wrong, []);
+  assert.ok(known > 170, `${known} currencies`);
+  for (const one of [ann, olga]) {
+    assert.deepEqual(one.faults, []);
+    await one.context.close();
+  }
+});
