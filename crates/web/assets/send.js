@@ -1,13 +1,16 @@
 // @ts-check
 // Sending a red packet.
 
-import { ask, digitsOf, element, explain, facts, field, isDecided, price, say, show, wish } from "./qiang.js";
+import { ask, digitsOf, element, explain, facts, field, isDecided, mark, minor, price, say, show, whole, wish } from
+  "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 
 /** What the sandbox puts in at a time. @type {Money} */
 const DEPOSIT = { amount: 100_000, currency: "CNY" };
-
+/** Fields of the form, and where in the request they are. */
+const POINTERS = { currency: "#/total/currency", amount: "#/total", shares: "#/shares", greeting: "#/title" };
+const FIELDS = /** @type {(keyof typeof POINTERS)[]} */ (Object.keys(POINTERS));
 
 async function sendPage() {
   const form = element("send");
@@ -20,28 +23,41 @@ async function sendPage() {
   showBalance(facts.account);
   const { hex, shares } = await import("./split.js");
 
-  /** The request, or null while it is impossible. */
-  const request = () => {
-    const currency = field("currency").value;
-    const count = Number(field("shares").value);
-    const rule = field("rule").value;
+  /** The request of the form, and the reasons why it is impossible, by field. */
+  const read = () => {
+    const [text, currency, rule] = ["amount", "currency", "rule"].map((id) => field(id).value);
+    const [amount, count] = [minor(text, currency), whole(field("shares").value)];
     const digits = digitsOf(currency);
-    if (digits === undefined || !Number.isInteger(count) || count < 1) return null;
-    const minor = Math.round(Number(field("amount").value) * 10 ** digits);
-    if (!Number.isSafeInteger(minor) || minor < count) return null;
-    const mean = minor / count;
+    /** @type {Partial<Record<typeof FIELDS[number], string>>} */
+    const bad = {};
+    if (digits === undefined) bad.currency = say("bad_currency");
+    else if (Number.isNaN(amount)) {
+      bad.amount = say("bad_amount", { example: digits ? `12.${"50".padEnd(digits, "0")}` : "1250" });
+    }
+    if (!(count >= 1)) bad.shares = say("bad_shares");
+    else if (amount < count) bad.amount = say("too_little_each", { least: price({ amount: count, currency }) });
+    const title = field("greeting").value;
+    if (!title) bad.greeting = say("bad_greeting");
+    const mean = amount / count;
     const min = rule === "equal" ? {} : { min: 1 };
     const max = rule === "normal" ? { max: Math.max(1, Math.ceil(2 * mean) - 1) } : {};
     const split = /** @type {{ rule: string, max?: number }} */ ({ rule, ...min, ...max });
-    return { title: field("greeting").value, total: { amount: minor, currency }, shares: count, split };
+    return { bad, wanted: { title, total: { amount, currency }, shares: count, split } };
+  };
+
+  /** Reads the form, and marks what is wrong. */
+  const check = () => {
+    const form = read();
+    for (const id of FIELDS) mark(id, form.bad[id] ?? "");
+    return form;
   };
 
   const draw = () => {
-    const wanted = request();
+    const { bad, wanted } = check();
     const picture = element("spread");
     picture.replaceChildren();
-    if (!wanted) {
-      show(element("spread-words"), say("impossible"));
+    if (bad.amount || bad.currency || bad.shares) {
+      show(element("spread-words"), "");
       return;
     }
     const count = Math.min(wanted.shares, 200);
@@ -118,8 +134,13 @@ async function sendPage() {
   let isSending = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const wanted = request();
-    if (!wanted || isSending) return;
+    if (isSending) return;
+    const { bad, wanted } = check();
+    const wrong = FIELDS.find((id) => bad[id]);
+    if (wrong) {
+      field(wrong).focus();
+      return;
+    }
     isSending = true;
     show(outcome, "");
     show(element("send-button"), say("buying"));
@@ -135,6 +156,11 @@ async function sendPage() {
     }
     if (!answer || answer.status >= 300) {
       show(outcome, answer ? explain(answer) : say("gave_up"));
+      // The service may refuse more than this page knows of, such as the largest amount.
+      for (const { pointer, detail } of answer?.body?.errors ?? []) {
+        const id = FIELDS.find((it) => pointer?.startsWith(POINTERS[it]));
+        if (id) mark(id, facts.language === "en" ? detail : say("impossible_wish"));
+      }
       return;
     }
     const link = /** @type {HTMLAnchorElement} */ (element("link"));

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Service, launch, person } from "./stage.mjs";
+import { Service, assertAccessible, launch, person, says } from "./stage.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -71,9 +71,11 @@ test("each currency that the API takes is shown and read with the service's digi
     const unit_price = { amount: 1_234_567, currency };
     const id = await service.sale({ unit_price }).catch(() => "");
     if (!id) {
-      // The form refuses the currencies that the API refuses.
-      await desk.fill("#currency", currency);
-      if (!(await desk.textContent("#currency-bad"))) wrong.push(`${currency} is taken`);
+      // The forms refuse the currencies that the API refuses.
+      for (const page of [send, desk]) {
+        await page.fill("#currency", currency);
+        if (!(await soon(async () => (await page.textContent("#currency-bad")) !== ""))) wrong.push(`${currency} is taken`);
+      }
       continue;
     }
     known += 1;
@@ -108,4 +110,53 @@ test("each currency that the API takes is shown and read with the service's digi
     assert.deepEqual(one.faults, []);
     await one.context.close();
   }
+});
+
+test("an amount that is typed is sent exactly, or refused beside its field", async () => {
+  const ann = await person(browser, service, "ann");
+  const { page } = ann;
+  await page.goto("/send");
+  const sent = await captured(page, "**/v1/red-packets");
+  /** @type {string[]} */
+  const wrong = [];
+  for (const [currency, text, expected] of /** @type {[string, string, number | null][]} */ ([
+    ["CNY", "10.005", null], ["CNY", "10.5", 1_050], ["CNY", "10.", 1_000], ["JPY", "88.5", null], ["JPY", "88", 88],
+    ["CNY", "0x10", null], ["CNY", "1e3", null], ["CNY", "1,000", null], ["CNY", "1，000", null], ["CNY", "-5", null],
+    ["CNY", "１００", 10_000], ["CNY", "１０．５", 1_050], ["CNY", " 12.30 ", 1_230], ["CNY", "", null],
+    ["CNY", "12 30", null], ["CNY", "9007199254740993", null], ["CNY", "90071992547409.93", null],
+    ["CNY", "9999999999999.99", 999_999_999_999_999], ["KWD", "1.234", 1_234], ["KWD", "1.2345", null],
+  ])) {
+    await page.fill("#currency", currency);
+    await page.fill("#amount", text);
+    sent.length = 0;
+    await page.click("#send-button");
+    const refused = () => page.textContent("#amount-bad", { timeout: 50 }).catch(() => "");
+    await soon(async () => sent.length > 0 || Boolean(await refused()));
+    const read = sent[0]?.total.amount ?? null;
+    if (read !== expected) wrong.push(`${JSON.stringify(text)} ${currency} is sent as ${read}`);
+    if (expected === null && !(await refused())) wrong.push(`${JSON.stringify(text)} ${currency}: no reason is told`);
+    if (expected === null && (await page.getAttribute("#amount", "aria-invalid")) !== "true") {
+      wrong.push(`${JSON.stringify(text)} ${currency}: the field is not marked`);
+    }
+  }
+  assert.deepEqual(wrong, []);
+  // Each reason is beside its own field.
+  await page.fill("#currency", "CNY");
+  await page.fill("#amount", "0.05");
+  await page.fill("#shares", "6");
+  await says(page, "#amount-bad", "at least ¥0.06");
+  await page.fill("#amount", "10");
+  await page.fill("#shares", "1.5");
+  await says(page, "#shares-bad", "whole number");
+  assert.equal(await page.textContent("#amount-bad"), "");
+  await page.fill("#shares", "6");
+  await page.fill("#currency", "DEM");
+  await says(page, "#currency-bad", "such as CNY");
+  await assertAccessible(page);
+  sent.length = 0;
+  await page.click("#send-button");
+  assert.equal(await page.evaluate(() => document.activeElement?.id), "currency");
+  assert.equal(sent.length, 0);
+  assert.deepEqual(ann.faults, []);
+  await ann.context.close();
 });

@@ -149,7 +149,11 @@ texts! {
     spread_help:
         "From {low} to {high}; half of them between {from} and {to}.",
         "从 {low} 到 {high}；一半在 {from} 与 {to} 之间。";
-    impossible: "Too little for so many shares.", "金额不够分。";
+    bad_amount: "Enter an amount such as {example}, without commas.", "请输入金额，如 {example}，不含逗号。";
+    bad_currency: "Enter a currency code such as CNY.", "请输入币种代码，如 CNY。";
+    bad_shares: "Enter a whole number, at least 1.", "请输入整数，至少为 1。";
+    bad_greeting: "Enter a greeting.", "请输入祝福语。";
+    too_little_each: "Enter at least {least}, so that no share is empty.", "金额至少为 {least}，每份才不为空。";
     balance: "Your balance: {amount}", "余额：{amount}";
     send: "Send", "塞钱进红包";
     sent: "Sent. Share this link:", "已发出，分享此链接：";
