@@ -394,6 +394,26 @@ export function numbers(state) {
   bar.value = state.remaining;
 }
 
+// --- Links that keep the place: the query, and the fragment, which may have an invitation.
+
+/** Path of the sign-in, which leads back to this page. Browsers keep the fragment beside it. */
+export const signInPath = () =>
+  `/sign-in?then=${encodeURIComponent(location.pathname + location.search)}${location.hash}`;
+
+/** Has a link lead to where it is when it is followed. @param {string} id @param {() => string} path */
+function leadTo(id, path) {
+  for (const type of ["click", "auxclick"]) {
+    document.getElementById(id)?.addEventListener(type, () => element(id).setAttribute("href", path()));
+  }
+}
+
+leadTo("language", () => {
+  const url = new URL(location.href);
+  url.searchParams.set("language", element("language").lang);
+  return url.href;
+});
+if (location.pathname !== "/sign-in") leadTo("sign-in", signInPath);
+
 document.getElementById("sign-out")?.addEventListener("click", async () => {
   await ask("DELETE", "/v1/session");
   location.assign("/");

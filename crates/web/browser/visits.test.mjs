@@ -1,0 +1,79 @@
+// @ts-check
+// What pages keep and say over a visit: invitations, notes that are still true, numbers of one moment, and the focus.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { PHONE, Service, assertAccessible, launch, person, says, until } from "./stage.mjs";
+
+/** @typedef {import("playwright-core").Page} Page */
+
+/** @type {Service} */
+let service;
+/** @type {import("playwright-core").Browser} */
+let browser;
+
+before(async () => {
+  service = await Service.start({ QIANG__LIMITS__READS_PER_USER_PER_SECOND: "0" });
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.stop();
+});
+
+/** A packet of alice's. @param {object} [terms] */
+async function packet(terms = {}) {
+  await service.deposit("alice", 100_000);
+  const total = { amount: 600, currency: "CNY" };
+  const usual = { title: "Best wishes", total, shares: 3, split: { rule: "equal" } };
+  return (await service.call("POST", "/v1/red-packets", { ...usual, ...terms })).id;
+}
+
+const later = (/** @type {number} */ ms) => new Date(Date.now() + ms).toISOString();
+
+/** The element that has the focus: its id or class. @param {Page} page */
+const focused = (page) => page.evaluate(() => {
+  const it = document.activeElement;
+  return it === document.body || !it ? "body" : it.id || it.className;
+});
+
+test("an invitation survives the sign-in and a change of the language", async () => {
+  const id = await packet({ audience: { invitation: true } });
+  const { invitation } = await service.call("POST", `/v1/campaigns/${id}/invitations`, {});
+  const context = await browser.newContext({ baseURL: service.url, locale: "en" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(5_000);
+  const wanted = `${service.url}/p/${id}#invitation=${invitation}`;
+  await page.goto(wanted);
+  assert.match(page.url(), /\/sign-in\?then=/);
+  await page.click("#language");
+  await until(async () => (await page.getAttribute("html", "lang")) === "zh");
+  await page.click("#language");
+  await until(async () => (await page.getAttribute("html", "lang")) === "en");
+  await page.fill("#as", "ann");
+  await page.click("form[action^='/sign-in/as'] button");
+  await page.waitForSelector("#open");
+  assert.equal(page.url(), wanted);
+  await page.click("#language");
+  await until(async () => (await page.getAttribute("html", "lang")) === "zh");
+  assert.equal(new URL(page.url()).hash, `#invitation=${invitation}`);
+  await page.click("#open");
+  await says(page, "#outcome", "2.00");
+  await context.close();
+
+  // The same with a token, and for a sale whose page needs no sign-in.
+  const sale = await service.sale({ audience: { invitation: true } });
+  const { invitation: other } = await service.call("POST", `/v1/campaigns/${sale}/invitations`, {});
+  const second = await browser.newContext({ baseURL: service.url, locale: "en" });
+  const buyer = await second.newPage();
+  buyer.setDefaultTimeout(5_000);
+  await buyer.goto(`/s/${sale}#invitation=${other}`);
+  if (!buyer.url().includes("/sign-in")) await buyer.click("a[href^='/sign-in']");
+  await buyer.fill("#token", await service.tokenOf("bob"));
+  await buyer.click("#token-form button");
+  await buyer.waitForSelector("#buy:not([disabled])");
+  await buyer.click("#buy");
+  await buyer.waitForSelector(".order .amount");
+  await second.close();
+});
