@@ -27,7 +27,9 @@ function packetPage() {
   /** Whether the numbers shown may not have what was just opened. */
   let isCounting = false;
   let isRefused = false;
+  /** What is told of a refusal, and the phase that it was of. */
   let note = "";
+  let notePhase = "";
   keepTime(packet.state);
 
   const showDraws = () => {
@@ -78,7 +80,7 @@ function packetPage() {
     if (mine || isOpening || isRefused) return;
     const isEmpty = state.remaining === 0 || is === "over";
     element("envelope").classList.toggle("empty", isEmpty);
-    if (isEmpty || is !== "live") note = "";
+    if (isEmpty || is !== notePhase) note = "";
     if (note) show(outcome, note);
     else if (is === "before") show(outcome, say("not_yet"));
     else if (state.remaining === 0) show(outcome, say("all_taken"));
@@ -135,6 +137,7 @@ function packetPage() {
     button.disabled = true;
     button.classList.add("busy");
     note = "";
+    notePhase = phase(packet.state);
     show(outcome, say("opening"));
     const answer = await claim("red-packets", packet, wish(packet.id).key, {}, (before) => {
       show(outcome, say("in_line", { ahead: before }));

@@ -27,7 +27,8 @@ function salePage() {
   let isCounting = false;
   /** @type {number | null} */
   let before = null;
-  let note = "";
+  /** What is told of the last action, and whether it is still true. @type {{ text: () => string, lasts: () => boolean }} */
+  let note = { text: () => "", lasts: () => false };
   let was = phase(sale.state);
   let wasSoldOut = sale.state.remaining === 0;
   keepTime(sale.state);
@@ -48,10 +49,24 @@ function salePage() {
     return sale.state.remaining === 0 ? say("sold_out") : "";
   };
 
+  /** @param {Order} order */
+  const untilEnd = (order) => Date.parse(order.hold_until ?? sale.state.ends_at) - now();
+  /** Whether it waits for a payment that is still in time. @param {Order} order */
+  const isOpen = (order) => order.state === "held" && untilEnd(order) > 0;
+
+  /** Tells something for as long as it is true; a refusal lasts as long as the state of the sale.
+   * @param {string | (() => string)} text @param {() => boolean} [lasts] */
+  const tell = (text, lasts) => {
+    const seen = phase(sale.state);
+    note = { text: typeof text === "string" ? () => text : text, lasts: lasts ?? (() => phase(sale.state) === seen) };
+  };
+
   /** What is told beside the button. @param {ReturnType<typeof phase>} is */
   const told = (is) => {
     if (before !== null) return say("in_line_kept", { ahead: before });
-    if (isAsking || note) return isAsking ? "" : note;
+    if (isAsking) return "";
+    const text = note.lasts() ? note.text() : "";
+    if (text) return text;
     if (is === "paused") return say("paused");
     return is === "live" && sale.state.remaining === 0 && mine() < sale.per_user_limit ? say("come_back") : "";
   };
@@ -63,18 +78,18 @@ function salePage() {
     const left = say("left", { remaining: state.remaining, supply: state.supply });
     show(element("numbers"), isCounting ? say("counting") : left);
     if (!isCounting) numbers(state);
-    if (was === "before" && is === "live") note = say("begun");
+    if (was === "before" && is === "live") tell(say("begun"));
     was = is;
     if (is === "live" && !isCounting) {
       const soldOut = state.remaining === 0;
-      if (soldOut && !wasSoldOut && mine() === 0) note = "";
-      const comesBack = wasSoldOut && !soldOut && mine() < sale.per_user_limit;
-      if (comesBack) note = say("came_back", { remaining: state.remaining });
+      if (soldOut && !wasSoldOut && mine() === 0) tell("");
+      const canBuy = () => phase(sale.state) === "live" && sale.state.remaining > 0 && mine() < sale.per_user_limit;
+      if (wasSoldOut && canBuy()) tell(() => say("came_back", { remaining: sale.state.remaining }), canBuy);
       wasSoldOut = soldOut;
     }
     const why = reason(is);
     button.disabled = why !== "";
-    button.classList.toggle("mine", why !== "" && mine() > 0 && !isAsking);
+    button.classList.toggle("mine", before === null && !isAsking && mine() >= sale.per_user_limit);
     show(button, why || say("buy"));
     const rest = sale.per_user_limit - mine();
     element("quantity-line").hidden = why !== "" || rest <= 1;
@@ -107,27 +122,28 @@ function salePage() {
       const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (line.querySelector(`.${name}`));
       const { quantity, returned_quantity: returned = 0 } = order;
       const isPart = order.state === "paid" && returned > 0;
-      const yours = say("yours", { quantity: isPart ? unitsOf(order) : quantity });
+      // A hold whose time is over may not be paid any longer, also before the service has ended it.
+      const isHeld = isOpen(order);
+      const stays = isHeld || order.state === "paid";
+      const yours = say(stays ? "yours" : "units_of", { quantity: isPart ? unitsOf(order) : quantity });
       show(part("yours"), yours);
       show(part("amount"), price(order.amount));
-      const isHeld = order.state === "held";
       // A free order is paid from the start. Its buyer can cancel it like a held order.
       const isFree = order.state === "paid" && order.amount.amount === 0;
-      const until = Date.parse(order.hold_until ?? sale.state.ends_at) - now();
       // However late the answer came, a hold is no longer than it is.
-      const left = Math.min(until, sale.hold_seconds * 1_000);
+      const left = Math.min(untilEnd(order), sale.hold_seconds * 1_000);
       /** @type {Record<string, string>} */
       const words = { paid: isFree ? "free" : "paid", cancelled: "cancelled", returned: "returned" };
       const stands = isPart ? say("returned_part", { returned, quantity }) : say(words[order.state] ?? "expired");
       show(part("hold"), isHeld ? `${say("pay_within")} ${duration(left)}` : stands);
-      line.dataset.state = order.state;
+      line.dataset.state = order.state === "held" && !isHeld ? "expired" : order.state;
       const pay = part("pay");
       pay.hidden = !isHeld || !(facts.sandbox || facts.payment_url);
       show(pay, say(facts.sandbox ? "pay_sandbox" : "pay", { amount: price(order.amount) }));
       part("elsewhere").hidden = !(isHeld && pay.hidden);
       part("cancel").hidden = !isHeld && !isFree;
       part("cancel").setAttribute("aria-label", `${say("cancel")}: ${yours}`);
-      if (isHeld && until < -1_000) void lookAgain();
+      if (order.state === "held" && untilEnd(order) < -1_000) void lookAgain();
       return line;
     });
     const list = element("orders");
@@ -202,19 +218,19 @@ function salePage() {
   const decided = async (answer, isOther = false) => {
     isAsking = false;
     before = null;
-    if (!answer) note = say("gave_up");
+    if (!answer) tell(say("gave_up"));
     else if (answer.status === 200 || answer.status === 201) {
-      note = answer.body.state === "held" ? say("granted") : "";
+      tell(answer.body.state === "held" ? say("granted") : "", () => [...orders.values()].some(isOpen));
       noteTime(Date.parse(answer.body.granted_at));
       isCounting = true;
       keep(answer.body, true);
       if (!isOther) intent().forget();
       await count();
     } else {
-      note = explain(answer);
+      tell(explain(answer));
       if (isDecided(answer) && !isOther) intent().forget();
       if (problem(answer) === "sold-out") {
-        note = "";
+        tell("");
         await count();
       }
       if (["limit-reached", "key-reused"].includes(problem(answer))) await ordersAnew();
@@ -231,7 +247,7 @@ function salePage() {
     event.preventDefault();
     if (isAsking || button.disabled) return;
     isAsking = true;
-    note = "";
+    tell("");
     showState();
     // A key keeps its quantity until the claim is decided.
     const { key, what } = intent();
@@ -248,10 +264,10 @@ function salePage() {
       return;
     }
     const answer = await ask("POST", "/sandbox/payments", { body: { order: id } });
-    if (!answer) note = say("gave_up");
-    else if (answer.status >= 400) note = explain(answer);
+    if (!answer) tell(say("gave_up"));
+    else if (answer.status >= 400) tell(explain(answer));
     else {
-      note = say(answer.body.outcome === "refund_due" ? "paid_late" : "paid");
+      tell(say(answer.body.outcome === "refund_due" ? "paid_late" : "paid"), () => true);
       keep(answer.body.order, true);
     }
     await look(id);
@@ -261,7 +277,7 @@ function salePage() {
   /** @param {string} id */
   const giveBack = async (id) => {
     const answer = await ask("POST", `/v1/orders/${id}/cancellation`);
-    note = !answer ? say("gave_up") : answer.status === 200 ? say("cancelled") : explain(answer);
+    tell(!answer ? say("gave_up") : answer.status === 200 ? say("cancelled") : explain(answer));
     isCounting = true;
     if (answer?.status === 200) keep(answer.body, true);
     else await look(id);

@@ -77,3 +77,56 @@ test("an invitation survives the sign-in and a change of the language", async ()
   await buyer.waitForSelector(".order .amount");
   await second.close();
 });
+
+test("notes end with what they speak of", async () => {
+  /** @type {string[]} */
+  const wrong = [];
+  // A hold that has run out, while the service has not answered yet.
+  const held = await service.sale({ hold_seconds: 2 });
+  const ann = await person(browser, service, "ann");
+  await ann.page.route("**/v1/orders/*", () => {});
+  await ann.page.goto(`/s/${held}`);
+  await ann.page.click("#buy");
+  await ann.page.waitForSelector(".order");
+  await until(async () => !/[1-9]/.test((await ann.page.textContent(".order .hold")) ?? "1"));
+  await new Promise((done) => setTimeout(done, 300));
+  if (await ann.page.isVisible(".order .pay")) wrong.push("a hold that is over can be paid");
+  if (await ann.page.isVisible(".order .cancel")) wrong.push("a hold that is over can be cancelled");
+  const told = (await ann.page.textContent("#outcome")) ?? "";
+  if (told) wrong.push(`a hold is over, and the page says: ${told}`);
+  await ann.context.close();
+
+  // Units that come back, and the end.
+  const id = await service.sale({ stock: 1 });
+  const token = await service.tokenOf("carl");
+  const { order } = await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 }, token);
+  const bob = await person(browser, service, "bob");
+  await bob.page.goto(`/s/${id}`);
+  await until(async () => await bob.page.isDisabled("#buy"));
+  await says(bob.page, "#numbers", "0 of 1 left");
+  await service.call("POST", `/v1/orders/${order}/cancellation`, undefined, token);
+  await bob.page.waitForSelector("#buy:not([disabled])");
+  await until(async () => (await bob.page.textContent("#outcome")) !== "");
+  await service.call("POST", `/v1/campaigns/${id}/close`, {});
+  await until(async () => await bob.page.isDisabled("#buy"));
+  const ended = (await bob.page.textContent("#outcome")) ?? "";
+  if (ended) wrong.push(`the sale is over, and the page says: ${ended}`);
+  await bob.context.close();
+
+  // A cancelled order is not the buyer's, and a button that cannot be pressed is no success.
+  const two = await service.sale({ stock: 2, per_user_limit: 2 });
+  const dora = await person(browser, service, "dora");
+  await dora.page.goto(`/s/${two}`);
+  await dora.page.click("#buy");
+  await dora.page.waitForSelector(".order[data-state=held]");
+  await service.call("POST", `/v1/sales/${two}/orders`, { quantity: 1 });
+  await says(dora.page, "#buy", "Sold out");
+  const look = await dora.page.getAttribute("#buy", "class");
+  if (look?.includes("mine")) wrong.push("Sold out is green");
+  await dora.page.click(".cancel");
+  await dora.page.waitForSelector(".order[data-state=cancelled]");
+  const yours = (await dora.page.textContent(".order .yours")) ?? "";
+  if (yours.includes("Yours")) wrong.push(`a cancelled order is headed: ${yours}`);
+  await dora.context.close();
+  assert.deepEqual(wrong, []);
+});

@@ -174,6 +174,7 @@ texts! {
         "In line: {ahead} before you. Your place is kept.",
         "排队中：前面还有 {ahead} 人，位置会为你保留。";
     yours: "Yours: {quantity}", "抢到了：{quantity} 件";
+    units_of: "Quantity: {quantity}", "数量：{quantity} 件";
     granted: "Got it! Pay before the time is over.", "抢到了！请在时限内付款。";
     pay_within: "Pay within", "请在此时间内付款：";
     pay_by: "Pay by", "最晚付款时间：";
