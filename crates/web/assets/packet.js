@@ -78,12 +78,12 @@ function packetPage() {
     button.hidden = !(canOpen || isOpening);
     element("passphrase-line").hidden = !(canOpen && packet.audience === "passphrase");
     if (mine || isOpening || isRefused) return;
-    const isEmpty = state.remaining === 0 || is === "over";
+    const isEmpty = counted.state.remaining === 0 || is === "over";
     element("envelope").classList.toggle("empty", isEmpty);
     if (isEmpty || is !== notePhase) note = "";
     if (note) show(outcome, note);
     else if (is === "before") show(outcome, say("not_yet"));
-    else if (state.remaining === 0) show(outcome, say("all_taken"));
+    else if (counted.state.remaining === 0) show(outcome, say("all_taken"));
     else if (is === "over") show(outcome, say("ended"));
     else show(outcome, is === "paused" ? say("paused") : "");
   };
@@ -205,11 +205,12 @@ function packetPage() {
   showDraws();
   often(showState);
   showProof();
+  if (counted.state.granted < draws.size) void reload();
   watch(packet.id, Math.max(0, ...draws.keys()), {
     state: (state) => {
       const before = packet.state;
-      packet.state = state;
-      // Only the whole packet contains the remaining amount.
+      // The numbers shown are of one answer: only the whole packet contains the remaining amount.
+      packet = { ...packet, state };
       if (state.granted !== before.granted || state.phase !== before.phase) void reload();
     },
     draws: ({ claims }) => {

@@ -130,3 +130,29 @@ test("notes end with what they speak of", async () => {
   await dora.context.close();
   assert.deepEqual(wrong, []);
 });
+
+test("the numbers of a packet are of one moment", async () => {
+  const id = await packet();
+  const ann = await person(browser, service, "ann");
+  await ann.page.goto(`/p/${id}`);
+  const full = "3 of 3 left · ¥6.00 of ¥6.00 left";
+  await says(ann.page, "#numbers", full);
+  // The stream tells of a share before the page has asked for the money.
+  /** @type {(value: unknown) => void} */
+  let letGo = () => {};
+  const gone = new Promise((done) => { letGo = done; });
+  const asked = new Promise((done) => {
+    void ann.page.route(`**/v1/red-packets/${id}`, async (route) => {
+      done(null);
+      await gone;
+      await route.continue();
+    });
+  });
+  await service.call("POST", `/v1/red-packets/${id}/claims`, undefined, await service.tokenOf("bob"));
+  await asked;
+  await new Promise((done) => setTimeout(done, 600));
+  assert.equal(await ann.page.textContent("#numbers"), full);
+  letGo(null);
+  await says(ann.page, "#numbers", "2 of 3 left · ¥4.00 of ¥6.00 left");
+  await ann.context.close();
+});
