@@ -112,6 +112,8 @@ export async function ask(method, path, { body, key, headers = {} } = {}) {
       const response = await fetch(path, { method, headers: lines, body: body && JSON.stringify(body), signal });
       const text = await response.text();
       const answer = { status: response.status, headers: response.headers, body: text ? JSON.parse(text) : null };
+      // The sign-in itself says what is wrong with a token.
+      if (answer.status === 401 && path !== "/v1/session") offerSignIn();
       if (isDecided(answer) || problem(answer) === "paused") {
         show(element("status"), "");
         return answer;
@@ -399,6 +401,17 @@ export function numbers(state) {
 /** Path of the sign-in, which leads back to this page. Browsers keep the fragment beside it. */
 export const signInPath = () =>
   `/sign-in?then=${encodeURIComponent(location.pathname + location.search)}${location.hash}`;
+
+/** Shows the way to the sign-in to a user whose session ended, for instance in another tab. */
+function offerSignIn() {
+  if (document.getElementById("signed-out")) return;
+  const bar = Object.assign(document.createElement("p"), { id: "signed-out" });
+  bar.setAttribute("role", "alert");
+  const link = Object.assign(document.createElement("a"), { className: "button main", href: signInPath() });
+  show(link, say("sign_in"));
+  bar.append(`${say("signed_out")} `, link);
+  element("status").before(bar);
+}
 
 /** Has a link lead to where it is when it is followed. @param {string} id @param {() => string} path */
 function leadTo(id, path) {

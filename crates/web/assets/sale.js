@@ -291,6 +291,14 @@ function salePage() {
     if (event.key === kept && event.newValue) void lookAtAll().then(count);
   });
 
+  const photo = document.querySelector(".photo img");
+  if (photo instanceof HTMLImageElement) {
+    // A picture that does not load is replaced by the drawing after it.
+    photo.decode().catch(() => {
+      photo.nextElementSibling?.removeAttribute("hidden");
+      photo.remove();
+    });
+  }
   show(element("limit"), sale.per_user_limit > 1 ? say("limit", { limit: sale.per_user_limit }) : "");
   often(showState);
   // Orders that this browser knows and the service's list does not have yet.

@@ -131,6 +131,17 @@ async function sendPage() {
       if (account?.status === 200) showBalance(account.body);
     }
   });
+  /** @param {string} id */
+  const showSent = (id) => {
+    const link = /** @type {HTMLAnchorElement} */ (element("link"));
+    link.href = `/p/${id}`;
+    show(link, link.href);
+    field("qr").src = `/p/${id}/qr.svg`;
+    form.hidden = true;
+    element("sent").hidden = false;
+    link.focus();
+  };
+
   let isSending = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -163,19 +174,17 @@ async function sendPage() {
       }
       return;
     }
-    const link = /** @type {HTMLAnchorElement} */ (element("link"));
-    link.href = `/p/${answer.body.id}`;
-    show(link, link.href);
-    field("qr").src = `/p/${answer.body.id}/qr.svg`;
-    form.hidden = true;
-    element("sent").hidden = false;
-    link.focus();
+    // A reload shows the link again.
+    history.replaceState(null, "", `#sent=${answer.body.id}`);
+    showSent(answer.body.id);
   });
   element("copy").addEventListener("click", async () => {
     await navigator.clipboard.writeText(element("link").textContent ?? "");
     show(element("copy"), say("copied"));
   });
   draw();
+  const sent = new URLSearchParams(location.hash.slice(1)).get("sent") ?? "";
+  if (/^[0-9a-f-]{36}$/.test(sent)) showSent(sent);
 }
 
 void sendPage();

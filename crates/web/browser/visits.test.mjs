@@ -156,3 +156,84 @@ test("the numbers of a packet are of one moment", async () => {
   await says(ann.page, "#numbers", "2 of 3 left · ¥4.00 of ¥6.00 left");
   await ann.context.close();
 });
+
+test("a page that does not exist is a page", async () => {
+  const ann = await person(browser, service, "ann");
+  for (const path of ["/nope", "/p", "/admin/nope", "/s/1/2"]) {
+    const response = await ann.page.goto(path);
+    assert.equal(response?.status(), 404, path);
+    assert.match(response?.headers()["content-type"] ?? "", /^text\/html/, path);
+    assert.match(response?.headers()["content-security-policy"] ?? "", /default-src 'none'/, path);
+    assert.equal(await ann.page.locator("main a[href='/']").count(), 1, path);
+    assert.equal(await ann.page.textContent("#user"), "ann", path);
+  }
+  await assertAccessible(ann.page);
+  // Programs get problem details, and so does every path of the API.
+  for (const [path, accept] of [["/nope", "application/json"], ["/nope", "*/*"], ["/v1/nope", "text/html"]]) {
+    const answer = await fetch(service.url + path, { headers: { Accept: accept } });
+    assert.equal(answer.status, 404);
+    assert.match(answer.headers.get("content-type") ?? "", /problem\+json/, `${path} ${accept}`);
+  }
+  assert.deepEqual(ann.faults, []);
+  await ann.context.close();
+});
+
+test("whoever was signed out elsewhere is led to the sign-in, and back", async () => {
+  const [id, sale] = [await packet(), await service.sale({})];
+  for (const [path, button] of [[`/p/${id}#x=1`, "#open"], [`/s/${sale}#x=1`, "#buy"]]) {
+    const ann = await person(browser, service, "ann");
+    await ann.page.goto(path);
+    await ann.page.waitForSelector(`${button}:not([disabled]):not([hidden])`);
+    const tab = await ann.context.newPage();
+    await tab.goto("/");
+    await tab.click("#sign-out");
+    await tab.waitForSelector("a[href^='/sign-in']");
+    await ann.page.click(button);
+    await ann.page.click("#signed-out a", { timeout: 5_000 });
+    await assertAccessible(ann.page);
+    await ann.page.fill("#as", "ann");
+    await ann.page.click("form[action^='/sign-in/as'] button");
+    await ann.page.waitForURL(`**${path}`);
+    await ann.page.click(button);
+    await says(ann.page, "main", button === "#open" ? "¥2.00" : "¥5.00");
+    await ann.context.close();
+  }
+});
+
+test("a sent packet's link and code survive a reload", async () => {
+  await service.deposit("sam", 50_000);
+  const sam = await person(browser, service, "sam");
+  const { page } = sam;
+  await page.goto("/send");
+  await page.click("#send-button");
+  await page.waitForSelector("#sent:not([hidden])");
+  const link = await page.textContent("#link");
+  assert.match(link ?? "", /\/p\/[0-9a-f-]{36}$/);
+  await page.reload();
+  await page.waitForSelector("#sent:not([hidden])", { timeout: 5_000 });
+  assert.equal(await page.textContent("#link"), link);
+  await page.locator("#qr").evaluate((image) => /** @type {HTMLImageElement} */ (image).decode());
+  assert.equal(await page.isVisible("#send"), false);
+  await page.click("#link");
+  await page.waitForURL("**/p/*");
+  await page.goBack();
+  await page.waitForSelector("#sent:not([hidden])");
+  await page.click("a[href='/send']");
+  await page.waitForSelector("#send:not([hidden])");
+  assert.equal(await page.isVisible("#sent"), false);
+  assert.deepEqual(sam.faults, []);
+  await sam.context.close();
+});
+
+test("a picture that does not load is replaced by a drawing", async () => {
+  const [dead, live] = [await service.sale({ image_url: "/assets/0/no-such.png" }),
+    await service.sale({ image_url: "/assets/0/icon.svg" })];
+  const ann = await person(browser, service, "ann");
+  await ann.page.goto(`/s/${live}`);
+  await ann.page.waitForSelector(".photo img");
+  assert.equal(await ann.page.isVisible(".photo svg"), false);
+  await ann.page.goto(`/s/${dead}`);
+  await ann.page.waitForSelector(".photo svg:not([hidden])", { timeout: 5_000 });
+  assert.equal(await ann.page.locator(".photo img").count(), 0);
+  await ann.context.close();
+});

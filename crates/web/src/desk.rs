@@ -183,7 +183,7 @@ impl PageState {
         let session = self.operator(asked, headers, &path).await?;
         let answer = self.api.get(&format!("/v1/{kind}/{id}"), headers).await;
         if !answer.status.is_success() {
-            return Err(self.instead(asked, headers, &path, &answer));
+            return Err(self.instead(asked, headers, &path, &answer).await);
         }
         let (campaign, sees_actions) = (answer.body, may(&session, "read:any"));
         let owner = text(&campaign, owner);

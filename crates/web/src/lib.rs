@@ -65,7 +65,7 @@ pub(crate) struct PageState {
 pub fn router(api: Router, options: PageOptions) -> Router {
     let is_development = options.development.is_some();
     let pages = PageState {
-        api: Api::new(api.clone()),
+        api: Api::new(api),
         options: Arc::new(options),
     };
     let mut router = page_routes()
@@ -85,8 +85,8 @@ pub fn router(api: Router, options: PageOptions) -> Router {
         .layer(middleware::from_fn(security::headers))
         .route(ASSETS, get(assets::get))
         .method_not_allowed_fallback(ask_api)
-        .with_state(pages)
-        .fallback_service(api);
+        .fallback(views::other)
+        .with_state(pages);
     match is_development {
         true => router.layer(middleware::from_fn(development::for_loopback)),
         false => router,

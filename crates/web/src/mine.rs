@@ -95,7 +95,7 @@ pub(crate) async fn packets(
         let path = listing("/v1/red-packets", from.sent.as_deref());
         let answer = pages.api.get(&path, &headers).await;
         if !answer.status.is_success() {
-            return pages.instead(&asked, &headers, "/packets", &answer);
+            return pages.instead(&asked, &headers, "/packets", &answer).await;
         }
         let packets = answer.body["red_packets"].as_array().into_iter().flatten();
         lists.push(PacketList {
@@ -112,7 +112,7 @@ pub(crate) async fn packets(
         let path = listing(&path, from.opened.as_deref());
         let mut answer = pages.api.get(&path, &headers).await;
         if !answer.status.is_success() {
-            return pages.instead(&asked, &headers, "/packets", &answer);
+            return pages.instead(&asked, &headers, "/packets", &answer).await;
         }
         let claims = answer.body["claims"].as_array_mut().map(std::mem::take);
         lists.push(PacketList {
@@ -214,7 +214,7 @@ pub(crate) async fn orders(
         .get(&listing(&path, from.after.as_deref()), &headers)
         .await;
     if !list.status.is_success() {
-        return pages.instead(&asked, &headers, "/orders", &list);
+        return pages.instead(&asked, &headers, "/orders", &list).await;
     }
     let orders = list.body["orders"].as_array_mut().map(std::mem::take);
     let orders = pages.up_to_date(orders.unwrap_or_default(), &headers).await;

@@ -42,7 +42,8 @@ pub(crate) async fn page(
     let id = plain(&id);
     let answer = pages.api.get(&format!("/v1/sales/{id}"), &headers).await;
     if !answer.status.is_success() {
-        return pages.instead(&asked, &headers, &format!("/s/{id}"), &answer);
+        let path = format!("/s/{id}");
+        return pages.instead(&asked, &headers, &path, &answer).await;
     }
     let (sale, session) = (answer.body, pages.session(&headers).await);
     let place = match sale["waiting_room"] == true {

@@ -27,7 +27,11 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 });
 
 pub(crate) async fn headers(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+    secured(next.run(request).await)
+}
+
+/// Adds the security headers to a page.
+pub(crate) fn secured(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY.clone());
     // A page depends on the signed-in user.

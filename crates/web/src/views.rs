@@ -4,8 +4,8 @@ use std::convert::Infallible;
 
 use askama::Template;
 use axum::{
-    extract::{FromRequestParts, Path, Query, State},
-    http::{HeaderMap, HeaderName, StatusCode, header, request::Parts},
+    extract::{FromRequestParts, Path, Query, Request, State},
+    http::{HeaderMap, HeaderName, Method, StatusCode, header, request::Parts},
     response::{Html, IntoResponse as _, Response},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -17,7 +17,7 @@ use crate::{
     api::ApiAnswer,
     assets, desk_texts,
     language::{Language, Texts},
-    next_path, session,
+    next_path, security, session,
 };
 
 /// Number of draws in the first rendering of a page.
@@ -173,7 +173,7 @@ impl PageState {
     }
 
     /// Error page, or the redirect to sign in, instead of the requested page.
-    pub(crate) fn instead(
+    pub(crate) async fn instead(
         &self,
         asked: &PageRequest,
         headers: &HeaderMap,
@@ -183,9 +183,20 @@ impl PageState {
         if answer.status == StatusCode::UNAUTHORIZED {
             return next_path::sign_in_first(path).into_response();
         }
-        let frame = Frame::new(asked, headers, &Value::Null, Value::Null);
         let is_absent =
             answer.status.is_client_error() && answer.status != StatusCode::TOO_MANY_REQUESTS;
+        self.error_page(is_absent, asked, headers).await
+    }
+
+    /// Page that says that there is nothing here, or that something is wrong.
+    async fn error_page(
+        &self,
+        is_absent: bool,
+        asked: &PageRequest,
+        headers: &HeaderMap,
+    ) -> Response {
+        let session = self.session(headers).await;
+        let frame = Frame::script_json("qiang.js", asked, headers, &session, Value::Null);
         let (title, help, status) = match is_absent {
             true => (
                 frame.texts.no_such,
@@ -200,6 +211,33 @@ impl PageState {
             help,
         };
         frame.answer(&page, status)
+    }
+}
+
+/// Paths of the API, which are answered for programs in any case.
+const API: &str = "/v1/";
+
+/// All paths that are no page: the API answers them. A browser that finds nothing there gets a page.
+pub(crate) async fn other(
+    State(pages): State<PageState>,
+    asked: PageRequest,
+    request: Request,
+) -> Response {
+    let accepted = request.headers().get(header::ACCEPT);
+    let accepts_page = accepted
+        .and_then(|accepted| accepted.to_str().ok())
+        .is_some_and(|accepted| accepted.contains("text/html"));
+    let is_visit = accepts_page
+        && [Method::GET, Method::HEAD].contains(request.method())
+        && !request.uri().path().starts_with(API);
+    if !is_visit {
+        return pages.api.answer(request).await;
+    }
+    let headers = request.headers().clone();
+    let answer = pages.api.answer(request).await;
+    match answer.status() {
+        StatusCode::NOT_FOUND => security::secured(pages.error_page(true, &asked, &headers).await),
+        _ => answer,
     }
 }
 
@@ -239,7 +277,8 @@ pub(crate) async fn packet(
         .get(&format!("/v1/red-packets/{id}"), &headers)
         .await;
     if !answer.status.is_success() {
-        return pages.instead(&asked, &headers, &format!("/p/{id}"), &answer);
+        let path = format!("/p/{id}");
+        return pages.instead(&asked, &headers, &path, &answer).await;
     }
     let (packet, session) = (answer.body, pages.session(&headers).await);
     let path = format!("/v1/red-packets/{id}/claims?limit={DRAWS}");
