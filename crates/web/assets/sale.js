@@ -92,11 +92,14 @@ function salePage() {
     button.classList.toggle("mine", before === null && !isAsking && mine() >= sale.per_user_limit);
     show(button, why || say("buy"));
     const rest = sale.per_user_limit - mine();
-    element("quantity-line").hidden = why !== "" || rest <= 1;
+    // Both rows keep their places while the countdown runs: the button must not move as it begins.
+    const canWant = rest > 0 && is !== "over";
+    element("quantity-line").hidden = !canWant || rest === 1;
     const quantity = field("quantity");
+    quantity.readOnly = isAsking;
     quantity.max = String(rest);
     if (Number(quantity.value) > rest) quantity.value = String(Math.max(1, rest));
-    element("passphrase-line").hidden = !(why === "" && sale.audience === "passphrase");
+    element("passphrase-line").hidden = !canWant || sale.audience !== "passphrase";
     show(outcome, told(is));
     showOrders();
   };

@@ -78,6 +78,22 @@ test("an invitation survives the sign-in and a change of the language", async ()
   await second.close();
 });
 
+test("the button to buy stays where it is when the countdown ends", async () => {
+  for (const terms of [{ per_user_limit: 3 }, { audience: { passphrase: "sesame" }, per_user_limit: 2 }, {}]) {
+    const id = await service.sale({ starts_at: later(600_000), ends_at: later(86_400_000), ...terms });
+    const ann = await person(browser, service, "ann", { ...PHONE, locale: "en" });
+    await ann.page.goto(`/s/${id}`);
+    await says(ann.page, "#buy", "");
+    await ann.page.waitForSelector("#clock b");
+    const box = async () => JSON.stringify(await ann.page.locator("#buy").boundingBox());
+    const before = await box();
+    await service.call("PATCH", `/v1/sales/${id}`, { starts_at: later(1_000) });
+    await ann.page.waitForSelector("#buy:not([disabled])");
+    assert.equal(await box(), before, JSON.stringify(terms));
+    await ann.context.close();
+  }
+});
+
 test("notes end with what they speak of", async () => {
   /** @type {string[]} */
   const wrong = [];

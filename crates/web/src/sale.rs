@@ -29,6 +29,8 @@ struct SalePage<'a> {
     sale: &'a Value,
     image: Option<&'a str>,
     price: String,
+    one_each: bool,
+    needs_passphrase: bool,
     /// Payments of another amount that pay an order, if there are any.
     policy: Option<String>,
 }
@@ -70,6 +72,8 @@ pub(crate) async fn page(
         frame: &frame,
         image: sale["image_url"].as_str(),
         price: money(&sale["unit_price"]),
+        one_each: sale["per_user_limit"] == 1,
+        needs_passphrase: sale["audience"] == "passphrase",
         policy: policy_of(&sale, frame.texts),
         sale: &sale,
     };
