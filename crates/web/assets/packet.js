@@ -62,7 +62,9 @@ function packetPage() {
     outcome.classList.add("got");
     const [words, rest = ""] = say("you_got", { amount: "\n" }).split("\n");
     outcome.replaceChildren(words, large, rest);
-    outcome.classList.toggle("long", (large.textContent ?? "").length > 9);
+    const length = large.textContent?.length ?? 0;
+    outcome.classList.toggle("long", length > 9 && length <= 14);
+    outcome.classList.toggle("longest", length > 14);
   };
 
   const showState = () => {

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Service, assertAccessible, launch, person, says } from "./stage.mjs";
+import { Service, assertAccessible, assertFits, launch, person, says } from "./stage.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -159,4 +159,87 @@ test("an amount that is typed is sent exactly, or refused beside its field", asy
   assert.equal(sent.length, 0);
   assert.deepEqual(ann.faults, []);
   await ann.context.close();
+});
+
+/** Amounts that are broken into several lines, or that leave their box. @param {Page} page */
+const broken = (page) => page.evaluate(() => {
+  /** @type {string[]} */
+  const wrong = [];
+  const walker = document.createTreeWalker(document.querySelector("main") ?? document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const text = node.textContent ?? "";
+    const parent = node.parentElement;
+    if (!parent?.checkVisibility()) continue;
+    for (const match of text.matchAll(/(?:[A-Z]{3}\u00a0|[A-Z]{0,2}[¥€$£₹])[\d,.]*\d/g)) {
+      const range = document.createRange();
+      range.setStart(node, match.index);
+      range.setEnd(node, match.index + match[0].length);
+      const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+      if (lines.size > 1) wrong.push(`${match[0]} has ${lines.size} lines in <${parent.className || parent.id}>`);
+      const box = parent.closest(".panel, .card, .order, .envelope, .about, main")?.getBoundingClientRect();
+      const { left, right } = range.getBoundingClientRect();
+      const isOut = box && (left < box.left - 1 || right > box.right + 1);
+      if (isOut && !parent.closest(".wide")) wrong.push(`${match[0]} leaves its box in <${parent.className || parent.id}>`);
+    }
+  }
+  if (document.documentElement.scrollWidth > innerWidth) wrong.push(`the page is wider than ${innerWidth}`);
+  return wrong;
+});
+
+test("the longest amounts stay in their cards, on a phone as well", async () => {
+  const [currency, title] = ["IDR", "A-gift-with-a-long-name-for-all"];
+  const most = { amount: 1_000_000_000_000_000, currency };
+  await service.call("POST", "/v1/accounts/alice/deposits", most);
+  const packet = await service.call("POST", "/v1/red-packets", { title, total: most, shares: 1,
+    split: { rule: "equal" } });
+  const sale = await service.sale({ title, stock: 5, unit_price: { amount: 999_999_999_999_999, currency },
+    payment_policy: "accept_with_tolerance", payment_tolerance: { amount: 9_999_999_999_999, currency } });
+  const user = `user-${"0123456789".repeat(5)}`;
+  const desk = [`/admin/sales/${sale}`, `/admin/packets/${packet.id}`, "/admin/lookup"];
+  /** @type {string[]} */
+  const wrong = [];
+  for (const width of [360, 768, 1_440]) {
+    const ann = await person(browser, service, user, { viewport: { width, height: 800 } });
+    const { page } = ann;
+    const check = async (/** @type {string} */ name) =>
+      wrong.push(...(await broken(page)).map((it) => `${name} at ${width}: ${it}`));
+    await page.goto(`/p/${packet.id}`);
+    if (width === 360) {
+      await says(page, "#numbers", "IDR");
+      await check("the packet");
+      await page.click("#open");
+    }
+    await says(page, "#outcome", "IDR");
+    await check("the opened packet");
+    await page.goto(`/s/${sale}`);
+    if (width === 360) await page.click("#buy");
+    await page.waitForSelector(".order .amount");
+    await check("the sale");
+    // A late payment is money in the account.
+    for (const path of ["/send", "/packets", "/orders"]) {
+      await page.goto(path);
+      await page.waitForSelector(path === "/send" ? "#balance" : ".amount");
+      await check(path);
+    }
+    await ann.context.close();
+    const olga = await person(browser, service, "olga", { role: "operator", viewport: { width, height: 800 } });
+    for (const path of desk) {
+      await olga.page.goto(path);
+      if (path === "/admin/lookup") {
+        await olga.page.fill("#wanted", user);
+        await olga.page.keyboard.press("Enter");
+        await olga.page.waitForSelector("#postings li");
+      } else {
+        await olga.page.click("#lines summary");
+        await olga.page.waitForSelector("#lines tbody td");
+        const tall = await olga.page.locator("#lines tbody td").evaluateAll((cells) => cells.filter((cell) =>
+          cell.getBoundingClientRect().height > 40).map((cell) => cell.textContent));
+        if (tall.length) wrong.push(`${path.slice(0, 14)} at ${width} breaks ${tall[0]}`);
+      }
+      wrong.push(...(await broken(olga.page)).map((it) => `${path.slice(0, 14)} at ${width}: ${it}`));
+      await assertFits(olga.page).catch((error) => wrong.push(`${path}: ${error.message}`));
+    }
+    await olga.context.close();
+  }
+  assert.deepEqual(wrong, []);
 });
