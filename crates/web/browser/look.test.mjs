@@ -82,7 +82,7 @@ test("where motion is unwelcome nothing moves", async () => {
 test("the service and the browser write money in the same way", async () => {
   const ann = await person(browser, service, "ann");
   for (const [currency, amount, expected] of [["CNY", 500, "¥5.00"], ["CNY", 123_456_789, "¥1,234,567.89"],
-    ["JPY", 1_234, "¥1,234"], ["KWD", 1_234, "KWD\u00a01.234"], ["EUR", 5, "€0.05"],
+    ["JPY", 1_234, "JP¥1,234"], ["KWD", 1_234, "KWD\u00a01.234"], ["EUR", 5, "€0.05"],
     ["CHF", 100_000, "CHF\u00a01,000.00"]]) {
     const id = await service.sale({ unit_price: { amount, currency } });
     await ann.page.goto(`/s/${id}`);

@@ -243,3 +243,16 @@ test("the longest amounts stay in their cards, on a phone as well", async () => 
   }
   assert.deepEqual(wrong, []);
 });
+
+test("currencies in one line have different signs", async () => {
+  for (const currency of ["CNY", "JPY"]) {
+    await service.call("POST", "/v1/accounts/ann/deposits", { amount: 1_000, currency });
+  }
+  const ann = await person(browser, service, "ann");
+  await ann.page.goto("/send");
+  await says(ann.page, "#balance", "¥10.00");
+  const balance = (await ann.page.textContent("#balance")) ?? "";
+  const signs = [...balance.matchAll(/([^\s\d:,.]+)\s?\d/g)].map(([, sign]) => sign);
+  assert.deepEqual(new Set(signs), new Set(["¥", "JP¥"]), balance);
+  await ann.context.close();
+});

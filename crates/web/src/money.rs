@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use iso_currency::Currency;
 use serde_json::Value;
 
-/// Signs of currencies; others are shown by code.
+/// Signs of currencies, each of one currency only; others are shown by code.
 const SIGNS: [(&str, &str); 6] = [
     ("CNY", "¥"),
     ("EUR", "€"),
     ("GBP", "£"),
     ("INR", "₹"),
-    ("JPY", "¥"),
+    ("JPY", "JP¥"),
     ("USD", "$"),
 ];
 
@@ -94,13 +94,19 @@ mod tests {
         check(500, "CNY", "¥5.00");
         check(123_456_789, "CNY", "¥1,234,567.89");
         check(-5, "EUR", "-€0.05");
-        check(1_234, "JPY", "¥1,234");
-        check(100, "JPY", "¥100");
+        check(1_234, "JPY", "JP¥1,234");
+        check(100, "JPY", "JP¥100");
         check(1_234, "KWD", "KWD\u{a0}1.234");
         check(12_345, "CLF", "CLF\u{a0}1.2345");
         check(1_234, "UGX", "UGX\u{a0}1,234");
         check(5, "XAU", "XAU\u{a0}5");
         check(i64::MIN, "USD", "-$92,233,720,368,547,758.08");
+    }
+
+    #[test]
+    fn each_sign_is_of_one_currency() {
+        let signs: std::collections::BTreeSet<_> = SIGNS.iter().map(|(_, sign)| sign).collect();
+        assert_eq!(signs.len(), SIGNS.len());
     }
 
     /// The core's table of digits is the service's. Pages and their scripts have the same one.
