@@ -1,5 +1,4 @@
-//! Lists of the visitor: packets sent and opened, and orders. Each is shown one page at a time, in the order of the
-//! API.
+//! Lists of the visitor: packets sent and opened, and orders. Each is shown one page at a time, the newest first.
 
 use askama::Template;
 use axum::{
@@ -92,7 +91,7 @@ pub(crate) async fn packets(
     let frame = Frame::script_json("qiang.js", &asked, &headers, &session, Value::Null);
     let mut lists = Vec::new();
     if from.opened.is_none() {
-        let path = listing("/v1/red-packets", from.sent.as_deref());
+        let path = listing("/v1/red-packets", from.sent.as_deref()) + "&order=newest";
         let answer = pages.api.get(&path, &headers).await;
         if !answer.status.is_success() {
             return pages.instead(&asked, &headers, "/packets", &answer).await;
