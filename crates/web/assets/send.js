@@ -12,6 +12,18 @@ const DEPOSIT = { amount: 100_000, currency: "CNY" };
 const POINTERS = { currency: "#/total/currency", amount: "#/total", shares: "#/shares", greeting: "#/title" };
 const FIELDS = /** @type {(keyof typeof POINTERS)[]} */ (Object.keys(POINTERS));
 
+/**
+ * The least and the most that one share may be: no draw is outside.
+ * @param {{ total: Money, shares: number, split: { rule: string, max?: number } }} wanted
+ */
+function boundsOf({ total: { amount }, shares, split: { rule, max = Infinity } }) {
+  const mean = amount / shares;
+  if (rule === "equal") return [Math.floor(mean), Math.ceil(mean)];
+  // All others may have the least, or the most.
+  const most = Math.min(max, amount - (shares - 1));
+  return [Math.max(1, amount - (shares - 1) * most), most];
+}
+
 async function sendPage() {
   const form = element("send");
   const outcome = element("outcome");
@@ -85,7 +97,8 @@ async function sendPage() {
       picture.append(bar);
     });
     const money = (/** @type {number} */ amount) => price({ amount, currency: wanted.total.currency });
-    const parts = { low: money(low), high: money(high), from: money(at(0.25)), to: money(at(0.75)) };
+    const [least, most] = boundsOf(wanted);
+    const parts = { low: money(least), high: money(most), from: money(at(0.25)), to: money(at(0.75)) };
     show(element("spread-words"), say("spread_help", parts));
   };
 

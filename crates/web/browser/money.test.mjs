@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Service, assertAccessible, assertFits, launch, person, says } from "./stage.mjs";
+import { Service, assertAccessible, assertFits, launch, person, says, until } from "./stage.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -254,5 +254,21 @@ test("currencies in one line have different signs", async () => {
   const balance = (await ann.page.textContent("#balance")) ?? "";
   const signs = [...balance.matchAll(/([^\s\d:,.]+)\s?\d/g)].map(([, sign]) => sign);
   assert.deepEqual(new Set(signs), new Set(["¥", "JP¥"]), balance);
+  await ann.context.close();
+});
+
+test("what a share may be is stated by bounds that no draw leaves", async () => {
+  const ann = await person(browser, service, "ann");
+  const { page } = ann;
+  await page.goto("/send");
+  await page.fill("#amount", "10");
+  await page.fill("#shares", "5");
+  for (const [rule, least, most] of [["double_average", "¥0.01", "¥9.96"], ["lazy", "¥0.01", "¥9.96"],
+    ["normal", "¥0.01", "¥3.99"], ["equal", "¥2.00", "¥2.00"]]) {
+    await page.selectOption("#rule", rule);
+    const said = async () => (await page.textContent("#spread-words")) ?? "";
+    await until(async () => (await said()).includes(`¥`) && (await said()).includes(least) && (await said()).includes(most),
+      async () => `${rule}: ${await said()}`);
+  }
   await ann.context.close();
 });

@@ -181,7 +181,7 @@ test("sending on a phone, in Chinese, with the keyboard alone", async () => {
   await page.keyboard.type("66.66");
   await tabTo(page, "#rule");
   await page.keyboard.press("ArrowDown");
-  await says(page, "#spread-words", "一半在");
+  await says(page, "#spread-words", "约一半在");
   await picture(page, "send-phone");
   await assertAccessible(page);
   await tabTo(page, "#send-button");

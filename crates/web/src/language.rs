@@ -147,8 +147,8 @@ texts! {
     rule_equal: "The same for all", "普通红包（均分）";
     spread: "What one share may be", "每份可能的金额";
     spread_help:
-        "From {low} to {high}; half of them between {from} and {to}.",
-        "从 {low} 到 {high}；一半在 {from} 与 {to} 之间。";
+        "Each share is between {low} and {high}. About half are between {from} and {to}.",
+        "每份 {low} 至 {high}，约一半在 {from} 至 {to} 之间。";
     bad_amount: "Enter an amount such as {example}, without commas.", "请输入金额，如 {example}，不含逗号。";
     bad_currency: "Enter a currency code such as CNY.", "请输入币种代码，如 CNY。";
     bad_shares: "Enter a whole number, at least 1.", "请输入整数，至少为 1。";
