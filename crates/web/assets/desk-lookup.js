@@ -4,7 +4,7 @@
 import { LINES_MAX, save } from "./csv.js";
 import { showActions } from "./desk-actions.js";
 import { tell } from "./desk.js";
-import { ask, element, facts, field, price, say, show } from "./qiang.js";
+import { ask, element, facts, field, keepFocus, price, say, show } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 
@@ -97,7 +97,10 @@ function pages(path, lineOf) {
     older.hidden = !next;
     return "";
   };
-  older.addEventListener("click", async () => show(element("outcome"), await more(next)));
+  older.addEventListener("click", async () => {
+    show(element("outcome"), await more(next));
+    keepFocus(older, list);
+  });
   return () => more("");
 }
 

@@ -3,7 +3,7 @@
 
 import { LINES_MAX, save } from "./csv.js";
 import { tell } from "./desk.js";
-import { ask, element, facts, price, say, show } from "./qiang.js";
+import { ask, element, facts, keepFocus, price, say, show } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 /** @typedef {{ number: number, user: string, amount: Money, granted_at: string, order?: string, quantity?: number,
@@ -71,7 +71,10 @@ export function linesOf(path, name, id) {
     save(id, lines);
   };
 
-  more.addEventListener("click", () => void showMore());
+  more.addEventListener("click", async () => {
+    await showMore();
+    keepFocus(more, element("again"));
+  });
   element("again").addEventListener("click", () => void again());
   element("csv").addEventListener("click", () => void download());
   element("lines").addEventListener("toggle", () => {

@@ -1,7 +1,7 @@
 // @ts-check
 // Operators' desk: campaign search. The helpers that other desk pages share come first.
 
-import { ask, element, explain, facts, field, now, problem, say, show } from "./qiang.js";
+import { ask, element, explain, facts, field, keepFocus, now, problem, say, show } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Answer} Answer */
 /** @typedef {import("./qiang.js").State} State */
@@ -110,6 +110,7 @@ function deskPage() {
     more.hidden = isAll;
     const count = list.children.length;
     show(found, isAll ? say("found", { count }) : say("found_many", { count, seen }));
+    if (isMore) keepFocus(more, found);
   };
 
   element("search").addEventListener("submit", (event) => {

@@ -1,7 +1,7 @@
 // @ts-check
 // The page of a red packet.
 
-import { ask, claim, element, explain, facts, keepTime, numbers, often, phase, price, problem, say, show, showClock,
+import { ask, claim, element, explain, facts, keepFocus, keepTime, numbers, often, phase, price, problem, say, show, showClock,
   sleep, watch, wish } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
@@ -155,6 +155,7 @@ function packetPage() {
       if (facts.draws) draws.set(number, { number, user: me ?? "", amount });
       showDraws();
       showState();
+      keepFocus(outcome);
       await reload();
     } else if (["sold-out", "ended"].includes(problem(answer))) await reload();
     else {
@@ -163,12 +164,14 @@ function packetPage() {
       if (isRefused) show(outcome, note);
     }
     showState();
+    keepFocus(button, outcome);
   });
 
   element("more").addEventListener("click", async () => {
     shown += 500;
     if (next !== undefined) await readMore();
     showDraws();
+    keepFocus(element("draws"));
   });
 
   element("check").addEventListener("click", async () => {

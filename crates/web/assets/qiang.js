@@ -85,6 +85,19 @@ export function mark(id, text) {
   else field(id).removeAttribute("aria-invalid");
 }
 
+/**
+ * Gives the focus that an action took from its own button to the first of these elements that can have it.
+ * @param {HTMLElement[]} places
+ */
+export function keepFocus(...places) {
+  const has = document.activeElement;
+  const canHave = (/** @type {Element} */ it) => it.checkVisibility() && !it.matches(":disabled");
+  if (has && has !== document.body && canHave(has)) return;
+  const place = places.find(canHave);
+  if (place && place.tabIndex < 0) place.tabIndex = -1;
+  place?.focus({ preventScroll: true });
+}
+
 /** @param {number} ms */
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 

@@ -1,7 +1,7 @@
 // @ts-check
 // The page of a sale.
 
-import { ask, claim, duration, element, explain, facts, field, isDecided, keepTime, noteTime, now, numbers, often,
+import { ask, claim, duration, element, explain, facts, field, isDecided, keepFocus, keepTime, noteTime, now, numbers, often,
   phase, price, problem, say, show, showClock, sleep, standInLine, watch, wish } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Answer} Answer */
@@ -227,6 +227,8 @@ function salePage() {
       noteTime(Date.parse(answer.body.granted_at));
       isCounting = true;
       keep(answer.body, true);
+      // Not to the button: it may be pressed twice, and one order is wanted.
+      keepFocus(outcome);
       if (!isOther) intent().forget();
       await count();
     } else {
@@ -239,6 +241,7 @@ function salePage() {
       if (["limit-reached", "key-reused"].includes(problem(answer))) await ordersAnew();
     }
     showState();
+    keepFocus(button, outcome);
   };
 
   const inLine = (/** @type {number} */ ahead) => {
@@ -274,6 +277,7 @@ function salePage() {
       keep(answer.body.order, true);
     }
     await look(id);
+    keepFocus(outcome);
     await count();
   };
 
@@ -286,6 +290,7 @@ function salePage() {
     else await look(id);
     // Those are the buyer's own.
     wasSoldOut = false;
+    keepFocus(outcome);
     await count();
   };
 

@@ -173,6 +173,40 @@ test("the numbers of a packet are of one moment", async () => {
   await ann.context.close();
 });
 
+test("the focus stays with what was pressed, or goes to what came of it", async () => {
+  /** @type {string[]} */
+  const wrong = [];
+  const id = await packet();
+  const ann = await person(browser, service, "ann");
+  const { page } = ann;
+  const press = async (/** @type {string} */ selector, /** @type {() => Promise<unknown>} */ done) => {
+    await page.focus(selector);
+    await page.keyboard.press("Enter");
+    await done();
+    await new Promise((done) => setTimeout(done, 300));
+    if ((await focused(page)) === "body") wrong.push(`${selector} loses the focus`);
+  };
+  await page.goto(`/p/${id}`);
+  await page.waitForSelector("#open:not([hidden])");
+  await press("#open", () => page.waitForSelector(".opened"));
+  const sale = await service.sale({ stock: 5, per_user_limit: 2 });
+  await page.goto(`/s/${sale}`);
+  await page.waitForSelector("#buy:not([disabled])");
+  await press("#buy", () => page.waitForSelector(".order"));
+  await press(".cancel", () => page.waitForSelector(".order[data-state=cancelled]"));
+  await press("#buy", () => page.waitForSelector(".order[data-state=held]"));
+  await press(".order[data-state=held] .pay", () => page.waitForSelector(".order[data-state=paid]"));
+  // The second unit reaches the limit, so the button cannot be pressed again.
+  await press("#buy", () => page.waitForSelector(".order[data-state=held]"));
+  // A refusal leaves the focus on the button.
+  const other = await service.sale({ audience: { passphrase: "sesame" } });
+  await page.goto(`/s/${other}`);
+  await page.fill("#passphrase", "wrong!");
+  await press("#buy", () => says(page, "#outcome", "passphrase"));
+  assert.deepEqual(wrong, []);
+  await ann.context.close();
+});
+
 test("a page that does not exist is a page", async () => {
   const ann = await person(browser, service, "ann");
   for (const path of ["/nope", "/p", "/admin/nope", "/s/1/2"]) {
