@@ -58,6 +58,20 @@ async function byId(id) {
   return [];
 }
 
+const FILTERS = ["kind", "phase", "since", "words", "archived"];
+
+/** @param {string} id */
+const valueOf = (id) => (field(id).type === "checkbox" ? String(field(id).checked) : field(id).value.trim());
+
+/** @param {string} id @param {string} value */
+function setValue(id, value) {
+  if (field(id).type === "checkbox") field(id).checked = value === "true";
+  else field(id).value = value;
+  // A list lacks the value of a URL that was made by hand.
+  const list = document.getElementById(id);
+  if (list instanceof HTMLSelectElement && list.selectedIndex < 0) list.selectedIndex = 0;
+}
+
 function deskPage() {
   const [found, list, more] = [element("found"), element("campaigns"), element("more")];
   /** Counts searches: what an earlier one still finds is not shown. */
@@ -65,9 +79,26 @@ function deskPage() {
   /** How many campaigns were looked at, and behind which one it goes on. */
   let [seen, behind] = [0, ""];
 
+  /** Filters, and their values when nothing is chosen. */
+  const usual = Object.fromEntries(FILTERS.map((id) => [id, valueOf(id)]));
+
+  /** Takes the filters from the page's URL. They are in its fragment, because a server must not log users' names. */
+  const takeFilters = () => {
+    const chosen = new URLSearchParams(location.hash.slice(1));
+    for (const id of FILTERS) setValue(id, chosen.get(id) ?? usual[id]);
+  };
+
+  /** Has the URL name the filters, so that a link, a reload and Back lead to the same search. */
+  const keepFilters = () => {
+    const chosen = FILTERS.map((id) => [id, valueOf(id)]).filter(([id, value]) => value !== usual[id]);
+    const hash = String(new URLSearchParams(chosen));
+    history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+  };
+
   /** Searches from the newest on, or goes on where it stopped. @param {boolean} isMore */
   const search = async (isMore) => {
     const one = ++newest;
+    keepFilters();
     const kind = field("kind").value;
     const words = field("words").value.trim().toLowerCase();
     const days = Number(field("since").value);
@@ -121,6 +152,11 @@ function deskPage() {
     element(id).addEventListener("change", () => void search(false));
   }
   more.addEventListener("click", () => void search(true));
+  addEventListener("hashchange", () => {
+    takeFilters();
+    void search(false);
+  });
+  takeFilters();
   void search(false);
 }
 
