@@ -21,6 +21,8 @@ function packetPage() {
   const draws = new Map((facts.draws?.claims ?? []).map((share) => [share.number, share]));
   let next = facts.draws?.next;
   let shown = 100;
+  /** This user's share, as far as it is known. */
+  let own = facts.own;
   /** @type {Money | undefined} */
   let mine;
   let isOpening = false;
@@ -33,13 +35,18 @@ function packetPage() {
   keepTime(packet.state);
 
   const showDraws = () => {
-    const all = [...draws.values()].sort((a, b) => b.number - a.number);
+    own ??= [...draws.values()].find((share) => share.user === me) ?? null;
+    // The own share and the luckiest come first, also if the list does not reach them yet.
+    const first = [...new Map([own, packet.luckiest].flatMap((share) => (share ? [[share.number, share]] : []))).values()];
+    const rest = [...draws.values()].filter(({ number }) => first.every((share) => share.number !== number));
+    const all = [...first, ...rest.sort((a, b) => b.number - a.number)];
     const lines = all.slice(0, shown).map((share) => {
       const line = document.createElement("li");
       const [user, amount] = [document.createElement("span"), document.createElement("span")];
       const isBest = packet.luckiest?.number === share.number;
       user.textContent = isBest ? `${share.user} · ${say("luckiest")}` : share.user;
       amount.textContent = price(share.amount);
+      line.classList.toggle("first", first.includes(share));
       line.classList.toggle("best", isBest);
       line.classList.toggle("mine", share.user === me);
       line.append(user, amount);
@@ -48,7 +55,6 @@ function packetPage() {
     element("draws").replaceChildren(...lines);
     element("more").hidden = all.length <= shown && next === undefined;
     show(element("no-draws"), facts.draws === null ? say("draws_hidden") : all.length === 0 ? say("nobody_yet") : "");
-    const own = all.find((share) => share.user === me);
     if (own && !mine) got(own.amount);
   };
 
@@ -152,7 +158,8 @@ function packetPage() {
       got(answer.body.amount);
       isCounting = true;
       const { number, amount } = answer.body;
-      if (facts.draws) draws.set(number, { number, user: me ?? "", amount });
+      own = { number, user: me ?? "", amount };
+      if (facts.draws) draws.set(number, own);
       showDraws();
       showState();
       keepFocus(outcome);

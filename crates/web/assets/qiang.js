@@ -16,7 +16,8 @@
 /** @typedef {{ order: string, campaign: string, quantity: number, amount: Money, state: string, granted_at: string,
  *   hold_until?: string, returned_quantity?: number }} Order */
 /** @typedef {{ texts: Record<string, string>, language: string, session: { user: string, scopes: string[] } | null,
- *   desk?: Record<string, string>, packet: Packet, draws: { claims: Share[], next?: number } | null, sale: Sale,
+ *   desk?: Record<string, string>, packet: Packet, draws: { claims: Share[], next?: number } | null,
+ *   own: Share | null, sale: Sale,
  *   orders: Order[], settled: boolean, place: { ahead: number } | null, sandbox: boolean,
  *   payment_url: string, then: string, account: { balances: { available: Money }[] } | null }} Facts */
 /** @typedef {{ status: number, body: any, headers: Headers }} Answer */

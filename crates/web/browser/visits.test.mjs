@@ -287,3 +287,37 @@ test("a picture that does not load is replaced by a drawing", async () => {
   assert.equal(await ann.page.locator(".photo img").count(), 0);
   await ann.context.close();
 });
+
+test("the own share and the luckiest come first, however many there are", async () => {
+  const id = await packet({ shares: 160, total: { amount: 16_000, currency: "CNY" },
+    split: { rule: "normal", min: 1, max: 150 } });
+  const users = Array.from({ length: 160 }, (_, i) => `user-${i + 1}`);
+  for (const user of users) {
+    await service.call("POST", `/v1/red-packets/${id}/claims`, undefined, await service.tokenOf(user));
+  }
+  const { luckiest } = await service.call("GET", `/v1/red-packets/${id}`);
+  // A user whose share is beyond the first page of draws, and is not the luckiest.
+  const me = users.findLast((user) => user !== luckiest.user) ?? "";
+  const own = await person(browser, service, me);
+  const { page } = own;
+  await page.goto(`/p/${id}`);
+  const lines = page.locator("#draws li");
+  await until(async () => (await lines.count()) >= 100);
+  await says(page, "#outcome", "You got");
+  await until(async () => (await lines.nth(1).textContent())?.includes("luckiest") ?? false);
+  assert.match((await lines.nth(0).textContent()) ?? "", new RegExp(`^${me}`));
+  assert.equal(await page.locator("#draws .mine").count(), 1);
+  assert.equal(await page.locator("#draws .best").count(), 1);
+  // Nothing is listed twice, also once everything is there.
+  while (await page.isVisible("#more")) await page.click("#more");
+  await until(async () => (await lines.count()) === 160);
+  const all = await page.locator("#draws li span:first-child").allTextContents();
+  assert.equal(new Set(all).size, 160);
+  assert.deepEqual(own.faults, []);
+  await own.context.close();
+  // A user without a share sees the luckiest first.
+  const other = await person(browser, service, "other");
+  await other.page.goto(`/p/${id}`);
+  await says(other.page, "#draws li", "luckiest");
+  await other.context.close();
+});

@@ -15,12 +15,14 @@ use crate::{
     language::Texts,
     money::money,
     next_path,
-    sale::ASKED_AT_ONCE,
+    sale::{ASKED_AT_ONCE, PAGES_MAX},
     views::{Frame, PageRequest, escape, text},
 };
 
 /// Number of items per page.
 const SHOWN: usize = 20;
+/// Page size of the search for one share.
+const CLAIMS_PAGE: usize = 1_000;
 
 /// Cursors of the lists' pages.
 #[derive(Debug, Default, Deserialize)]
@@ -142,6 +144,35 @@ fn sent_line(packet: &Value, texts: &Texts) -> PacketLine {
 }
 
 impl PageState {
+    /// The visitor's share of a packet, as lists of draws have it.
+    pub(crate) async fn share_of(
+        &self,
+        packet: &Value,
+        session: &Value,
+        headers: &HeaderMap,
+    ) -> Option<Value> {
+        let user = session["user"].as_str()?;
+        let path = format!("/v1/accounts/{}/claims", escape(user));
+        let mut after = String::new();
+        for _ in 0..PAGES_MAX {
+            let page = format!("{path}?limit={CLAIMS_PAGE}{after}");
+            let page = self.api.get(&page, headers).await.ok()?;
+            let claims = page["claims"].as_array()?;
+            if let Some(own) = claims.iter().find(|it| it["campaign"] == packet["id"]) {
+                return Some(
+                    json!({ "number": own["number"], "user": user, "amount": own["amount"] }),
+                );
+            }
+            // All times have the same format, so their texts sort by time.
+            let last = claims.last()?;
+            if text(last, "granted_at") < text(packet, "created_at") {
+                return None;
+            }
+            after = format!("&after={}", escape(page["next"].as_str()?));
+        }
+        None
+    }
+
     /// Shares with the titles of their packets.
     async fn opened(
         &self,

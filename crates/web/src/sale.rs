@@ -16,9 +16,10 @@ use crate::{
     views::{Frame, PageRequest, escape, plain, text},
 };
 
-/// Page size of orders, and the maximum number of pages: the newest orders come first.
+/// Page size of orders.
 const ORDERS_PAGE: usize = 1_000;
-const PAGES_MAX: usize = 5;
+/// Maximum number of pages that are read for one campaign: the newest come first.
+pub(crate) const PAGES_MAX: usize = 5;
 /// Concurrent requests for details of a list's items.
 pub(crate) const ASKED_AT_ONCE: usize = 20;
 

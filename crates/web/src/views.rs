@@ -283,7 +283,13 @@ pub(crate) async fn packet(
     let (packet, session) = (answer.body, pages.session(&headers).await);
     let path = format!("/v1/red-packets/{id}/claims?limit={DRAWS}");
     let draws = pages.api.get(&path, &headers).await;
-    let facts = json!({ "packet": packet, "draws": draws.ok().map(short) });
+    let draws = draws.ok().map(short);
+    // The first draws have the visitor's share, unless there are more or they are hidden.
+    let own = match &draws {
+        Some(draws) if draws["next"].is_null() => None,
+        _ => pages.share_of(&packet, &session, &headers).await,
+    };
+    let facts = json!({ "packet": packet, "draws": draws, "own": own });
     let frame = Frame::script_json("packet.js", &asked, &headers, &session, facts);
     let page = PacketView {
         frame: &frame,
