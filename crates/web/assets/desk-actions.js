@@ -2,7 +2,7 @@
 // Who did what, at the operators' desk.
 
 import { tell } from "./desk.js";
-import { ask, element, facts, price, say, show } from "./qiang.js";
+import { ask, element, facts, grouped, price, say, show } from "./qiang.js";
 
 /** @typedef {{ at: string, actor: string, action: string, detail: Record<string, any> }} Action */
 
@@ -15,7 +15,8 @@ export function details(detail, within = "") {
     const name = `${within}${key}`;
     if (value === null) return [`${name}: ${say("nothing")}`];
     if (Array.isArray(value)) return [`${name}: ${value.map(String).join(", ")}`];
-    return typeof value === "object" ? details(value, `${name}.`) : [`${name}: ${value}`];
+    return typeof value === "object" ? details(value, `${name}.`)
+      : [`${name}: ${typeof value === "number" ? grouped(value) : value}`];
   });
   if (!isMoney) return lines;
   const name = within ? within.slice(0, -1) : "amount";

@@ -6,7 +6,7 @@ import { showActions } from "./desk-actions.js";
 import { desk, tell } from "./desk.js";
 import { linesOf } from "./desk-orders.js";
 import { edges } from "./plot.js";
-import { ask, clock, element, facts, field, freshKey, keepTime, now, often, say, show, watch } from "./qiang.js";
+import { ask, clock, element, facts, field, freshKey, grouped, keepTime, now, often, say, show, watch } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").State} State */
 
@@ -27,8 +27,7 @@ function campaignPage() {
     const { remaining, supply } = state;
     const peak = draw.add(rate, remaining, supply);
     show(element("rate"), say("rate", { rate, peak, remaining, supply }));
-    const most = Math.max(1, peak).toLocaleString(facts.language);
-    atChart(say("axis_rate", { most }), say("axis_units", { supply: supply.toLocaleString(facts.language) }),
+    atChart(say("axis_rate", { most: Math.max(1, peak) }), say("axis_units", { supply }),
       time(now() - SECONDS * 1_000), time(now()));
   };
 
@@ -37,7 +36,7 @@ function campaignPage() {
     const warmth = state.phase === "draft" || state.phase === "scheduled" ? say(`warm_${state.phase}`) : "";
     show(element("warm"), warmth);
     for (const name of /** @type {const} */ (["supply", "granted", "remaining", "returned", "withheld"])) {
-      show(element(name), state[name].toLocaleString(facts.language));
+      show(element(name), grouped(state[name]));
     }
     for (const id of ["withheld-figure", "withheld-help"]) element(id).hidden = state.withheld === 0;
     show(element("updated"), new Date(campaign.updated_at).toLocaleString(facts.language));

@@ -58,8 +58,8 @@ function draw() {
   const worst = drawLatency(stats.map(({ latency_ms }) => [latency_ms?.p50, latency_ms?.p90, latency_ms?.p99]));
   atLatency(`${count(worst, 2)} ms`, "", from, to);
   const { p50, p90, p99 } = last.latency_ms ?? {};
-  show(element("latency-words"), say("latency_words", { p50: count(p50, 2), p90: count(p90, 2), p99: count(p99, 2),
-    most: count(worst, 2) }));
+  show(element("latency-words"), p50 === undefined ? say("latency_none")
+    : say("latency_words", { p50: count(p50, 2), p90: count(p90, 2), p99: count(p99, 2), most: count(worst, 2) }));
   const deepest = drawLag(stats.map(({ settlement_lag_entries }) => [settlement_lag_entries]));
   atLag(say("axis_entries", { most: count(deepest) }), "", from, to);
   show(element("lag-words"), say("lag_chart", { lag: count(last.settlement_lag_entries), peak: count(deepest) }));

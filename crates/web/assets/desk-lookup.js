@@ -4,7 +4,7 @@
 import { LINES_MAX, save } from "./csv.js";
 import { showActions } from "./desk-actions.js";
 import { tell } from "./desk.js";
-import { ask, element, facts, field, keepFocus, price, say, show } from "./qiang.js";
+import { ask, element, facts, field, grouped, keepFocus, price, say, show } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 
@@ -35,7 +35,7 @@ async function showOrder(id, sale) {
   const refunds = await ask("GET", `/v1/orders/${id}/refunds`);
   if (refunds?.status !== 200) return tell(refunds);
   const { user, quantity, returned_quantity, amount, state } = order.body;
-  const units = returned_quantity ? say("units_returned", { quantity, returned: returned_quantity }) : String(quantity);
+  const units = returned_quantity ? say("units_returned", { quantity, returned: returned_quantity }) : grouped(quantity);
   showFigures([["user", user], ["quantity", units], ["amount", price(amount)],
     ["state", say(`order_${state}`)], ...dueOf(refunds.body), ["sale", link(`/admin/sales/${sale}`, sale)]]);
   return "";

@@ -5,7 +5,7 @@ import { chart, SECONDS } from "./chart.js";
 import { showActions } from "./desk-actions.js";
 import { tell } from "./desk.js";
 import { edges } from "./plot.js";
-import { ask, element, facts, freshKey, say, show, sleep } from "./qiang.js";
+import { ask, element, facts, freshKey, grouped, say, show, sleep } from "./qiang.js";
 
 /** @typedef {{ partition: number, status: string, reason?: string, settlement_lag?: number, settlement_stuck?: string,
  *   refused: number, waiting: number,
@@ -30,8 +30,7 @@ const subjects = new Set(["the service"]);
 
 /** @param {string} at */
 const time = (at) => new Date(at).toLocaleString(facts.language);
-/** @param {number} count */
-const count = (count) => count.toLocaleString(facts.language);
+const count = grouped;
 /** A word of the API in the page's language, or the word itself. @param {string} word */
 const word = (word) => (`is_${word}` in facts.texts ? say(`is_${word}`) : word);
 

@@ -3,7 +3,7 @@
 
 import { LINES_MAX, save } from "./csv.js";
 import { tell } from "./desk.js";
-import { ask, element, facts, keepFocus, price, say, show } from "./qiang.js";
+import { ask, element, facts, grouped, keepFocus, price, say, show } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 /** @typedef {{ number: number, user: string, amount: Money, granted_at: string, order?: string, quantity?: number,
@@ -41,8 +41,8 @@ export function linesOf(path, name, id) {
       const time = new Date(line.granted_at).toLocaleString(facts.language);
       const row = rows.insertRow();
       const { quantity = 1, returned_quantity: returned } = line;
-      const units = returned ? say("units_returned", { quantity, returned }) : String(quantity);
-      for (const text of [String(line.number), line.user, units, price(line.amount), state, time]) {
+      const units = returned ? say("units_returned", { quantity, returned }) : grouped(quantity);
+      for (const text of [grouped(line.number), line.user, units, price(line.amount), state, time]) {
         show(row.insertCell(), text);
       }
     }

@@ -36,9 +36,19 @@ export function element(id) {
 export const facts = JSON.parse(element("facts").textContent ?? "{}");
 const texts = Object.assign(facts.texts, facts.desk);
 
-/** A text of the page's language. @param {string} name @param {Record<string, string | number>} [parts] */
+/** A number in groups of three digits. @param {number} number */
+export const grouped = (number) => number.toLocaleString("en", { maximumFractionDigits: 20 });
+
+/**
+ * A text of the page's language: `{part}` is a value, and `{part:one|more}` is a word for 1 or for another number.
+ * @param {string} name @param {Record<string, string | number>} [parts]
+ */
 export function say(name, parts = {}) {
-  return texts[name].replace(/\{(\w+)\}/g, (_, part) => String(parts[part]));
+  return texts[name].replace(/\{(\w+)(?::([^|}]*)\|([^}]*))?\}/g, (_, part, one, more) => {
+    const value = parts[part];
+    if (more !== undefined) return String(value) === "1" ? one : more;
+    return typeof value === "number" ? grouped(value) : value;
+  });
 }
 
 /** @param {HTMLElement} target @param {string} text */

@@ -37,6 +37,7 @@ test("claims, latency, lag and the admitted share are drawn as they happen", asy
   await page.goto("/admin");
   await page.click("#live");
   await says(page, "#ends-words", "claims in this second");
+  assert.equal(await page.textContent("#latency-words"), "No claims in this second.");
   const before = await drawn(page, "ends");
   // Three are sold, and then there is nothing left. It stays in the chart.
   const order = { quantity: 1 };

@@ -272,3 +272,22 @@ test("what a share may be is stated by bounds that no draw leaves", async () => 
   }
   await ann.context.close();
 });
+
+test("numbers are grouped in one way, and one unit is no units", async () => {
+  const sale = await service.sale({ title: "Grouped", stock: 1_234_567 });
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  const { page } = olga;
+  const { order } = await service.call("POST", `/v1/sales/${sale}/orders`, { quantity: 1 });
+  await page.goto(`/s/${sale}`);
+  await says(page, "#numbers", "1,234,566 of 1,234,567 left");
+  await page.goto(`/admin/sales/${sale}`);
+  await says(page, "#rate", "1,234,566 of 1,234,567 remain");
+  await page.goto("/admin");
+  await says(page, "#campaigns", "1,234,566 of 1,234,567 left");
+  await page.goto("/admin/lookup");
+  await page.fill("#wanted", "alice");
+  await page.keyboard.press("Enter");
+  await until(async () => (await page.textContent("#orders"))?.includes(order) ?? false);
+  await says(page, "#orders li", "1 unit ·");
+  await olga.context.close();
+});

@@ -220,7 +220,7 @@ test("a partition on Redis that has halted is resumed, and repaired", async () =
     await says(page, "#outcome", "Compared at");
     await until(async () => /Compared at .*; all of it at/.test((await page.textContent("#ran-1")) ?? ""));
     await agree(page, "#release-1");
-    await says(page, "#outcome", "0 units can be had again");
+    await says(page, "#outcome", "0 units released");
     await agree(page, "#audit");
     await says(page, "#outcome", "everything holds");
     // A release of nothing is no action.

@@ -102,7 +102,7 @@ texts! {
         "这一秒发放 {rate}，最高 {peak}；剩余 {remaining}/{supply}。";
     axis_rate: "{most} a second", "每秒 {most}";
     axis_units: "{supply} remain", "剩余 {supply}";
-    axis_entries: "{most} entries", "{most} 条";
+    axis_entries: "{most} {most:entry|entries}", "{most} 条";
     warm_draft: "The ledger has it, and the engine does not yet: nothing is granted. Nodes hand it over by themselves, \
             every few seconds, as soon as the engine answers.",
         "已记入账本，引擎尚未加载，暂不发放。引擎可用后节点会在数秒内自动加载。";
@@ -148,8 +148,8 @@ texts! {
     lookup: "Orders and users", "订单与用户";
     wanted: "An order’s id, or a user", "订单编号或用户";
     wanted_help: "An order’s id is that of its sale, and a number.", "订单编号由秒杀编号加序号组成。";
-    units_words: "{quantity} units", "{quantity} 件";
-    units_returned: "{quantity} units, {returned} returned", "{quantity} 件，已退 {returned} 件";
+    units_words: "{quantity} {quantity:unit|units}", "{quantity} 件";
+    units_returned: "{quantity} {quantity:unit|units}, {returned} returned", "{quantity} 件，已退 {returned} 件";
     share_words: "share {number}", "第 {number} 份";
     due: "Owed back", "应退款";
     refunded: "Paid back", "已退款";
@@ -177,7 +177,7 @@ texts! {
     live_lost: "The node does not answer; what it said before stays.", "节点无响应，保留此前的数据。";
     hold_charts: "Hold the charts", "暂停图表";
     ends_title: "Claims a second, by what they end in", "每秒请求数（按结果）";
-    ends_words: "{rate} claims in this second, {most} at most: {ends}.", "这一秒 {rate} 次请求，最高 {most}：{ends}。";
+    ends_words: "{rate} {rate:claim|claims} in this second, {most} at most: {ends}.", "这一秒 {rate} 次请求，最高 {most}：{ends}。";
     end_granted: "granted", "已发放";
     end_already_granted: "granted before", "此前已发放";
     end_sold_out: "sold out", "已售罄";
@@ -195,6 +195,7 @@ texts! {
         "Half within {p50} ms (green), nine tenths within {p90} ms (dashes), 99 of 100 within {p99} ms (dots); \
             {most} ms at most.",
         "一半在 {p50} ms 内（绿线），九成在 {p90} ms 内（虚线），99% 在 {p99} ms 内（点线）；最高 {most} ms。";
+    latency_none: "No claims in this second.", "这一秒没有请求。";
     admitted_title: "Claims that reach a decision", "进入裁决的请求";
     admitted_words: "{share} of the claims reached whoever decides; {queue} wait there, {places} in line.",
         "{share} 的请求进入裁决；{queue} 个等待处理，{places} 个排队。";
@@ -206,8 +207,8 @@ texts! {
     settlement_lag: "Waits for the ledger", "待入账";
     queue: "Waits for the engine", "待引擎处理";
     lag_help: "Bars: entries that wait for the ledger.", "柱：待入账条目数。";
-    lag_chart: "{lag} entries wait, {peak} at most.", "{lag} 条待入账，最高 {peak}。";
-    lag_words: "{lag} entries wait for the ledger", "{lag} 条待入账";
+    lag_chart: "{lag} {lag:entry waits|entries wait}, {peak} at most.", "{lag} 条待入账，最高 {peak}。";
+    lag_words: "{lag} {lag:entry waits|entries wait} for the ledger", "{lag} 条待入账";
     quarantine_words: "{refused} refused, {waiting} wait for these", "{refused} 条被拒，{waiting} 条等待";
     no_differences: "engine and ledger agree", "引擎与账本一致";
     partitions: "Partitions", "分区";
@@ -217,8 +218,8 @@ texts! {
     no_details: "No other node, no repair, nothing withheld.", "没有其他节点、修复或扣留。";
     node_words: "Node {node}: seen {at}, observed entry {observed}", "节点 {node}：最近 {at}，已见条目 {observed}";
     repair_words: "Repair {at}: {lost} lost, {unnamed} unknown: {reason}", "修复 {at}：丢失 {lost}，未知 {unnamed}：{reason}";
-    withheld_words: "{units} units of {campaign} are withheld", "扣留 {campaign} 的 {units} 份";
-    was_withheld: "{units} units of {campaign} were withheld, and are given back", "曾扣留 {campaign} 的 {units} 份，已归还";
+    withheld_words: "Withheld: {units} {units:unit|units} of {campaign}", "扣留 {campaign} 的 {units} 份";
+    was_withheld: "Withheld before, now released: {units} {units:unit|units} of {campaign}", "曾扣留 {campaign} 的 {units} 份，已归还";
     is_ready: "ready", "正常";
     is_degraded: "degraded", "降级";
     is_not_ready: "grants nothing", "停止发放";
@@ -230,10 +231,10 @@ texts! {
         "Everything live is compared, for some seconds at most. Nothing is changed: qiang reconcile --repair does \
         that.",
         "比较所有进行中的数据，最多几秒。不做修改；修复请用 qiang reconcile --repair。";
-    reconciled: "Compared at {at}: {rows} rows of {campaigns} campaigns; {found}.",
+    reconciled: "Compared at {at}: {rows} {rows:row|rows} of {campaigns} {campaigns:campaign|campaigns}; {found}.",
         "{at} 已对账：{campaigns} 个活动的 {rows} 行；{found}。";
     reconciled_partly:
-        "Compared at {at}: {rows} rows of {campaigns} campaigns, which is not all of it; {found}.",
+        "Compared in part at {at}: {rows} {rows:row|rows} of {campaigns} {campaigns:campaign|campaigns}; {found}.",
         "{at} 已对账：{campaigns} 个活动的 {rows} 行（未完成）；{found}。";
     repair_do: "Repair…", "修复…";
     repair_title: "Repair partition {n} now?", "立即修复分区 {n}？";
@@ -241,7 +242,8 @@ texts! {
         "不再等待：节点尚未上报的内容视为未知并扣留。";
     repair_whole: "Nothing is lost.", "没有丢失。";
     repair_waiting: "Another process repairs it.", "另一个进程正在修复。";
-    repair_repaired: "Repaired: {restored} rows restored, {appended} entries appended, {withheld} units withheld.",
+    repair_repaired: "Repaired: {restored} {restored:row|rows} restored, {appended} {appended:entry|entries} appended, {withheld} \
+        {withheld:unit|units} withheld.",
         "已修复：恢复 {restored} 行，补写 {appended} 条，扣留 {withheld} 份。";
     resume_do: "Resume without a repair…", "不修复直接恢复…";
     resume_title: "End the halt of partition {n} without a repair?", "不修复就恢复分区 {n}？";
@@ -252,7 +254,7 @@ texts! {
     release_do: "Give back what is withheld…", "归还扣留…";
     release_title: "Give back what repairs of partition {n} withhold?", "归还分区 {n} 修复时扣留的份额？";
     release_help: "Nobody who was told of these units is to get them any more.", "此前被告知获得这些份额的人将不再得到。";
-    released: "{units} units can be had again.", "{units} 份可再次发放。";
+    released: "{units} {units:unit|units} released.", "{units} 份可再次发放。";
     quarantine: "Quarantine", "隔离区";
     quarantine_help: "Entries that the ledger refused. Correct the cause, then settle them.",
         "账本拒绝的条目。先排除原因，再重新入账。";
@@ -271,14 +273,14 @@ texts! {
     is_audit_ok: "everything holds", "全部成立";
     is_audit_broken: "something is broken", "存在问题";
     is_audit_failed: "could not be read to the end", "未能完成";
-    checks_words: "{made} checks, {broken} broken", "{made} 项检查，{broken} 项不成立";
+    checks_words: "{made} {made:check|checks}, {broken} broken", "{made} 项检查，{broken} 项不成立";
     and_more: "and {rest} more", "另有 {rest} 条";
     webhooks: "Webhooks", "Webhook";
     no_webhooks: "There are none.", "没有。";
     is_webhook_ok: "delivers", "正常";
     is_webhook_failing: "fails, and is tried again", "失败，重试中";
     is_webhook_disabled: "disabled", "已停用";
-    behind_words: "{behind} events behind", "落后 {behind} 个事件";
+    behind_words: "{behind} {behind:event|events} behind", "落后 {behind} 个事件";
     test_do: "Test…", "测试…";
     test_title: "Send a test event there?", "发送测试事件？";
     test_delivered: "The endpoint took it.", "端点已接收。";

@@ -270,9 +270,10 @@ mod tests {
                 let mut names: Vec<_> = text
                     .split('{')
                     .skip(1)
-                    .map(|rest| rest.split('}').next().unwrap().to_owned())
+                    .map(|rest| rest.split(['}', ':']).next().unwrap().to_owned())
                     .collect();
                 names.sort();
+                names.dedup();
                 names
             };
             assert_eq!(names(english), names(&both[1][name]), "{name}");

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     PageState,
     language::Texts,
-    money::money,
+    money::{grouped, money},
     next_path,
     sale::{ASKED_AT_ONCE, PAGES_MAX},
     views::{Frame, PageRequest, escape, text},
@@ -133,7 +133,7 @@ pub(crate) async fn packets(
 }
 
 fn sent_line(packet: &Value, texts: &Texts) -> PacketLine {
-    let number = |field: &str| packet["state"][field].to_string();
+    let number = |field: &str| grouped(&packet["state"][field].to_string());
     let left = texts.left.replace("{remaining}", &number("remaining"));
     PacketLine {
         id: text(packet, "id").to_owned(),
@@ -216,7 +216,7 @@ struct OrdersPage<'a> {
 struct OrderLine<'a> {
     sale: &'a str,
     title: &'a str,
-    quantity: &'a Value,
+    quantity: String,
     amount: String,
     is_held: bool,
     /// State: the API's value, and its text.
@@ -256,15 +256,15 @@ pub(crate) async fn orders(
         OrderLine {
             sale,
             title: text(order, "title"),
-            quantity: &order["quantity"],
+            quantity: grouped(&order["quantity"].to_string()),
             amount: money(&order["amount"]),
             is_held: state == "held",
             name: state,
             state: match (state, order["returned_quantity"].as_u64()) {
                 ("paid", Some(returned @ 1..)) => {
-                    let quantity = order["quantity"].to_string();
+                    let quantity = grouped(&order["quantity"].to_string());
                     let words = frame.texts.returned_part.replace("{quantity}", &quantity);
-                    words.replace("{returned}", &returned.to_string())
+                    words.replace("{returned}", &grouped(&returned.to_string()))
                 }
                 ("paid", _) if order["amount"]["amount"] == 0 => frame.texts.free.to_owned(),
                 _ => word(state, frame.texts).to_owned(),

@@ -65,7 +65,7 @@ pub(crate) fn money(value: &Value) -> String {
 }
 
 /// Digits in groups of three.
-fn grouped(digits: &str) -> String {
+pub(crate) fn grouped(digits: &str) -> String {
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
