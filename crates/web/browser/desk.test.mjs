@@ -157,14 +157,16 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
 
 test("who got what is listed, and saved as a file that no spreadsheet takes for formulas", async () => {
   const id = await service.sale({ title: "Listed", stock: 200, per_user_limit: 200 });
-  const formula = "=1+1";
-  const eve = await person(browser, service, formula);
-  const bought = await eve.page.evaluate(async (path) => {
-    const headers = { "Content-Type": "application/json" };
-    return (await fetch(path, { method: "POST", headers, body: JSON.stringify({ quantity: 3 }) })).status;
-  }, `/v1/sales/${id}/orders`);
-  assert.equal(bought, 201);
-  await eve.context.close();
+  // The second one is a formula where cells are separated by `;`.
+  for (const formula of ["=1+1", "a;=1+1;+2"]) {
+    const eve = await person(browser, service, formula);
+    const bought = await eve.page.evaluate(async (path) => {
+      const headers = { "Content-Type": "application/json" };
+      return (await fetch(path, { method: "POST", headers, body: JSON.stringify({ quantity: 3 }) })).status;
+    }, `/v1/sales/${id}/orders`);
+    assert.equal(bought, 201);
+    await eve.context.close();
+  }
   for (let i = 0; i < 101; i++) await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 });
   const olga = await person(browser, service, "olga", { role: "operator" });
   const { page } = olga;
@@ -178,13 +180,17 @@ test("who got what is listed, and saved as a file that no spreadsheet takes for 
   });
   assert.match((await rows.first().textContent()) ?? "", /^1=1\+13¥15.00held/);
   await page.click("#more");
-  await until(async () => (await rows.count()) === 102);
+  await until(async () => (await rows.count()) === 103);
   assert.equal(await page.isVisible("#more"), false);
   await assertAccessible(page);
   const [file] = await Promise.all([page.waitForEvent("download"), page.click("#csv")]);
   assert.equal(file.suggestedFilename(), `${id}.csv`);
-  const lines = readFileSync(await file.path(), "utf8").trimEnd().split("\r\n");
-  assert.equal(lines.length, 103);
+  const text = readFileSync(await file.path(), "utf8");
+  assert.equal(text[0], "\ufeff", "Excel needs the mark of UTF-8");
+  const lines = text.slice(1).trimEnd().split("\r\n");
+  assert.equal(lines.length, 104);
+  assert.match(lines[2], new RegExp(`^2,${id}-2,"a;'=1\\+1;'\\+2",3,`));
+  for (const line of lines) assert.doesNotMatch(line, /(^|[,;])"?[=+@-]/);
   assert.equal(lines[0], "number,order,user,quantity,amount_minor,currency,state,granted_at,returned_quantity");
   assert.match(lines[1], new RegExp(`^1,${id}-1,'=1\\+1,3,1500,CNY,held,20`));
   assert.deepEqual(olga.faults, []);
@@ -447,7 +453,7 @@ test("an order and a user are looked up, and neither stands in a URL", async () 
   await says(page, "#actions li", "alice put money in · amount: ¥123.45");
   assert.doesNotMatch((await page.textContent("#actions")) ?? "", /[{}"]/);
   const [file] = await Promise.all([page.waitForEvent("download"), page.click("#csv")]);
-  const lines = readFileSync(await file.path(), "utf8").trimEnd().split("\r\n");
+  const lines = readFileSync(await file.path(), "utf8").slice(1).trimEnd().split("\r\n");
   assert.equal(lines[0], "at,kind,account,amount_minor,currency,campaign,order,reference");
   assert.match(lines[1], new RegExp(`^20[^,]+,grant,\\w+,700,CNY,${packet},,$`));
   assert.match(lines.at(-1) ?? "", new RegExp(`^20[^,]+,deposit,\\w+,12345,CNY,,,${deposit}$`));
