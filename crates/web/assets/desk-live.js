@@ -65,8 +65,9 @@ function draw() {
   show(element("lag-words"), say("lag_chart", { lag: count(last.settlement_lag_entries), peak: count(deepest) }));
   drawAdmitted(stats.map(({ gate_pass_ratio }) => [gate_pass_ratio]), 1);
   atAdmitted("100 %", "", from, to);
-  show(element("admitted-words"), say("admitted_words", { share: percent(last.gate_pass_ratio),
-    queue: count(last.queue_length), places: count(last.queue_entries) }));
+  const share = last.gate_pass_ratio;
+  show(element("admitted-words"), say(share === undefined ? "admitted_none" : "admitted_words",
+    { share: percent(share), queue: last.queue_length, places: last.queue_entries }));
   if (/** @type {HTMLDetailsElement} */ (element("numbers")).open) fillTable();
 }
 

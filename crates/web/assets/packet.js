@@ -76,9 +76,10 @@ function packetPage() {
   const showState = () => {
     const { state } = packet;
     const is = phase(state);
-    const parts = [say("left", { remaining: counted.state.remaining, supply: counted.state.supply })];
-    parts.push(say("money_left", { remaining: price(counted.remaining), total: price(counted.total) }));
-    show(element("numbers"), isCounting ? say("counting") : parts.join(" · "));
+    const { remaining, supply, granted: taken } = counted.state;
+    const [left, claimed, total] = [counted.remaining, counted.claimed, counted.total].map(price);
+    const counts = say("packet_counts", { remaining, taken, supply, money_left: left, money_taken: claimed, total });
+    show(element("numbers"), isCounting ? say("counting") : counts);
     if (!isCounting) numbers(counted.state);
     show(element("back"), packet.refunded.amount > 0 ? say("went_back", { amount: price(packet.refunded) }) : "");
     showClock(state);

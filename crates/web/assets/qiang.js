@@ -9,7 +9,7 @@
 /** @typedef {{ number: number, user: string, amount: Money }} Share */
 /** @typedef {{ id: string, sender: string, title: string, total: Money, shares: number, state: State,
  *   commitment: string, seed?: string, server_seed_hash?: string, server_seed?: string, client_seed?: string,
- *   luckiest?: Share, remaining: Money, refunded: Money, audience?: string, requirements: string[],
+ *   luckiest?: Share, claimed: Money, remaining: Money, refunded: Money, audience?: string, requirements: string[],
  *   split: { rule: string, min?: number, max?: number } }} Packet */
 /** @typedef {{ id: string, title: string, state: State, per_user_limit: number, unit_price: Money,
  *   hold_seconds: number, audience?: string, requirements: string[] }} Sale */

@@ -223,7 +223,9 @@ function salePage() {
     before = null;
     if (!answer) tell(say("gave_up"));
     else if (answer.status === 200 || answer.status === 201) {
-      tell(answer.body.state === "held" ? say("granted") : "", () => [...orders.values()].some(isOpen));
+      const until = new Date(answer.body.hold_until ?? sale.state.ends_at);
+      const time = until.toLocaleTimeString(facts.language, { timeStyle: "short" });
+      tell(answer.body.state === "held" ? say("granted", { time }) : "", () => [...orders.values()].some(isOpen));
       noteTime(Date.parse(answer.body.granted_at));
       isCounting = true;
       keep(answer.body, true);

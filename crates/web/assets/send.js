@@ -167,7 +167,7 @@ async function sendPage() {
     }
     isSending = true;
     show(outcome, "");
-    show(element("send-button"), say("buying"));
+    show(element("send-button"), say("sending"));
     // The same wish until it is answered, or changed.
     const intent = wish(`send:${JSON.stringify(wanted)}`);
     const parts = await partsOf(intent.key);

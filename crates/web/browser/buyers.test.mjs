@@ -30,10 +30,10 @@ test("an order is there on every device: another one sees it, pays it, buys anot
   const id = await service.sale({ stock: 5, per_user_limit: 2 });
   const [laptop, phone] = [await person(browser, service, "ann"), await person(browser, service, "ann")];
   await laptop.page.goto(`/s/${id}`);
-  await says(laptop.page, "#limit", "At most 2");
+  await says(laptop.page, "#limit", "Limit 2 per person");
   await laptop.page.click("#buy");
   await says(laptop.page, ".yours", "Yours: 1");
-  await says(laptop.page, "#outcome", "Got it!");
+  await says(laptop.page, "#outcome", "You got it!");
 
   await phone.page.goto(`/s/${id}`);
   await says(phone.page, ".hold", "Pay within");
@@ -71,7 +71,7 @@ test("a page that does not know of an order yet hears of it when the limit is re
   await says(laptop.page, ".yours", "Yours: 1");
   await phone.page.click("#buy");
   await says(phone.page, ".hold", "Pay within");
-  await says(phone.page, "#outcome", "as many as you may");
+  await says(phone.page, "#outcome", "reached the limit");
   for (const one of [laptop, phone]) await one.context.close();
 });
 
@@ -106,8 +106,8 @@ test("a reload in line keeps the place, and what is granted out of it is there",
   const ann = await person(browser, service, "ann");
   for (let visit = 0; visit < 2; visit++) {
     await ann.page.goto(`/s/${id}`);
-    await says(ann.page, "#buy", "In line: 1 before you");
-    await says(ann.page, "#outcome", "Your place is kept");
+    await says(ann.page, "#buy", "In line: 1 ahead of you");
+    await says(ann.page, "#outcome", "Your place is saved");
     assert.equal(await ann.page.isDisabled("#buy"), true);
   }
   await service.call("POST", `/v1/campaigns/${id}/resume`, {});
@@ -134,7 +134,7 @@ test("my orders: the sale, the state, the hold and where to pay, page by page", 
   assert.match((await page.textContent(".order")) ?? "", /Tickets\s*¥15\.00[^]*Quantity 3 · Cancelled/);
   const held = page.locator(".order[data-state=held]").first();
   // The page's script writes the time in the browser's zone once it has loaded.
-  const payBy = /Not paid yet[^]*Pay by\s*\w+ \d+, \d{4}, \d+:\d\d:\d\d/;
+  const payBy = /Awaiting payment[^]*Pay by\s*\w+ \d+, \d{4}, \d+:\d\d:\d\d/;
   await until(async () => payBy.test((await held.textContent()) ?? ""));
   await picture(page, "orders");
   await assertAccessible(page);
@@ -148,7 +148,7 @@ test("my orders: the sale, the state, the hold and where to pay, page by page", 
   // No user sees the orders of another user.
   const ann = await person(browser, service, "ann-without-orders");
   await ann.page.goto("/orders");
-  await says(ann.page, "main", "None yet.");
+  await says(ann.page, "main", "Nothing here yet.");
   await ann.context.close();
 });
 
@@ -184,7 +184,7 @@ test("the first minute: somebody without money puts some in, and sends", async (
   await page.click("a[href='/send']");
   await says(page, "#balance", "¥0.00");
   await page.click("#send-button");
-  await says(page, "#outcome", "Your balance is too small");
+  await says(page, "#outcome", "Insufficient balance");
   // The answer is lost once, and the money comes once.
   let lost = 0;
   await page.route("**/sandbox/deposits", async (route) => {
@@ -193,7 +193,7 @@ test("the first minute: somebody without money puts some in, and sends", async (
     await route.abort("connectionreset");
   });
   await page.click("#put-in");
-  await says(page, "#outcome", "¥1,000.00 is in your account");
+  await says(page, "#outcome", "¥1,000.00 added to your balance");
   await says(page, "#balance", "¥1,000.00");
   assert.equal(lost, 2);
   await page.click("#send-button");

@@ -61,7 +61,7 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
   await until(async () => (await page.textContent("#stock-bad")) === "");
   await page.fill("#limit", "11");
   await page.fill("#price", "9.999");
-  await says(page, "#limit-bad", "up to the stock");
+  await says(page, "#limit-bad", "1 to the stock");
   await says(page, "#price-bad", "amount");
   await page.fill("#ends", "2020-01-01T00:00");
   await says(page, "#ends-bad", "not in the past");
@@ -71,12 +71,12 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
   assert.equal(await page.isVisible("#tolerance"), true);
   await page.fill("#price", "9.99");
   await page.fill("#tolerance", "9.99");
-  await says(page, "#tolerance-bad", "less than the price");
+  await says(page, "#tolerance-bad", "less than the unit price");
   await page.fill("#price", "9.999");
   await picture(page, "desk-sale");
   await assertAccessible(page);
   await page.click("#create");
-  await says(page, "#outcome", "Correct what is marked");
+  await says(page, "#outcome", "Correct the marked fields");
   await page.fill("#limit", "2");
   await page.fill("#price", "9.99");
   await page.fill("#tolerance", "0.05");
@@ -108,7 +108,7 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
   await until(async () => (await tallest(page)) > 10 && (await level(page)) > full);
   // The chart's edges say what its top stands for, and when it begins and ends.
   const edges = await page.locator("figure .edges span").allTextContents();
-  assert.match(edges.join("|"), /^[123] a second\|10 remain\|\d+:\d\d:\d\d.[AP]M\|\d+:\d\d:\d\d.[AP]M$/);
+  assert.match(edges.join("|"), /^[123] per second\|10 remain\|\d+:\d\d:\d\d.[AP]M\|\d+:\d\d:\d\d.[AP]M$/);
   await says(page, "#rate", "7 of 10 remain");
   await picture(page, "desk-campaign");
   await assertAccessible(page);
@@ -123,7 +123,7 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
 
   await page.fill("#stock", "2");
   await page.click("#change");
-  await says(page, "#outcome", "Users have more units");
+  await says(page, "#outcome", "Users already have more units");
   await page.fill("#stock", "20");
   await page.click("#change");
   await says(page, "#supply", "20");
@@ -291,13 +291,13 @@ test("the newest campaigns are looked at first, and a search goes on where it st
     route.continue({ url: route.request().url().replace("limit=100", "limit=1") }));
   const cards = () => page.locator("#campaigns b").allTextContents();
   await page.goto("/admin");
-  await says(page, "#found", "10 found among the newest 10");
+  await says(page, "#found", "10 found in the newest 10");
   assert.deepEqual((await cards()).slice(0, 10), Array.from({ length: 10 }, (_, n) => title(21 - n)));
   await page.fill("#words", "round 02");
   await page.keyboard.press("Enter");
-  await says(page, "#found", "0 found among the newest 10");
+  await says(page, "#found", "0 found in the newest 10");
   await page.click("#more");
-  await says(page, "#found", "1 found among the newest 20");
+  await says(page, "#found", "1 found in the newest 20");
   assert.deepEqual(await cards(), [title(2)]);
   // A packet is found by its id, whichever kind is looked for; and so is a part of an id.
   await service.deposit("alice", 100);
@@ -307,7 +307,7 @@ test("the newest campaigns are looked at first, and a search goes on where it st
   await page.fill("#words", id);
   await page.keyboard.press("Enter");
   await says(page, "#campaigns", "By its id");
-  await says(page, "#found", "1 found, the newest first");
+  await says(page, "#found", "1 found, newest first");
   assert.equal(await page.isVisible("#more"), false);
   assert.equal(await page.getAttribute("#campaigns a", "href"), `/admin/packets/${id}`);
   await page.fill("#words", ids[21].slice(10));
@@ -349,7 +349,7 @@ test("what is not open yet says whether the engine has it", async () => {
   const { page } = olga;
   await page.goto(`/admin/sales/${id}`);
   await says(page, "#phase", "scheduled");
-  await says(page, "#warm", "Warm: the engine has it already");
+  await says(page, "#warm", "Warm: the engine has it");
   // Text of the page while the service waits for its engine.
   await page.route(`**/admin/sales/${id}`, async (route) => {
     const response = await route.fetch();
@@ -359,7 +359,7 @@ test("what is not open yet says whether the engine has it", async () => {
   await page.route("**/events?*", (route) => route.abort());
   await page.goto(`/admin/sales/${id}`);
   await says(page, "#phase", "draft");
-  await says(page, "#warm", "the engine does not yet");
+  await says(page, "#warm", "Waiting for the engine");
   assert.equal(await page.isDisabled("#pause"), true);
   assert.deepEqual(olga.faults, []);
   await olga.context.close();
@@ -370,12 +370,12 @@ test("whoever lacks a scope is told so, and refused", async () => {
   // A seller sees the own campaigns, and may not lead others'.
   const bob = await person(browser, service, "bob", { role: "seller" });
   await bob.page.goto("/admin");
-  await says(bob.page, "main", "Those of others need the scope read:any");
+  await says(bob.page, "main", "To see all, you need the scope read:any");
   await says(bob.page, "#found", "0 found");
   await bob.page.goto(`/admin/sales/${id}`);
   await says(bob.page, "#lacks", "campaigns:write:any");
   assert.equal(await bob.page.locator("#pause, #close, #stock").count(), 0);
-  await says(bob.page, "main", "scope read:any to see who did what");
+  await says(bob.page, "main", "scope read:any to see the activity log");
   const refused = await bob.page.evaluate(async (path) => (await fetch(path, { method: "POST" })).status,
     `/v1/campaigns/${id}/pause`);
   assert.equal(refused, 403);
@@ -450,7 +450,7 @@ test("an order and a user are looked up, and neither stands in a URL", async () 
   await says(page, "#claims li", `¥7.00 · ${packet} · share 1`);
   await says(page, "#postings li", "¥7.00 · share of a red packet");
   // Details are words, and no JSON.
-  await says(page, "#actions li", "alice put money in · amount: ¥123.45");
+  await says(page, "#actions li", "alice deposited · amount: ¥123.45");
   assert.doesNotMatch((await page.textContent("#actions")) ?? "", /[{}"]/);
   const [file] = await Promise.all([page.waitForEvent("download"), page.click("#csv")]);
   const lines = readFileSync(await file.path(), "utf8").slice(1).trimEnd().split("\r\n");

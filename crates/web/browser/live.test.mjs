@@ -36,8 +36,9 @@ test("claims, latency, lag and the admitted share are drawn as they happen", asy
   const { page } = olga;
   await page.goto("/admin");
   await page.click("#live");
-  await says(page, "#ends-words", "claims in this second");
-  assert.equal(await page.textContent("#latency-words"), "No claims in this second.");
+  await says(page, "#ends-words", "claims this second");
+  assert.equal(await page.textContent("#latency-words"), "No claims this second.");
+  assert.doesNotMatch((await page.textContent("main")) ?? "", /– (ms|of)/);
   const before = await drawn(page, "ends");
   // Three are sold, and then there is nothing left. It stays in the chart.
   const order = { quantity: 1 };
@@ -85,7 +86,7 @@ test("where motion is unwelcome the charts change seldom; a phone shows them in 
   const calm = { reducedMotion: /** @type {const} */ ("reduce"), viewport: { width: 360, height: 640 } };
   const olga = await person(browser, service, "olga", { ...calm, locale: "zh-CN", role: "operator" });
   await olga.page.goto("/admin/live");
-  await says(olga.page, "#ends-words", "这一秒");
+  await says(olga.page, "#ends-words", "本秒");
   await olga.page.click("#numbers summary");
   let rows = await olga.page.textContent("#numbers tbody");
   const changed = async () => {
@@ -142,7 +143,7 @@ test("charts go on when the node is started again, and begin anew", async () => 
     const times = () => page.locator("#numbers tbody td:first-child").allTextContents();
     await until(async () => (await times()).length >= 7);
     await stop(node);
-    await says(page, "#outcome", "does not answer");
+    await says(page, "#outcome", "Connection to the node lost");
     const before = new Set(await times());
     node = await start();
     // None of the earlier process's stats stay, and those of this one are not left out until it has as many.

@@ -50,9 +50,9 @@ test("an audit is asked about, runs, and names what offends; what was refused is
   await page.click("#confirm button[value=no]");
   assert.deepEqual((await service.call("GET", "/v1/audits")).audits, []);
   await agree(page, "#audit");
-  await says(page, "#outcome", "everything holds");
+  await says(page, "#outcome", "All checks passed");
   await says(page, "#audits li", "ada");
-  await says(page, "#actions li", "ada audited");
+  await says(page, "#actions li", "ada ran an audit");
 
   // A share that the ledger cannot find: its grant is refused.
   await service.deposit("alice", 200);
@@ -65,12 +65,12 @@ test("an audit is asked about, runs, and names what offends; what was refused is
   await until(async () => ((await page.textContent("#partitions")) ?? "").includes("1 refused"));
   const redrive = page.locator("#quarantine button");
   await redrive.click();
-  await says(page, "#confirm", "Try to settle entry 0-");
+  await says(page, "#confirm", "Settle entry 0-");
   await page.click("#confirm-yes");
   await until(async () => !["", "Working…"].includes((await page.textContent("#outcome")) ?? ""));
   assert.equal(await redrive.count(), 1);
   await agree(page, "#audit");
-  await says(page, "#outcome", "something is broken");
+  await says(page, "#outcome", "Some checks failed");
   await page.locator("#audits button").first().click();
   await says(page, "#checks", "nothing_aside: 1");
   await says(page, "#checks", "granted 1 alice");
@@ -79,9 +79,9 @@ test("an audit is asked about, runs, and names what offends; what was refused is
   change("UPDATE shares SET number = number - 1000 WHERE number > 1000");
   await redrive.click();
   await page.click("#confirm-yes");
-  await says(page, "#outcome", "is settled");
+  await says(page, "#outcome", "settled");
   await page.waitForSelector("#no-quarantine", { state: "visible" });
-  await says(page, "#actions li", "ada had it tried again");
+  await says(page, "#actions li", "ada retried it");
   const { entries } = await service.call("GET", "/v1/quarantine");
   assert.deepEqual(entries, []);
   assert.deepEqual(ada.faults, []);
@@ -95,19 +95,19 @@ test("webhooks are tested and tried again, and postings of an account are listed
   await page.goto("/admin/operation");
   await says(page, "#webhooks li", "https://localhost:9/hook");
   await agree(page, `#test-${id}`);
-  await says(page, "#outcome", "The endpoint did not take it");
+  await says(page, "#outcome", "Test event not delivered");
   // Entries of the quarantine may have been tried again before.
   const { actions } = await service.call("GET", "/v1/operation-log?subject=the%20service");
   const before = actions.filter((/** @type {{ action: string }} */ it) => it.action === "redrive").length;
   await agree(page, `#again-${id}`);
   await says(page, "#outcome", "Done.");
-  const tried = page.locator("#actions li", { hasText: "ada had it tried again" });
+  const tried = page.locator("#actions li", { hasText: "ada retried it" });
   await until(async () => (await tried.count()) === before + 1);
   await service.deposit("payee", 4_321);
   await page.goto("/admin/lookup");
   await page.fill("#wanted", "payee");
   await page.keyboard.press("Enter");
-  await says(page, "#postings li", "¥43.21 · put in");
+  await says(page, "#postings li", "¥43.21 · deposit");
   await assertAccessible(page);
   assert.deepEqual(ada.faults, []);
   await ada.context.close();
@@ -149,7 +149,7 @@ test("operation with the keyboard alone, on a phone, in Chinese", async () => {
   await page.waitForSelector("#confirm[open]");
   await tabTo("confirm-yes");
   await page.keyboard.press("Enter");
-  await says(page, "#outcome", "全部成立");
+  await says(page, "#outcome", "全部通过");
   await says(page, "#actions li", "ada 审计");
   const isWide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
   assert.equal(isWide, false);
@@ -170,7 +170,7 @@ test("whoever asks again before the browser has told of the first answer is hear
     document.getElementById("audit")?.click();
   });
   await page.click("#confirm-yes");
-  await says(page, "#outcome", "holds");
+  await says(page, "#outcome", "All checks passed");
   assert.deepEqual(ada.faults, []);
   await ada.context.close();
 });
@@ -199,18 +199,18 @@ test("a partition on Redis that has halted is resumed, and repaired", async () =
       redis("HSET", key, "halted", "the test says so", ...more);
     };
     halt();
-    await says(page, "#partitions", "Partition 1: grants nothing");
+    await says(page, "#partitions", "Partition 1: not granting");
     await says(page, "#partitions", "the test says so");
     await page.click("#resume-1");
-    await says(page, "#confirm", "A loss is taken as it is");
+    await says(page, "#confirm", "Accepts the loss");
     await page.click("#confirm button[value=no]");
     assert.equal(redis("HGET", key, "halted"), "the test says so");
     await agree(page, "#resume-1");
-    await says(page, "#outcome", "It grants again");
+    await says(page, "#outcome", "Granting again");
     await until(async () => ((await page.textContent("#partitions")) ?? "").includes("Partition 1: ready"));
     const last = Number(redis("HGET", key, "seq"));
     halt("lost_from", String(last + 1), "lost_to", String(last + 2));
-    await says(page, "#partitions", "Partition 1: grants nothing");
+    await says(page, "#partitions", "Partition 1: not granting");
     await agree(page, "#repair-1");
     await says(page, "#outcome", "Repaired:");
     await until(async () => ((await page.textContent("#partitions")) ?? "").includes("Partition 1: ready"));
@@ -218,11 +218,11 @@ test("a partition on Redis that has halted is resumed, and repaired", async () =
     await agree(page, "#reconcile-1");
     await says(page, "#outcome", "engine and ledger agree");
     await says(page, "#outcome", "Compared at");
-    await until(async () => /Compared at .*; all of it at/.test((await page.textContent("#ran-1")) ?? ""));
+    await until(async () => /Last compared .*; fully compared/.test((await page.textContent("#ran-1")) ?? ""));
     await agree(page, "#release-1");
     await says(page, "#outcome", "0 units released");
     await agree(page, "#audit");
-    await says(page, "#outcome", "everything holds");
+    await says(page, "#outcome", "All checks passed");
     // A release of nothing is no action.
     const all = ["resumed it", "repaired a partition", "reconciled a partition"];
     for (const what of all) {

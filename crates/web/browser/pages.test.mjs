@@ -73,14 +73,14 @@ test("a packet is sent, opened by three, and shows the luckiest and its proof", 
     await one.context.close();
   }
   assert.equal(sum, 8_888);
-  await says(sam.page, "#outcome", "All shares are taken");
+  await says(sam.page, "#outcome", "All shares have been claimed");
   await until(async () => (await sam.page.locator("#draws li").count()) === 3);
   await sam.page.waitForSelector("#draws .best");
   assert.match((await sam.page.textContent("#draws .best")) ?? "", /luckiest/);
   await sam.page.click("#proof summary");
   await sam.page.click("#check");
-  await says(sam.page, "#verdict", "neither the service nor the sender could choose alone");
-  await says(sam.page, "#clock", "It is over");
+  await says(sam.page, "#verdict", "Neither the service nor the sender could choose it alone");
+  await says(sam.page, "#clock", "Ended");
   await sam.page.setViewportSize({ width: 960, height: 1_260 });
   await picture(sam.page, "packet-over");
   await sam.page.setViewportSize({ width: 960, height: 760 });
@@ -134,7 +134,7 @@ test("with the keyboard alone, on a phone, in Chinese", async () => {
   const id = await packet({ title: "恭喜发财" });
   const ann = await person(browser, service, "ann", PHONE);
   await ann.page.goto(`/p/${id}`);
-  await says(ann.page, "#numbers", "剩余 3/3 个");
+  await says(ann.page, "#numbers", "已领取 0/3 个");
   await assertFits(ann.page);
   await picture(ann.page, "packet-phone");
   await tabTo(ann.page, "#open");
@@ -156,7 +156,7 @@ test("whoever is not signed in signs in and comes back", async () => {
   await picture(page, "sign-in");
   await page.fill("#token", "nonsense");
   await page.click("#token-form button");
-  await says(page, "#status", "not valid");
+  await says(page, "#status", "isn’t valid");
   await page.fill("#token", service.token);
   await page.click("#token-form button");
   await page.waitForURL(`**/p/${id}`);
@@ -176,15 +176,15 @@ test("a sale: countdown, purchase, double click, reload, two tabs, payment", asy
   const id = await service.sale({ starts_at: later(600_000), ends_at: later(86_400_000), stock: 2 });
   const ann = await person(browser, service, "ann");
   await ann.page.goto(`/s/${id}`);
-  await says(ann.page, "#clock", "Begins in");
-  await says(ann.page, "#buy", "Not yet");
+  await says(ann.page, "#clock", "Starts in");
+  await says(ann.page, "#buy", "Not started yet");
   assert.equal(await ann.page.isDisabled("#buy"), true);
   await picture(ann.page, "sale-before");
   await assertAccessible(ann.page);
   const tab = await ann.context.newPage();
   await tab.goto(`/s/${id}`);
   await service.call("PATCH", `/v1/sales/${id}`, { starts_at: later(2_000) });
-  await says(ann.page, "#clock", "Begins in 00:0");
+  await says(ann.page, "#clock", "Starts in 00:0");
   await ann.page.waitForSelector("#buy:not([disabled])");
   await tab.waitForSelector("#buy:not([disabled])");
   // At the same time, and without a pause: who comes second may find the button disabled already.
@@ -217,12 +217,12 @@ test("sold out, units come back, and whoever waits gets them", async () => {
   await ann.page.click("#buy");
   await says(ann.page, ".yours", "Yours");
   await says(bob.page, "#buy", "Sold out");
-  await says(bob.page, "#outcome", "Units may come back");
+  await says(bob.page, "#outcome", "More may become available");
   assert.equal(await bob.page.isDisabled("#buy"), true);
   await picture(bob.page, "sale-sold-out");
   await ann.page.click(".cancel");
   await says(ann.page, ".hold", "Cancelled");
-  await says(bob.page, "#outcome", "came back");
+  await says(bob.page, "#outcome", "more available");
   await bob.page.click("#buy");
   await says(bob.page, ".yours", "Yours");
   for (const one of [ann, bob]) {

@@ -33,27 +33,27 @@ test("the button says how things are: not yet, buy, paused, yours, sold out, ove
     await page.goto(`/s/${id}`);
     assert.equal(await page.getAttribute("#outcome", "role"), "status");
   }
-  await says(ann.page, "#buy", "Not yet");
+  await says(ann.page, "#buy", "Not started yet");
   assert.equal(await ann.page.isDisabled("#buy"), true);
   await service.call("PATCH", `/v1/sales/${id}`, { starts_at: later(1_000) });
   await says(ann.page, "#buy", "Buy");
-  await says(ann.page, "#outcome", "It has begun!");
+  await says(ann.page, "#outcome", "The sale has started!");
   await act(id, "pause");
-  await says(ann.page, "#buy", "Paused for a moment");
+  await says(ann.page, "#buy", "Paused");
   assert.equal(await ann.page.isDisabled("#buy"), true);
   await act(id, "resume");
   await says(ann.page, "#buy", "Buy");
   await ann.page.click("#buy");
   await says(ann.page, "#buy", "Yours: 1");
-  await says(ann.page, "#outcome", "Got it!");
+  await says(ann.page, "#outcome", "You got it!");
   await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 });
   await says(bob.page, "#buy", "Sold out");
-  await says(bob.page, "#outcome", "Units may come back");
+  await says(bob.page, "#outcome", "More may become available");
   await ann.page.click(".cancel");
-  await says(bob.page, "#outcome", "1 came back!");
+  await says(bob.page, "#outcome", "1 more available!");
   await says(bob.page, "#buy", "Buy");
   await act(id, "close");
-  await says(bob.page, "#buy", "It is over");
+  await says(bob.page, "#buy", "Ended");
   for (const one of [ann, bob]) {
     assert.deepEqual(one.faults, []);
     await one.context.close();
@@ -62,14 +62,14 @@ test("the button says how things are: not yet, buy, paused, yours, sold out, ove
 
 /** What users meet, and what pages say of it in English. */
 const REFUSALS = [
-  [409, "sold-out", ""], [409, "limit-reached", "as many as you may"], [410, "ended", "over"],
-  [409, "not-started", "not begun yet"], [409, "insufficient-funds", "too small"],
-  [403, "forbidden", "may not do this"], [403, "not-in-audience", "for other users"],
-  [403, "passphrase-wrong", "not the passphrase"], [401, "unauthenticated", "Sign in"],
-  [422, "invalid", "not possible"], [429, "throttled", "too often"], [429, "creations-throttled", "in a minute"],
-  [503, "unavailable", "just now"], [503, "not-admitted", "Many are asking"], [503, "paused", "Paused"],
-  [503, "queue-full", "Many are asking"], [503, "uncertain", "nothing is taken twice"],
-  [403, "order-check-refused", "shop does not allow"], [500, "something-new", "did not work"],
+  [409, "sold-out", ""], [409, "limit-reached", "reached the limit"], [410, "ended", "Ended"],
+  [409, "not-started", "hasn’t started yet"], [409, "insufficient-funds", "Insufficient balance"],
+  [403, "forbidden", "have permission"], [403, "not-in-audience", "invited users only"],
+  [403, "passphrase-wrong", "Wrong passphrase"], [401, "unauthenticated", "Sign in"],
+  [422, "invalid", "Check what you entered"], [429, "throttled", "Too many attempts"], [429, "creations-throttled", "in a minute"],
+  [503, "unavailable", "Temporarily unavailable"], [503, "not-admitted", "High demand"], [503, "paused", "Paused"],
+  [503, "queue-full", "High demand"], [503, "uncertain", "charged twice"],
+  [403, "order-check-refused", "shop declined"], [500, "something-new", "Something went wrong"],
 ];
 
 test("refusals are told in both languages, and no English stands on a Chinese page", async () => {
@@ -84,7 +84,7 @@ test("refusals are told in both languages, and no English stands on a Chinese pa
         headers: { "Retry-After": "60" },
         body: JSON.stringify({ type: `/problems/${slug}`, title: "An English title", detail: "in detail" }) }));
       await ann.page.click("#buy");
-      await until(async () => (await ann.page.textContent("#buy")) !== (locale === "en" ? "Asking…" : "正在抢购…"));
+      await until(async () => (await ann.page.textContent("#buy")) !== (locale === "en" ? "Placing your order…" : "正在提交订单…"));
       const told = (await ann.page.textContent("#outcome")) ?? "";
       if (locale === "en") assert.match(told, new RegExp(String(words)), `${slug}: ${told}`);
       else if (words) assert.match(told, /^[^A-Za-z]+$/, `${slug}: ${told}`);
@@ -135,7 +135,7 @@ test("a page that is left in the middle of a click replays the wish, as it was w
   await ann.page.reload();
   await says(ann.page, ".yours", "Yours: 2");
   await ann.page.click("#buy");
-  await says(ann.page, "#outcome", "Got it!");
+  await says(ann.page, "#outcome", "You got it!");
   assert.equal((await service.call("GET", `/v1/campaigns/${id}/state`)).granted, 2);
   assert.equal(await ann.page.locator(".order").count(), 1);
   await ann.context.close();
@@ -147,14 +147,14 @@ test("a sale on a phone, in Chinese, with the keyboard alone", async () => {
   const { page } = ann;
   await page.goto(`/s/${id}`);
   await says(page, "#buy", "抢购");
-  await says(page, "#numbers", "剩余 3/3 个");
+  await says(page, "#numbers", "剩余 3/3 件");
   await assertFits(page);
   await tabTo(page, "#quantity");
   await page.keyboard.press("Control+A");
   await page.keyboard.type("2");
   await page.keyboard.press("Enter");
-  await says(page, ".yours", "抢到了：2 件");
-  await says(page, "#outcome", "请在时限内付款");
+  await says(page, ".yours", "已抢到 2 件");
+  await says(page, "#outcome", "前付款");
   await picture(page, "sale-phone");
   await assertFits(page);
   await assertAccessible(page);
@@ -174,7 +174,7 @@ test("sending on a phone, in Chinese, with the keyboard alone", async () => {
   await says(page, "#balance", "余额：¥0.00");
   await tabTo(page, "#put-in");
   await page.keyboard.press("Enter");
-  await says(page, "#outcome", "¥1,000.00 已存入");
+  await says(page, "#outcome", "¥1,000.00 已充值");
   await assertFits(page);
   await tabTo(page, "#amount");
   await page.keyboard.press("Control+A");
@@ -233,8 +233,8 @@ test("what has ended is over, before its window is and before it is closed", asy
   const ann = await person(browser, service, "ann");
   await stream(ann.page, { ...state, phase: "ended", now: new Date(Date.now() + 1_000).toISOString() });
   await ann.page.goto(`/s/${id}`);
-  await says(ann.page, "#clock", "It is over");
-  await says(ann.page, "#buy", "It is over");
+  await says(ann.page, "#clock", "Ended");
+  await says(ann.page, "#buy", "Ended");
   await ann.context.close();
 });
 
@@ -318,7 +318,7 @@ test("numbers that lack what was just had are not shown beside it", async () => 
     await ann.page.goto(path);
     const letGo = await heldUp(ann.page, asked);
     await ann.page.click(button);
-    await says(ann.page, "main", button === "#open" ? "You got" : "Got it!");
+    await says(ann.page, "main", button === "#open" ? "You got" : "You got it!");
     assert.equal(await ann.page.textContent("#numbers"), "…");
     letGo();
     await says(ann.page, "#numbers", left);
@@ -358,13 +358,13 @@ test("a packet that is not what was promised is found out", async () => {
   };
   for (const field of ["commitment", "server_seed_hash", "server_seed", "client_seed", "seed"]) {
     const isBound = ["commitment", "seed"].includes(field);
-    const words = isBound ? "fingerprint does not fit" : "not made of what service and sender gave";
+    const words = isBound ? "fingerprint doesn’t match" : "not made from what the service and the sender published";
     await check(shown[field], otherThan(shown[field]), words);
   }
   const [{ number, amount }] = draws;
   const other = [amount.amount, amount.amount + 1].map((minor) => `"amount":${minor},`);
-  await check(other[0], other[1], `Draw ${number} is not what was promised`);
-  await check(id, id, "neither the service nor the sender could choose alone");
+  await check(other[0], other[1], `share ${number} isn’t what the seed gives`);
+  await check(id, id, "Neither the service nor the sender could choose it alone");
   assert.deepEqual(one.faults, []);
   await one.context.close();
 });

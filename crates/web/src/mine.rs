@@ -134,7 +134,10 @@ pub(crate) async fn packets(
 
 fn sent_line(packet: &Value, texts: &Texts) -> PacketLine {
     let number = |field: &str| grouped(&packet["state"][field].to_string());
-    let left = texts.left.replace("{remaining}", &number("remaining"));
+    let left = texts
+        .packet_left
+        .replace("{remaining}", &number("remaining"));
+    let left = left.replace("{taken}", &number("granted"));
     PacketLine {
         id: text(packet, "id").to_owned(),
         title: text(packet, "title").to_owned(),

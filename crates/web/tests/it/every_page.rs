@@ -334,9 +334,9 @@ async fn the_payment_policy_of_a_sale_is_offered_and_shown() {
     for (language, offered, desk, shop) in [
         (
             "en",
-            "Refund them",
+            ">Refund<",
             "Accept small differences (± ¥0.05)",
-            "up to ¥0.05 more or less",
+            "up to ¥0.05 above or below",
         ),
         (
             "zh",
