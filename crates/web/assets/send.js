@@ -99,7 +99,7 @@ async function sendPage() {
     const money = (/** @type {number} */ amount) => price({ amount, currency: wanted.total.currency });
     const [least, most] = boundsOf(wanted);
     const parts = { low: money(least), high: money(most), from: money(at(0.25)), to: money(at(0.75)) };
-    show(element("spread-words"), say("spread_help", parts));
+    show(element("spread-words"), say(least === most ? "spread_one" : "spread_help", parts));
   };
 
   /** @type {ReturnType<typeof setTimeout> | undefined} */

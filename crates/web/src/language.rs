@@ -149,6 +149,7 @@ texts! {
     rule_lazy: "Random, decided on opening", "拼手气红包（拆开时决定）";
     rule_equal: "Equal amounts", "普通红包（金额相同）";
     spread: "Possible amounts", "每份金额";
+    spread_one: "Each share is {low}.", "每份 {low}。";
     spread_help:
         "Each share is between {low} and {high}. About half are between {from} and {to}.",
         "每份 {low} 至 {high}，约一半在 {from} 至 {to} 之间。";
