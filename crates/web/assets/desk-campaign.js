@@ -6,7 +6,8 @@ import { showActions } from "./desk-actions.js";
 import { desk, tell } from "./desk.js";
 import { linesOf } from "./desk-orders.js";
 import { edges } from "./plot.js";
-import { ask, clock, element, facts, field, freshKey, grouped, keepTime, now, often, say, show, watch } from "./qiang.js";
+import { ask, clock, element, facts, field, freshKey, grouped, keepTime, now, often, say, show, watch } from
+  "./qiang.js";
 
 /** @typedef {import("./qiang.js").State} State */
 

@@ -35,7 +35,8 @@ async function showOrder(id, sale) {
   const refunds = await ask("GET", `/v1/orders/${id}/refunds`);
   if (refunds?.status !== 200) return tell(refunds);
   const { user, quantity, returned_quantity, amount, state } = order.body;
-  const units = returned_quantity ? say("units_returned", { quantity, returned: returned_quantity }) : grouped(quantity);
+  const returned = returned_quantity;
+  const units = returned ? say("units_returned", { quantity, returned }) : grouped(quantity);
   showFigures([["user", user], ["quantity", units], ["amount", price(amount)],
     ["state", say(`order_${state}`)], ...dueOf(refunds.body), ["sale", link(`/admin/sales/${sale}`, sale)]]);
   return "";

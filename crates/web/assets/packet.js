@@ -1,8 +1,8 @@
 // @ts-check
 // The page of a red packet.
 
-import { ask, claim, element, explain, facts, keepFocus, keepTime, numbers, often, phase, price, problem, say, show, showClock,
-  sleep, watch, wish } from "./qiang.js";
+import { ask, claim, element, explain, facts, keepFocus, keepTime, numbers, often, phase, price, problem, say, show,
+  showClock, sleep, watch, wish } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 /** @typedef {import("./qiang.js").Share} Share */
@@ -37,7 +37,8 @@ function packetPage() {
   const showDraws = () => {
     own ??= [...draws.values()].find((share) => share.user === me) ?? null;
     // The own share and the luckiest come first, also if the list does not reach them yet.
-    const first = [...new Map([own, packet.luckiest].flatMap((share) => (share ? [[share.number, share]] : []))).values()];
+    const best = packet.luckiest;
+    const first = [own, best?.number === own?.number ? null : best].flatMap((share) => share ?? []);
     const rest = [...draws.values()].filter(({ number }) => first.every((share) => share.number !== number));
     const all = [...first, ...rest.sort((a, b) => b.number - a.number)];
     const lines = all.slice(0, shown).map((share) => {

@@ -87,7 +87,10 @@ export function minor(text, currency) {
 }
 
 /** A number that is written as whole; NaN if it is none. @param {string} text */
-export const whole = (text) => (/^\d{1,15}$/.test(text.normalize("NFKC").trim()) ? Number(text.normalize("NFKC")) : NaN);
+export function whole(text) {
+  const digits = text.normalize("NFKC").trim();
+  return /^\d{1,15}$/.test(digits) ? Number(digits) : NaN;
+}
 
 /** Marks a field as wrong. @param {string} id @param {string} text reason; empty if the field is right */
 export function mark(id, text) {

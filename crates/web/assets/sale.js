@@ -1,8 +1,8 @@
 // @ts-check
 // The page of a sale.
 
-import { ask, claim, duration, element, explain, facts, field, isDecided, keepFocus, keepTime, noteTime, now, numbers, often,
-  phase, price, problem, say, show, showClock, sleep, standInLine, watch, wish } from "./qiang.js";
+import { ask, claim, duration, element, explain, facts, field, isDecided, keepFocus, keepTime, noteTime, now,
+  numbers, often, phase, price, problem, say, show, showClock, sleep, standInLine, watch, wish } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Answer} Answer */
 /** @typedef {import("./qiang.js").Order} Order */
@@ -27,7 +27,8 @@ function salePage() {
   let isCounting = false;
   /** @type {number | null} */
   let before = null;
-  /** What is told of the last action, and whether it is still true. @type {{ text: () => string, lasts: () => boolean }} */
+  /** What is told of the last action, and whether it is still true.
+   * @type {{ text: () => string, lasts: () => boolean }} */
   let note = { text: () => "", lasts: () => false };
   let was = phase(sale.state);
   let wasSoldOut = sale.state.remaining === 0;

@@ -66,7 +66,8 @@ const REFUSALS = [
   [409, "not-started", "hasn’t started yet"], [409, "insufficient-funds", "Insufficient balance"],
   [403, "forbidden", "have permission"], [403, "not-in-audience", "invited users only"],
   [403, "passphrase-wrong", "Wrong passphrase"], [401, "unauthenticated", "Sign in"],
-  [422, "invalid", "Check what you entered"], [429, "throttled", "Too many attempts"], [429, "creations-throttled", "in a minute"],
+  [422, "invalid", "Check what you entered"], [429, "throttled", "Too many attempts"],
+  [429, "creations-throttled", "in a minute"],
   [503, "unavailable", "Temporarily unavailable"], [503, "not-admitted", "High demand"], [503, "paused", "Paused"],
   [503, "queue-full", "High demand"], [503, "uncertain", "charged twice"],
   [403, "order-check-refused", "shop declined"], [500, "something-new", "Something went wrong"],
@@ -84,7 +85,8 @@ test("refusals are told in both languages, and no English stands on a Chinese pa
         headers: { "Retry-After": "60" },
         body: JSON.stringify({ type: `/problems/${slug}`, title: "An English title", detail: "in detail" }) }));
       await ann.page.click("#buy");
-      await until(async () => (await ann.page.textContent("#buy")) !== (locale === "en" ? "Placing your order…" : "正在提交订单…"));
+      const asking = locale === "en" ? "Placing your order…" : "正在提交订单…";
+      await until(async () => (await ann.page.textContent("#buy")) !== asking);
       const told = (await ann.page.textContent("#outcome")) ?? "";
       if (locale === "en") assert.match(told, new RegExp(String(words)), `${slug}: ${told}`);
       else if (words) assert.match(told, /^[^A-Za-z]+$/, `${slug}: ${told}`);

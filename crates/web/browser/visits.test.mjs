@@ -112,7 +112,7 @@ test("notes end with what they speak of", async () => {
   if (told) wrong.push(`a hold is over, and the page says: ${told}`);
   await ann.context.close();
 
-  // Units that come back, and the end.
+  // Units that are restocked, and the end.
   const id = await service.sale({ stock: 1 });
   const token = await service.tokenOf("carl");
   const { order } = await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 }, token);
@@ -320,4 +320,49 @@ test("the own share and the luckiest come first, however many there are", async 
   await other.page.goto(`/p/${id}`);
   await says(other.page, "#draws li", "luckiest");
   await other.context.close();
+});
+
+test("filters of the desk are in the URL, and Back and a reload keep them", async () => {
+  const blue = await service.sale({ title: "Blue boat" });
+  await service.sale({ title: "Red boat" });
+  await service.call("POST", `/v1/campaigns/${blue}/pause`);
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  const { page } = olga;
+  await page.goto("/admin");
+  await page.fill("#words", "boat");
+  await page.selectOption("#since", "7");
+  await page.check("#archived");
+  await page.selectOption("#phase", "paused");
+  const shown = async () => {
+    const fields = ["#kind", "#phase", "#since", "#words"].map((id) => page.inputValue(id));
+    const cards = await page.locator("#campaigns b").allTextContents();
+    return [...(await Promise.all(fields)), await page.isChecked("#archived"), cards.join("|")].join(" ");
+  };
+  const expected = "sales paused 7 boat true Blue boat";
+  const isShown = () => until(async () => {
+    if ((await shown()) === expected) return true;
+    await page.click("#search button");
+    return false;
+  }, shown);
+  await isShown();
+  await page.click("#campaigns a");
+  await page.waitForURL("**/admin/sales/*");
+  await page.goBack();
+  await says(page, "#found", "found");
+  assert.equal(await shown(), expected);
+  await page.reload();
+  await says(page, "#found", "found");
+  assert.equal(await shown(), expected);
+  const url = page.url();
+  await page.goto("/");
+  await page.goto(url);
+  await says(page, "#found", "found");
+  assert.equal(await shown(), expected);
+  assert.equal(new URL(url).search, "");
+  await page.click("#campaigns-link");
+  await page.waitForURL("**/admin");
+  await says(page, "#found", "found");
+  assert.match(await shown(), /^sales {2}31 {2}false /);
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
 });

@@ -95,8 +95,8 @@ texts! {
         "A repair withholds these units: users may have received them before Redis lost entries. They return at \
         the close. To sell them now, release them for the partition under Operation, with `qiang partition resume \
         N --release-withheld`, or with POST /v1/partitions/N/release-withheld.",
-        "修复扣留了这些份额：Redis 丢失条目之前可能已发放给用户。活动关闭时归还。如需立即发放，请在“运维”页释放该分区的扣留份额，或使用 qiang partition resume N \
-        --release-withheld、POST /v1/partitions/N/release-withheld。";
+        "修复扣留了这些份额：Redis 丢失条目之前可能已发放给用户。活动关闭时归还。如需立即发放，请在“运维”页释放该分区的扣留份额，\
+        或使用 qiang partition resume N --release-withheld、POST /v1/partitions/N/release-withheld。";
     window: "Window", "时间";
     rate: "{rate} granted this second, peak {peak}; {remaining} of {supply} remain.",
         "本秒发放 {rate}，峰值 {peak}；剩余 {remaining}/{supply}。";
@@ -216,7 +216,8 @@ texts! {
     node_words: "Node {node}: seen {at}, observed entry {observed}", "节点 {node}：最近 {at}，已见条目 {observed}";
     repair_words: "Repair {at}: {lost} lost, {unnamed} unknown: {reason}", "修复 {at}：丢失 {lost}，未知 {unnamed}：{reason}";
     withheld_words: "Withheld: {units} {units:unit|units} of {campaign}", "扣留 {campaign} 的 {units} 份";
-    was_withheld: "Withheld before, now released: {units} {units:unit|units} of {campaign}", "曾扣留 {campaign} 的 {units} 份，已归还";
+    was_withheld: "Withheld before, now released: {units} {units:unit|units} of {campaign}",
+        "曾扣留 {campaign} 的 {units} 份，已归还";
     is_ready: "ready", "正常";
     is_degraded: "degraded", "降级";
     is_not_ready: "not granting", "停止发放";
@@ -238,8 +239,9 @@ texts! {
         "不再等待：节点尚未上报的内容视为未知并扣留。";
     repair_whole: "Nothing was lost.", "没有丢失。";
     repair_waiting: "Another process is repairing it.", "另一个进程正在修复。";
-    repair_repaired: "Repaired: {restored} {restored:row|rows} restored, {appended} {appended:entry|entries} appended, {withheld} \
-        {withheld:unit|units} withheld.",
+    repair_repaired:
+        "Repaired: {restored} {restored:row|rows} restored, {appended} {appended:entry|entries} appended, \
+        {withheld} {withheld:unit|units} withheld.",
         "已修复：恢复 {restored} 行，补写 {appended} 条，扣留 {withheld} 份。";
     resume_do: "Resume without repair…", "不修复直接恢复…";
     resume_title: "Resume partition {n} without a repair?", "不修复就恢复分区 {n}？";

@@ -188,7 +188,7 @@ impl PageState {
         self.error_page(is_absent, asked, headers).await
     }
 
-    /// Page that says that there is nothing here, or that something is wrong.
+    /// Page for a path that leads nowhere, or for a failure.
     async fn error_page(
         &self,
         is_absent: bool,
