@@ -3,6 +3,8 @@
 //! A book needs only active campaigns. An idle campaign may be evicted once the ledger has all its data. A later
 //! request reloads it from the ledger. Callers observe no difference.
 
+use std::collections::HashSet;
+
 use super::{
     Book, Claim, OrderView, PaymentOutcome, Setup,
     grants::NewGrant,
@@ -342,11 +344,12 @@ impl Book {
         self.agenda.due.insert((due, campaign));
     }
 
-    /// Up to `limit` due campaigns that are not in the book. A tick cannot process them.
+    /// Up to `limit` due campaigns that are not in the book, each once. A tick cannot process them.
     pub fn due_and_absent(&self, now: Timestamp, limit: usize) -> Vec<CampaignId> {
         let due = self.agenda.due.iter().take_while(|(due, _)| *due <= now);
+        let mut found = HashSet::new();
         due.map(|(_, id)| *id)
-            .filter(|id| !self.has(*id))
+            .filter(|id| !self.has(*id) && found.insert(*id))
             .take(limit)
             .collect()
     }

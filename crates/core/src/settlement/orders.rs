@@ -150,6 +150,23 @@ impl<'a> PlannedOrders<'a> {
         Ok(row.quantity)
     }
 
+    /// Takes the units of a held order, because it was cancelled or its hold ended. Returns its units.
+    pub(super) fn end_hold(
+        &mut self,
+        campaign: i64,
+        number: u32,
+        state: OrderState,
+        at: Timestamp,
+    ) -> Result<i64, Contradiction> {
+        let before = self.row(campaign, number)?.state;
+        if before != OrderState::Held {
+            return Err(Contradiction::new(format!(
+                "order {number} of #{campaign} is {before}: it cannot become {state}"
+            )));
+        }
+        self.step(campaign, number, state, at)
+    }
+
     /// Returns `part` units of a paid order, or all remaining ones. The order becomes returned with its last unit, and
     /// has the time of that return.
     pub(super) fn return_units(

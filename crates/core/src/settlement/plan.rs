@@ -391,7 +391,9 @@ impl<'a> Planner<'a> {
         state: OrderState,
     ) -> Result<(), Contradiction> {
         let campaign_ref = self.campaigns[place].known.campaign_ref;
-        let quantity = self.orders.step(campaign_ref, number, state, entry.at)?;
+        let quantity = self
+            .orders
+            .end_hold(campaign_ref, number, state, entry.at)?;
         self.campaigns[place].restock(quantity)
     }
 

@@ -224,6 +224,24 @@ fn contradictions_are_refused() {
         &held,
         "order 9 of #3 is not in the ledger",
     );
+    check(
+        &[(SALE, "expired 1"), (SALE, "expired 1")],
+        &held,
+        "order 1 of #3 is expired: it cannot become expired",
+    );
+    for state in [
+        OrderState::Paid,
+        OrderState::Cancelled,
+        OrderState::Returned,
+    ] {
+        let orders = [order(1, "alice", state)];
+        check(&[(SALE, "expired 1")], &orders, "it cannot become expired");
+        check(
+            &[(SALE, "cancelled 1")],
+            &orders,
+            "it cannot become cancelled",
+        );
+    }
     let amount = i64::MAX.to_string();
     let huge = [
         (PACKET, format!("granted 1 a 1 {amount}")),

@@ -54,10 +54,10 @@ impl Writer {
     }
 
     fn send_for_overdue(&mut self, inbox: &mut Vec<WriterTask>) {
-        while let Some((id, since)) = self.absent.by_rows.front().copied()
+        while let Some((id, since)) = self.absent.by_rows.first()
             && since.elapsed() >= SETTLEMENT_WAIT_MAX
         {
-            self.absent.by_rows.pop_front();
+            self.absent.by_rows.pop();
             self.send_for_due(id, inbox);
         }
     }
@@ -84,7 +84,7 @@ impl Writer {
         let mut whole = Vec::new();
         debug_assert!(self.entries.is_empty(), "a batch leaves no entries");
         while self.entries.len() < EVENTS_MAX
-            && let Some((id, _)) = self.absent.by_rows.pop_front()
+            && let Some(id) = self.absent.by_rows.pop()
         {
             if shared.book.read().has(id) {
                 continue;

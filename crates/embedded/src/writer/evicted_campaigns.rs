@@ -1,7 +1,7 @@
 //! Evicted campaigns: their tasks wait until the campaign is reloaded. Idle campaigns are evicted.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -37,6 +37,49 @@ const RECALLED_ROWS_MAX: u64 = 2 * ROWS_AT_ONCE;
 /// Delay before a due campaign is reloaded again after a failure, in milliseconds.
 const DUE_AGAIN_MS: i64 = 1_000;
 
+/// Large due campaigns in order of arrival, each once: a campaign whose entries were made twice from the same rows would
+/// have each of them twice.
+#[derive(Default)]
+pub(super) struct DueByRows {
+    queue: VecDeque<(CampaignId, Instant)>,
+    ids: HashSet<CampaignId>,
+}
+
+impl DueByRows {
+    /// Adds a campaign, unless it waits already.
+    pub(super) fn push(&mut self, id: CampaignId) {
+        if self.ids.insert(id) {
+            self.queue.push_back((id, Instant::now()));
+        }
+    }
+
+    /// The campaign that has waited for longest, and since when.
+    pub(super) fn first(&self) -> Option<(CampaignId, Instant)> {
+        self.queue.front().copied()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<CampaignId> {
+        let (id, _) = self.queue.pop_front()?;
+        self.ids.remove(&id);
+        Some(id)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.queue.clear();
+        self.ids.clear();
+    }
+
+    /// Makes the first campaign look as if it had waited for this long.
+    #[cfg(test)]
+    pub(super) fn age_first(&mut self, waited: Duration) {
+        self.queue.front_mut().unwrap().1 -= waited;
+    }
+}
+
 /// Tasks and reloads of campaigns that are not in the book.
 pub(super) struct EvictedCampaigns {
     /// Tasks of such campaigns that a batch found; empty between batches.
@@ -47,7 +90,7 @@ pub(super) struct EvictedCampaigns {
     /// Number of these campaigns that are due.
     due: usize,
     /// Large due campaigns whose entries are made from rows found by key, and since when they wait for that.
-    pub(super) by_rows: VecDeque<(CampaignId, Instant)>,
+    pub(super) by_rows: DueByRows,
     /// Rows above which a due campaign is a large one.
     pub(super) large_rows: u64,
     /// Ticks that wait until all due campaigns are reloaded or ticked.
@@ -75,7 +118,7 @@ impl EvictedCampaigns {
             waiting: HashMap::new(),
             tasks: 0,
             due: 0,
-            by_rows: VecDeque::new(),
+            by_rows: DueByRows::default(),
             large_rows: ROWS_AT_ONCE,
             ticks: Vec::new(),
             idle_campaign_ttl,
@@ -259,7 +302,7 @@ impl Writer {
                 if self.absent.waiting.contains_key(&id) || rows == cold_rows::ROWS_OF_LOG {
                     self.send_for_due(id, inbox);
                 } else {
-                    self.absent.by_rows.push_back((id, Instant::now()));
+                    self.absent.by_rows.push(id);
                 }
                 continue;
             }

@@ -52,6 +52,14 @@ impl ManualEngine {
         }
     }
 
+    /// Number of entries that the log has more than once.
+    fn repeated(&self) -> u32 {
+        let of_it = "concat_ws(' ', campaign, kind, number)";
+        self.count(&format!(
+            "SELECT count(*) - count(DISTINCT {of_it}) FROM events"
+        ))
+    }
+
     /// All entries of the log but their campaigns.
     fn entries(&self) -> Vec<String> {
         let sql = "SELECT concat_ws(' ', seq, at, kind, number, user, quantity, amount, note) FROM events \
@@ -145,6 +153,64 @@ fn many_holds_end_in_slices() {
     assert_eq!((tally.granted, tally.conserves()), (1, true));
 }
 
+/// A started engine whose evicted sale has this many held orders. It knows the end of the oldest hold and that of the
+/// window.
+fn started_with_held(held: u32) -> (ManualEngine, Setup, Setup) {
+    let mut engine = ManualEngine::unswept();
+    let (cold, hot) = (engine.sale(1), engine.sale(2));
+    engine.sell(&cold, held);
+    let mut engine = engine.crash();
+    engine.sweep_later();
+    engine.writer.absent.large_rows = 0;
+    (engine, cold, hot)
+}
+
+fn assert_ended_once(engine: &ManualEngine, setup: &Setup, held: u32) {
+    let id = setup.campaign.id;
+    assert_eq!(engine.repeated(), 0, "entries of {held} holds are repeated");
+    assert_eq!(engine.expired(), held);
+    let numbers = format!("SELECT granted * 1000000 + returned FROM campaigns WHERE id = '{id}'");
+    assert_eq!(engine.count(&numbers), 100_000, "none is granted");
+    assert_eq!(engine.count("SELECT count(*) FROM set_aside"), 0);
+}
+
+/// A start records two due times of a sale: the end of its window, and that of its oldest hold.
+#[test]
+fn a_campaign_with_two_due_times_is_ticked_once() {
+    const MANY: u32 = EVENTS_MAX as u32 + 44;
+    for held in [3, EVENTS_MAX as u32 - 1, EVENTS_MAX as u32, MANY] {
+        let (mut engine, cold, _) = started_with_held(held);
+        engine.clock.advance(OPEN_MS + HOLD_MS);
+        engine.turn();
+        engine.rest_of_due();
+        engine.settle_all();
+        assert_ended_once(&engine, &cold, held);
+    }
+}
+
+#[test]
+fn a_campaign_that_is_due_again_while_it_waits_is_ticked_once() {
+    for held in [3, EVENTS_MAX as u32 + 44] {
+        let (mut engine, cold, hot) = started_with_held(held);
+        engine.writer.settle_again_at = Some(Instant::now() + Duration::from_secs(3_600));
+        let mut claimed = engine.claim(&hot, "ann");
+        engine.turn();
+        assert!(outcome(&mut claimed).grant().is_some());
+        engine.pay(&hot, 1);
+        engine.turn();
+        for millis in [HOLD_MS, OPEN_MS] {
+            engine.clock.advance(millis);
+            engine.turn();
+            assert_eq!(engine.expired(), 0, "the log is not settled");
+        }
+        engine.writer.settle_again_at = None;
+        engine.settle_all();
+        engine.rest_of_due();
+        engine.settle_all();
+        assert_ended_once(&engine, &cold, held);
+    }
+}
+
 /// The rest of a large red packet returns to the sender.
 #[test]
 fn the_end_of_a_red_packet_reads_no_share() {
@@ -187,8 +253,7 @@ fn a_due_campaign_waits_for_settlement_for_a_bounded_time() {
     assert!(outcome(&mut claimed).grant().is_some());
     assert_eq!((engine.writer.backlog(), engine.expired()), (1, 0));
     assert_eq!(engine.sent_for(), []);
-    let waits = engine.writer.absent.by_rows.front_mut().unwrap();
-    waits.1 -= SETTLEMENT_WAIT_MAX;
+    engine.writer.absent.by_rows.age_first(SETTLEMENT_WAIT_MAX);
     // Another turn, without sleep.
     drop(engine.claim(&hot, "bob"));
     engine.turn();
