@@ -3,13 +3,14 @@
 use std::{path::Path, time::Duration};
 
 use qiang_core::time::Timestamp;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction};
 
 use crate::{
     data_file, downtimes,
     error::DataFileError,
     fence::{FencedConnection, begin_unfenced},
     open_mark,
+    watch::FileWatch,
 };
 
 /// Migrations in order, append-only: the schema of version 1.0, and one for each later version. The file's
@@ -165,8 +166,11 @@ fn checkpoint(conn: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Checkpoints before the last commit's connection is closed, so that a copy of the file alone is complete.
-pub(crate) fn checkpoint_at_close(conn: &FencedConnection) {
-    match close(conn) {
+pub(crate) fn checkpoint_at_close(
+    conn: &FencedConnection,
+    commit: impl FnOnce(Transaction<'_>) -> Result<(), DataFileError>,
+) {
+    match close(conn, commit) {
         Ok(true) => {}
         Ok(false) => tracing::warn!(
             "another process reads the file: keep its write-ahead log (-wal) beside it until the next start"
@@ -181,19 +185,25 @@ pub(crate) fn checkpoint_at_close(conn: &FencedConnection) {
     }
 }
 
-fn close(conn: &FencedConnection) -> Result<bool, DataFileError> {
+fn close(
+    conn: &FencedConnection,
+    commit: impl FnOnce(Transaction<'_>) -> Result<(), DataFileError>,
+) -> Result<bool, DataFileError> {
     let tx = conn.begin()?;
     open_mark::clear(&tx)?;
-    tx.commit()?;
+    commit(tx)?;
     open_mark::keep_wal(conn, false)?;
     Ok(checkpoint(conn)?)
 }
 
 /// Commits a change of the row for probes. The commit proves that the file can be written.
-pub(crate) fn commit_probe(conn: &FencedConnection, now: Timestamp) -> Result<(), DataFileError> {
+pub(crate) fn commit_probe(
+    (conn, watch): (&FencedConnection, &FileWatch),
+    now: Timestamp,
+) -> Result<(), DataFileError> {
     let tx = conn.begin()?;
     probe(&tx, now)?;
-    Ok(tx.commit()?)
+    watch.commit(conn, tx)
 }
 
 /// Changes the row for probes.

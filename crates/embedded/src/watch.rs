@@ -153,8 +153,30 @@ impl FileWatch {
     /// closes the file. The next start then has all commits.
     pub(crate) fn save(&self, conn: &FencedConnection, refused: &DataFileError) {
         if matches!(refused, DataFileError::LogMoved { .. }) && !self.is_saved.replace(true) {
-            file::checkpoint_at_close(conn);
+            file::checkpoint_at_close(conn, |tx| self.commit_last(conn, tx));
         }
+    }
+
+    /// Saves the content of the write-ahead log to the data file, unless the file is not this writer's any more. Then
+    /// nothing is written, and the log stays as it is.
+    pub(crate) fn close(&self, conn: &FencedConnection) {
+        match self.check(conn) {
+            Ok(()) => file::checkpoint_at_close(conn, |tx| self.commit_last(conn, tx)),
+            Err(error) => {
+                let reason = error.chain();
+                tracing::error!(reason, "closed without a change of the data file");
+            }
+        }
+    }
+
+    /// Commits the removal of the mark. Its checkpoint may be part of the commit, so the mark is not checked again.
+    fn commit_last(
+        &self,
+        conn: &FencedConnection,
+        tx: Transaction<'_>,
+    ) -> Result<(), DataFileError> {
+        self.check_mark(conn)?;
+        Ok(tx.commit()?)
     }
 
     /// Commits, unless a later process opened the file with another write-ahead log. Refuses afterwards if a file was

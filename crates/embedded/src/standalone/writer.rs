@@ -119,7 +119,7 @@ impl LedgerWriter {
             }
         }
         if self.repair_at.is_none() {
-            file::checkpoint_at_close(&self.conn);
+            self.watch.close(&self.conn);
         }
     }
 
@@ -274,7 +274,7 @@ impl LedgerWriter {
     fn repair(&mut self) -> Result<(), DataFileError> {
         self.watch.check(&self.conn)?;
         self.conn = file::reopen_writer(&self.path, DataFileKind::Ledger, &self.conn)?;
-        file::commit_probe(&self.conn, self.clock.now())?;
+        file::commit_probe((&self.conn, &self.watch), self.clock.now())?;
         self.watch.check(&self.conn)?;
         self.publish(&settle::positions(&self.conn)?);
         Ok(())

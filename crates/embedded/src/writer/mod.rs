@@ -208,11 +208,11 @@ impl Writer {
         // The next start records due times again.
         self.absent.refuse_all(&EngineError::Stopping);
         if self.repair_at.is_none() {
-            if let Err(error) = file::commit_probe(&self.conn, self.clock.now()) {
+            if let Err(error) = file::commit_probe((&self.conn, &self.watch), self.clock.now()) {
                 let reason = error.chain();
                 tracing::warn!(reason, "the next start will not know until when it was up");
             }
-            file::checkpoint_at_close(&self.conn);
+            self.watch.close(&self.conn);
         }
     }
 
@@ -265,7 +265,7 @@ impl Writer {
         }
         let said = {
             let _commit = self.shared.under_way.begin();
-            file::commit_probe(&self.conn, self.clock.now())
+            file::commit_probe((&self.conn, &self.watch), self.clock.now())
         };
         if let Err(error) = said {
             self.stop(&error);

@@ -76,7 +76,7 @@ impl Writer {
         self.alive = (Instant::now(), now);
         let tx = self.conn.begin()?;
         downtimes::end(&tx, now)?;
-        tx.commit()?;
+        self.watch.commit(&self.conn, tx)?;
         self.watch.check(&self.conn)?;
         let mut refs = EventRefs::default();
         // While granting was stopped, no payment report was accepted.

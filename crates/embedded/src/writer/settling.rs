@@ -190,12 +190,17 @@ impl Writer {
     /// Makes a checkpoint of the write-ahead log while the writer is idle. SQLite makes one when the log reaches its
     /// bound, but that would be at peak load.
     pub(super) fn checkpoint_in_the_quiet(&mut self) {
-        if !self.pace.is_idle()
+        if self.repair_at.is_some()
+            || !self.pace.is_idle()
             || self.settled.saturating_sub(self.checkpointed) < CHECKPOINT_ENTRIES
         {
             return;
         }
         self.checkpointed = self.settled;
+        if let Err(error) = self.watch.check(&self.conn) {
+            self.stop(&error);
+            return;
+        }
         let done = self
             .conn
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));

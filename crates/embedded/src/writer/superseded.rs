@@ -362,6 +362,34 @@ fn the_earlier_of_two_processes_is_refused_behind_a_hard_link() {
     assert_eq!(second.claim("ann"), "already_granted");
 }
 
+/// The earlier process is told to end before it commits again. It must not checkpoint its log over the later one's file.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_end_of_the_earlier_of_two_processes_leaves_the_file() {
+    let folder = TempDir::new().unwrap();
+    let [path, log, _] = names(&folder, "qiang.db");
+    let [hard, hard_log, _] = names(&folder, "hard.db");
+    let mut first = ManualEngine::open(folder);
+    let setup = open_sale(&mut first, 2);
+    first.grants(&setup, "ann");
+    fs::hard_link(&path, &hard).unwrap();
+    fs::copy(&log, &hard_log).unwrap();
+    let mut second = Other::start(&hard).unwrap();
+    assert_eq!(second.claim("bob"), "granted");
+    let before = fs::read(&path).unwrap();
+    let ManualEngine {
+        folder: _folder,
+        writer,
+        reader,
+        ..
+    } = first;
+    drop(reader);
+    writer.end();
+    assert!(fs::read(&path).unwrap() == before, "the data file changed");
+    assert_eq!(second.claim("carl"), "sold_out");
+    assert_eq!(second.claim("bob"), "already_granted");
+}
+
 /// A reader can keep the mark of a start out of the data file. The mark of a later process is noticed there still.
 #[cfg(target_os = "linux")]
 #[test]
