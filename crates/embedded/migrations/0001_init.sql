@@ -473,11 +473,13 @@ CREATE TABLE engine (
 
 -- The file's kind. `open_as` names the writer, null after a clean close. It is in the file itself and not only in the
 -- write-ahead log, so a copy that lacks that log is noticed. Each start of a writer raises `generation`, and each of
--- its transactions compares it: an earlier writer no longer commits.
+-- its transactions compares it: an earlier writer no longer commits. Each transaction changes `flips`, so that each
+-- write-ahead log has the row.
 CREATE TABLE file_kind (
     kind       TEXT PRIMARY KEY CHECK (kind IN ('engine', 'ledger')),
     open_as    TEXT,
-    generation INTEGER NOT NULL DEFAULT 0
+    generation INTEGER NOT NULL DEFAULT 0,
+    flips      INTEGER NOT NULL DEFAULT 0 CHECK (flips IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
 -- Times without service: holds are extended by them.

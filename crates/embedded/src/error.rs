@@ -99,6 +99,16 @@ pub enum DataFileError {
         /// Path of the file.
         path: String,
     },
+    /// The write-ahead log is of an earlier start than the data file, which was served under another path since.
+    #[error(
+        "{path}-wal is older than the data file {path}, which was served since under another path: the last grants \
+         would be lost. If that process was stopped cleanly, move {path}-wal away and start again; otherwise serve the \
+         file under that path"
+    )]
+    StaleLog {
+        /// Path of the file.
+        path: String,
+    },
     /// The clock is earlier than the newest date in the file.
     #[error(
         "the clock is {behind_s} s earlier than the newest entry of {path}: set the clock right. If that entry is \

@@ -22,6 +22,9 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use crate::{error::DataFileError, open_mark};
 
 const GENERATION: &str = "SELECT generation FROM file_kind";
+/// Writes the row again. SQLite starts its log anew after a checkpoint, and each log must have the generation: a log
+/// without it would look as new as any data file. SQLite writes no page for an equal row.
+const FLIP: &str = "UPDATE file_kind SET flips = 1 - flips";
 const RAISE: &str = "UPDATE file_kind SET generation = generation + 1 RETURNING generation";
 
 /// Connection of the only process that may write to a file.
@@ -47,13 +50,20 @@ impl Deref for FencedConnection {
 }
 
 impl FencedConnection {
-    /// Raises the generation, in one transaction with `work`. From its commit on, earlier processes are fenced.
+    /// Raises the generation of a file, whose generation without its log is `in_file`, in one transaction with `work`. From its commit on, earlier processes are fenced.
     pub(crate) fn raise(
         conn: Connection,
         path: &Path,
+        in_file: Option<i64>,
         work: impl FnOnce(&Connection) -> Result<(), DataFileError>,
     ) -> Result<Self, DataFileError> {
         let tx = begin_unfenced(&conn)?;
+        let before: i64 = tx.query_row(GENERATION, [], |row| row.get(0))?;
+        if in_file.is_some_and(|in_file| in_file > before) {
+            return Err(DataFileError::StaleLog {
+                path: path.display().to_string(),
+            });
+        }
         work(&tx)?;
         let generation = tx.query_row(RAISE, [], |row| row.get(0))?;
         let earlier_mark = open_mark::in_file(&tx, path)?;
@@ -99,6 +109,7 @@ impl FencedConnection {
         }
         let tx = begin_unfenced(&self.conn)?;
         self.compare()?;
+        self.conn.prepare_cached(FLIP)?.execute([])?;
         self.is_compared.store(true, Ordering::Relaxed);
         Ok(tx)
     }

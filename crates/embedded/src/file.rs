@@ -88,12 +88,13 @@ fn open_unless_behind(
 ) -> Result<FencedConnection, DataFileError> {
     open_mark::check_complete(path)?;
     data_file::create_private(path)?;
+    let in_file = open_mark::generation_in_file(path)?;
     let conn = Connection::open(path)?;
     open_mark::keep_wal(&conn, true)?;
     conn.busy_timeout(BUSY_MAX)?;
     check_ours(&conn, path)?;
     let conn = prepare(conn, path, kind)?;
-    let conn = FencedConnection::raise(conn, path, |tx| match kind {
+    let conn = FencedConnection::raise(conn, path, in_file, |tx| match kind {
         DataFileKind::Engine => {
             check_clock(tx, path, (now, behind_max))?;
             downtimes::end(tx, now)

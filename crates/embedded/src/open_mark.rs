@@ -58,6 +58,19 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), DataFileError> {
     })
 }
 
+/// The generation that the data file itself has, without its write-ahead log. `None` if it has no log, or no generation
+/// yet. No connection may be open: SQLite would lose its locks.
+pub(crate) fn generation_in_file(path: &Path) -> Result<Option<i64>, DataFileError> {
+    let wal_bytes = beside(path, "-wal").metadata().map_or(0, |wal| wal.len());
+    if wal_bytes == 0 || !is_in_wal_mode(path)? {
+        return Ok(None);
+    }
+    let conn = open_immutable(path)?;
+    // The pages of a file whose process died in a checkpoint may not fit each other.
+    let generation = conn.query_row("SELECT generation FROM file_kind", [], |row| row.get(0));
+    Ok(generation.ok())
+}
+
 /// Marks the file as open. The transaction must be committed and [checkpointed](checkpoint).
 pub(crate) fn set(tx: &Connection, path: &Path) -> Result<(), DataFileError> {
     let (data, wal) = (FileId::at(path)?, FileId::at(&beside(path, "-wal"))?);

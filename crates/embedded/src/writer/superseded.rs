@@ -390,6 +390,54 @@ fn the_end_of_the_earlier_of_two_processes_leaves_the_file() {
     assert_eq!(second.claim("bob"), "already_granted");
 }
 
+/// A process dies. Another one serves the file under another name, with a copy of the log. The log beside the first name
+/// is old then, and SQLite would lay its pages over the file.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_is_older_than_its_file_is_refused() {
+    for closes in [true, false] {
+        let folder = TempDir::new().unwrap();
+        let [path, log, _] = names(&folder, "qiang.db");
+        let [hard, hard_log, _] = names(&folder, "hard.db");
+        let mut first = ManualEngine::open(folder);
+        let setup = open_sale(&mut first, 3);
+        first.grants(&setup, "ann");
+        let ManualEngine {
+            folder: _folder,
+            writer,
+            reader,
+            ..
+        } = first;
+        drop((writer, reader));
+        fs::hard_link(&path, &hard).unwrap();
+        fs::copy(&log, &hard_log).unwrap();
+        let mut second = ManualEngine::open_beside(&hard).unwrap();
+        second.grants(&setup, "bob");
+        let ManualEngine { writer, reader, .. } = second;
+        drop(reader);
+        match closes {
+            true => writer.end(),
+            false => drop(writer),
+        }
+        let refused = ManualEngine::open_beside(&path).map(drop);
+        let refused = refused.map_err(|error| error.chain());
+        let reason = refused.err().unwrap_or_default();
+        assert!(reason.contains("is older than the data file"), "{reason:?}");
+        // The operator follows the message.
+        let served = match closes {
+            true => {
+                fs::remove_file(&log).unwrap();
+                &path
+            }
+            false => &hard,
+        };
+        let mut again = ManualEngine::open_beside(served).unwrap();
+        for name in ["ann", "bob"] {
+            assert_eq!(again.outcome_of(&setup, name), Ok("already_granted"));
+        }
+    }
+}
+
 /// A reader can keep the mark of a start out of the data file. The mark of a later process is noticed there still.
 #[cfg(target_os = "linux")]
 #[test]
