@@ -3,7 +3,7 @@
 use super::{Book, CampaignAction, Excerpt, Refusal, SaleCorrection, Setup, state::CampaignState};
 use crate::{
     campaign::{Phase, SaleSettingsChange, Tally, Transition},
-    event::{Entry, Event},
+    event::{Entry, Event, Seq},
     id::CampaignId,
     time::Timestamp,
 };
@@ -189,6 +189,16 @@ impl Book {
         if self.ticked.len() > TICKED_MAX {
             let last = self.ticked.drain().map(|(_, seq)| seq).max();
             self.absent_upto = self.absent_upto.max(last.unwrap_or(0));
+        }
+    }
+
+    /// Takes back the entries of [`Self::tick_absent`] after the position `head`. No other entry may follow it. The
+    /// caller must reload the campaigns: their due times are not noted.
+    pub fn untick_absent(&mut self, head: Seq) {
+        self.head = head;
+        self.absent_upto = self.absent_upto.min(head);
+        for touched in self.ticked.values_mut() {
+            *touched = (*touched).min(head);
         }
     }
 

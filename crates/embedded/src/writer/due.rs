@@ -2,7 +2,8 @@
 //! orders, which are found by key.
 //!
 //! Architecture invariant: the rows have all entries of such a campaign. So its entries are appended and settled in one
-//! transaction, and only once the whole log is settled.
+//! transaction, and only once the whole log is settled. If the ledger refuses an entry, the transaction is rolled back,
+//! and the campaigns are reloaded and ticked in memory.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -12,10 +13,7 @@ use std::{
 use qiang_core::id::CampaignId;
 
 use super::{PARTITION, Writer};
-use crate::{
-    cold_rows, error::DataFileError, ledger::settle, log, task::WriterTask,
-    transaction::ChangeIsolation,
-};
+use crate::{cold_rows, error::DataFileError, ledger::settle, log, task::WriterTask};
 
 /// Maximum entries of one transaction: some milliseconds. Claims get their turn between two of them.
 const EVENTS_MAX: usize = 256;
@@ -81,7 +79,8 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let commit = shared.under_way.begin();
         let tx = self.conn.begin()?;
-        let mut whole = Vec::new();
+        let before = shared.committed.load(Ordering::Acquire);
+        let (mut whole, mut ticked) = (Vec::new(), Vec::new());
         debug_assert!(self.entries.is_empty(), "a batch leaves no entries");
         while self.entries.len() < EVENTS_MAX
             && let Some(id) = self.absent.by_rows.pop()
@@ -96,6 +95,7 @@ impl Writer {
             let events_max = EVENTS_MAX - self.entries.len();
             match cold_rows::find_due(&tx, id, events_max + 1) {
                 Ok(Some(excerpt)) => {
+                    ticked.push(id);
                     let mut book = shared.book.write();
                     book.tick_absent(now, excerpt, events_max, &mut self.entries);
                 }
@@ -109,14 +109,25 @@ impl Writer {
             return Ok(whole);
         };
         log::append(&tx, &mut self.refs, &self.entries)?;
-        let mut apart = ChangeIsolation::by_savepoints();
-        let begun = apart.begin(&tx)?;
-        let settled = settle::settle_knowing(&tx, PARTITION, &self.entries, &mut self.known);
-        if matches!(&settled, Err(error) if error.is_io()) {
-            return settled.map(|_| whole);
-        }
-        // If the ledger refuses an entry, settlement quarantines it.
-        apart.end(&tx, begun, settled.is_err())?;
+        let settled = match settle::settle_knowing(&tx, PARTITION, &self.entries, &mut self.known) {
+            Ok(settled) => settled,
+            Err(error) if error.is_io() => return Err(error),
+            Err(error) => {
+                let reason = error.chain();
+                tracing::warn!(
+                    reason,
+                    "campaigns are reloaded: the ledger refuses an entry"
+                );
+                drop(tx);
+                self.known.clear();
+                for entry in self.entries.drain(..) {
+                    self.refs.forget(entry.campaign);
+                }
+                shared.book.write().untick_absent(before);
+                whole.extend(ticked);
+                return Ok(whole);
+            }
+        };
         commit.gets_on();
         self.watch.commit(&self.conn, tx)?;
         drop(commit);
@@ -124,14 +135,9 @@ impl Writer {
         for entry in self.entries.drain(..) {
             self.refs.forget(entry.campaign);
         }
-        match settled {
-            Ok(settled) => {
-                self.settled = settled;
-                self.unlisted.has_changed();
-                self.shared.positions.advance(PARTITION, settled);
-            }
-            Err(_) => self.known.clear(),
-        }
+        self.settled = settled;
+        self.unlisted.has_changed();
+        self.shared.positions.advance(PARTITION, settled);
         Ok(whole)
     }
 }

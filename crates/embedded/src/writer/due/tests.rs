@@ -299,11 +299,11 @@ fn a_tick_that_waits_at_the_end_is_refused() {
     assert_eq!(block_on(&mut ticked), Err(EngineError::Stopping));
 }
 
-/// The entries stay in the log, and settlement quarantines them.
+/// The campaign is reloaded whole instead. Its entries stay in the log then, and settlement quarantines them.
 #[test]
 fn entries_that_the_ledger_refuses_stop_nothing() {
     let mut engine = ManualEngine::unswept();
-    let cold = engine.sale(1);
+    let (cold, hot) = (engine.sale(1), engine.sale(2));
     engine.sell(&cold, 2);
     engine.forget(&cold);
     engine.writer.absent.large_rows = 0;
@@ -313,6 +313,15 @@ fn entries_that_the_ledger_refuses_stop_nothing() {
     conn.execute_batch(refuse).unwrap();
     engine.clock.advance(HOLD_MS);
     engine.turn();
+    assert_eq!((engine.expired(), engine.writer.backlog()), (0, 0));
+    assert_eq!(engine.sent_for(), [cold.campaign.id]);
+    // Entries of another campaign take the positions.
+    let mut claimed = engine.claim(&hot, "ann");
+    engine.turn();
+    assert!(outcome(&mut claimed).grant().is_some());
+    engine.push(engine.read(&cold));
+    engine.turn();
+    assert!(engine.has(&cold));
     engine.settle_all();
     assert_eq!(engine.expired(), 2);
     assert_eq!(engine.count("SELECT count(*) FROM set_aside"), 2);
@@ -320,9 +329,6 @@ fn entries_that_the_ledger_refuses_stop_nothing() {
     engine.turn();
     conn.execute_batch("DROP TRIGGER refuses").unwrap();
     let mut claimed = engine.claim(&cold, "late");
-    engine.turn();
-    assert_eq!(engine.sent_for(), [cold.campaign.id]);
-    engine.push(engine.read(&cold));
     engine.turn();
     assert!(outcome(&mut claimed).grant().is_some());
 }
