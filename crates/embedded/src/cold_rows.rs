@@ -78,12 +78,12 @@ pub(crate) fn find(conn: &Connection, errand: &DeferredRead) -> Result<ColdRows,
 }
 
 /// Reads what a tick of a campaign needs: its counters, and its `held_max` oldest held orders. The campaign must be
-/// settled. `None` if it has not opened, or if the ledger does not have all of its entries.
+/// settled. Also returns the number of these orders. `None` if it has not opened, or if the ledger does not have all of its entries.
 pub(crate) fn find_due(
     conn: &Connection,
     id: CampaignId,
     held_max: usize,
-) -> Result<Option<Excerpt>, DataFileError> {
+) -> Result<Option<(Excerpt, usize)>, DataFileError> {
     let Some(row) = campaigns::row_by_id(conn, id)? else {
         return Ok(None);
     };
@@ -102,7 +102,8 @@ pub(crate) fn find_due(
     #[cfg(test)]
     crate::recall::ROWS_READ.with(|rows| rows.set(rows.get() + held.len() as u64));
     // No payment changes the entries of a tick.
-    excerpt((conn, campaign_ref), record, &held, false).map(Some)
+    let excerpt = excerpt((conn, campaign_ref), record, &held, false)?;
+    Ok(Some((excerpt, held.len())))
 }
 
 /// About how many rows have to be read to bring a campaign into the book.

@@ -17,6 +17,10 @@ use crate::{cold_rows, error::DataFileError, ledger::settle, log, task::WriterTa
 
 /// Maximum entries of one transaction: some milliseconds. Claims get their turn between two of them.
 const EVENTS_MAX: usize = 256;
+/// Rows after which a transaction reads no further campaign. It reads up to 257 rows more, and its counters count as
+/// [`ROWS_OF_CAMPAIGN`].
+const ROWS_MAX: usize = 2 * EVENTS_MAX;
+const ROWS_OF_CAMPAIGN: usize = 8;
 /// Maximum wait for the settlement of the log. After it, the campaign is reloaded whole by the second reload thread.
 const SETTLEMENT_WAIT_MAX: Duration = Duration::from_secs(5);
 
@@ -82,7 +86,9 @@ impl Writer {
         let before = shared.committed.load(Ordering::Acquire);
         let (mut whole, mut ticked) = (Vec::new(), Vec::new());
         debug_assert!(self.entries.is_empty(), "a batch leaves no entries");
+        let mut rows = 0;
         while self.entries.len() < EVENTS_MAX
+            && rows < ROWS_MAX
             && let Some(id) = self.absent.by_rows.pop()
         {
             if shared.book.read().has(id) {
@@ -94,8 +100,9 @@ impl Writer {
             }
             let events_max = EVENTS_MAX - self.entries.len();
             match cold_rows::find_due(&tx, id, events_max + 1) {
-                Ok(Some(excerpt)) => {
+                Ok(Some((excerpt, held))) => {
                     ticked.push(id);
+                    rows += ROWS_OF_CAMPAIGN + held;
                     let mut book = shared.book.write();
                     book.tick_absent(now, excerpt, events_max, &mut self.entries);
                 }

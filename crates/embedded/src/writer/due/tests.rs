@@ -333,6 +333,40 @@ fn entries_that_the_ledger_refuses_stop_nothing() {
     assert!(outcome(&mut claimed).grant().is_some());
 }
 
+/// Campaigns of which nothing has ended yet make no entries, but their rows take time.
+#[test]
+fn a_transaction_reads_a_bounded_number_of_rows() {
+    const SALES: u64 = 8;
+    let mut engine = ManualEngine::unswept();
+    let sales: Vec<_> = (1..=SALES).map(|n| engine.sale(n)).collect();
+    for sale in &sales {
+        engine.sell(sale, EVENTS_MAX as u32);
+        engine.forget(sale);
+    }
+    engine.writer.absent.large_rows = 0;
+    let now = engine.clock.now();
+    for sale in &sales {
+        engine
+            .writer
+            .shared
+            .book
+            .write()
+            .expect(now, sale.campaign.id);
+    }
+    let (mut most, mut turns) = (0, 0);
+    loop {
+        let before = rows_read();
+        engine.turn();
+        most = most.max(rows_read() - before);
+        turns += 1;
+        if engine.writer.absent.by_rows.is_empty() {
+            break;
+        }
+    }
+    assert!(most <= 3 * EVENTS_MAX as u64, "{most} rows in one turn");
+    assert!(turns > 1);
+}
+
 /// An engine that evicts its sale before each due time makes the same entries as one that keeps it.
 #[test]
 fn an_evicted_campaign_has_the_entries_of_one_in_memory() {
