@@ -45,4 +45,22 @@ impl Client {
         let query = format!("subject={}", encoded(subject));
         self.pages("/v1/operation-log", &query, "actions")
     }
+
+    /// Actions on all subjects, oldest first, of one kind or of all. The stream loads one page after another as it is
+    /// read.
+    pub fn action_log(
+        &self,
+        kind: Option<ActionKind>,
+    ) -> impl Stream<Item = Result<Action, Error>> + Send + use<> {
+        let query = kind.map_or_else(String::new, |kind| format!("action={kind}"));
+        self.pages("/v1/operation-log", &query, "actions")
+    }
+
+    /// Refused payment reports, newest first. The stream loads one page after another as it is read.
+    pub fn refused_payment_reports(
+        &self,
+    ) -> impl Stream<Item = Result<Action, Error>> + Send + use<> {
+        let query = "action=pay&outcome=refused&order=newest";
+        self.pages("/v1/operation-log", query, "actions")
+    }
 }

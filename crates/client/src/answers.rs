@@ -11,7 +11,7 @@ use crate::{
     values::{Money, Timestamp},
     words::{
         AckLevel, AudienceKind, CreationResult, Draws, OrderState, PaymentOutcome, PaymentPolicy,
-        Phase, PlaceState, PostingKind, Requirement, UserAccount,
+        PaymentRecordOutcome, Phase, PlaceState, PostingKind, Requirement, UserAccount,
     },
 };
 
@@ -376,14 +376,19 @@ bodies! {
         reference: String,
         /// The order.
         order: OrderId,
-        /// The buyer.
-        user: UserId,
+        /// The buyer; absent if the report was refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<UserId>,
         /// Outcome of the payment.
-        outcome: PaymentOutcome,
-        /// Its money.
-        amount: Money,
+        outcome: PaymentRecordOutcome,
+        /// Its money; absent if a refused report had none that could be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        amount: Option<Money>,
         /// Time of the decision.
         at: Timestamp,
+        /// Problem of a refused report.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
     }
     /// A reversal of a deposit, or of a part of it.
     Reversal {

@@ -61,7 +61,8 @@ impl Client {
         self.json(RepeatableCall::get(path(user, &deposit))).await
     }
 
-    /// Payment and its outcome. Buyers and sellers see payments of their orders.
+    /// Payment and its outcome. Buyers and sellers see payments of their orders. The scope `read:any` also sees refused
+    /// reports.
     ///
     /// # Errors
     /// `not-found`; see [`Error`].

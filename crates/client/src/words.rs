@@ -198,6 +198,17 @@ words! {
         /// The payment did not pay the order, and a refund is due.
         RefundDue = "refund_due",
     }
+    /// Outcome of a reported payment.
+    PaymentRecordOutcome {
+        /// The payment paid the order.
+        Paid = "paid",
+        /// The order had expired and could be reserved again.
+        Reinstated = "reinstated",
+        /// The payment did not pay the order, and a refund is due.
+        RefundDue = "refund_due",
+        /// The report was refused; its money is not recorded.
+        Refused = "refused",
+    }
     /// Result of one creation of a batch.
     CreationResult {
         /// Created by this request.

@@ -272,6 +272,15 @@ CREATE TABLE actions (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX actions_subject ON actions (subject, id);
+CREATE INDEX actions_kind ON actions (kind, id);
+
+-- Refused payment reports: their actions and the payments' references.
+CREATE TABLE payment_refusals (
+    action    TEXT NOT NULL PRIMARY KEY REFERENCES actions (id),
+    reference TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX payment_refusals_reference ON payment_refusals (reference, action);
 
 -- Indexes of campaigns by owner and of funding postings by account. Settlement writes them in batches, sorted: an index
 -- of the table would cost two pages of the write-ahead log per creation. Rows after `listed` are read from the tables.

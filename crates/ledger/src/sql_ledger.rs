@@ -12,13 +12,13 @@ use qiang_core::{
     book::Setup,
     campaign::{Details, DetailsChange},
     event::{Entry, PartitionId, Seq},
-    id::{CampaignId, UserId},
+    id::{CampaignId, PaymentRef, UserId},
     money::{Currency, Money},
     ports::{
-        AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignOutline, CampaignQuery,
-        CampaignRecord, CampaignStore, Clock, Discard, GrantRecord, LedgerError, QuarantineCount,
-        QuarantineStore, QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart,
-        SettledPayment, SettledReturn, SettledRow, SettlementStore,
+        AccountStore, Action, ActionQuery, ActionStore, AudienceStore, Balance, CampaignOutline,
+        CampaignQuery, CampaignRecord, CampaignStore, Clock, Discard, GrantRecord, LedgerError,
+        QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore, RepairAttempt,
+        SettledPart, SettledPayment, SettledReturn, SettledRow, SettlementStore,
     },
     time::Timestamp,
 };
@@ -139,6 +139,32 @@ impl<D: Dialect> ActionStore for SqlLedger<D> {
             subject.to_owned(),
             move |conn, subject| Box::pin(actions::list::<D>(conn, subject, after, limit)),
         )
+        .await
+    }
+
+    async fn record_refusal(
+        &self,
+        action: &Action,
+        payment: &PaymentRef,
+    ) -> Result<(), LedgerError> {
+        let args = (action.clone(), payment.clone());
+        self.run(AccessMode::Write, args, |conn, (action, payment)| {
+            Box::pin(actions::enter_refusal::<D>(conn, action, payment))
+        })
+        .await
+    }
+
+    async fn refusal_of(&self, payment: &PaymentRef) -> Result<Option<Action>, LedgerError> {
+        self.run(AccessMode::Read, payment.clone(), |conn, payment| {
+            Box::pin(actions::refusal::<D>(conn, payment))
+        })
+        .await
+    }
+
+    async fn action_log(&self, query: &ActionQuery) -> Result<Vec<Action>, LedgerError> {
+        self.run(AccessMode::Read, *query, |conn, query| {
+            Box::pin(actions::log::<D>(conn, query))
+        })
         .await
     }
 }

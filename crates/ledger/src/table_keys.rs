@@ -23,7 +23,7 @@ use crate::{
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Tables and the columns of their unique keys, on both databases. [`Schema::UNIQUE_KEYS`] has the keys that differ.
-const UNIQUE_KEYS: [(&str, &str); 33] = [
+const UNIQUE_KEYS: [(&str, &str); 34] = [
     ("accounts", "id"),
     ("accounts", "owner,purpose,currency"),
     ("actions", "id"),
@@ -40,6 +40,7 @@ const UNIQUE_KEYS: [(&str, &str); 33] = [
     ("order_returns", "campaign,number,key"),
     ("orders", "campaign,number"),
     ("parts", "campaign,partition"),
+    ("payment_refusals", "action"),
     ("payments", "campaign,number,payment"),
     ("payouts", "kind,reference"),
     ("payouts", "posting"),

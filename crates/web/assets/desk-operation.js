@@ -2,7 +2,7 @@
 // Partitions, quarantine, audits and webhooks at the operators' desk. Everything that is done is asked about first.
 
 import { chart, SECONDS } from "./chart.js";
-import { showActions } from "./desk-actions.js";
+import { details, showActions } from "./desk-actions.js";
 import { tell } from "./desk.js";
 import { edges } from "./plot.js";
 import { ask, element, facts, freshKey, grouped, say, show, sleep } from "./qiang.js";
@@ -25,6 +25,9 @@ import { ask, element, facts, freshKey, grouped, say, show, sleep } from "./qian
 const LOOK_MS = 2_000;
 /** Entries of the quarantine that are shown. */
 const SHOWN = 100;
+/** Refused payment reports that are shown: the newest, of so many milliseconds. */
+const REFUSED_SHOWN = 20;
+const REFUSED_MS = 7 * 24 * 3_600_000;
 /** What was done is written down under these subjects: of webhooks, those that something was done to here. */
 const subjects = new Set(["the service"]);
 
@@ -273,6 +276,26 @@ function webhook({ id, url, status, behind, last_error }) {
     button(`again-${id}`, say("again_do"), { title: say("again_title"), help: say("again_help"), act: redrive })));
 }
 
+// --- Refused payment reports.
+
+/** @param {import("./desk-actions.js").Action & { subject: string }} one */
+function refusedReport({ at, subject, detail }) {
+  const { reference, problem, outcome: _, ...rest } = detail;
+  return item(made("b", `${reference}: ${problem}`), made("code", subject),
+    made("span", [...details(rest), time(at)].join(" · ")));
+}
+
+async function lookAtRefusedReports() {
+  const query = `action=pay&outcome=refused&order=newest&limit=${REFUSED_SHOWN}`;
+  const answer = await ask("GET", `/v1/operation-log?${query}`);
+  if (answer?.status !== 200) return;
+  /** @type {(import("./desk-actions.js").Action & { subject: string })[]} */
+  const all = answer.body.actions;
+  const recent = all.filter(({ at }) => Date.now() - Date.parse(at) < REFUSED_MS);
+  fill("refused", recent, () => recent.map(refusedReport));
+  element("no-refused").hidden = recent.length > 0;
+}
+
 // --- All of it.
 
 async function look() {
@@ -310,6 +333,7 @@ async function look() {
     element("more-quarantine").hidden = !list.body.next;
   }
   await lookAtAudits();
+  await lookAtRefusedReports();
   const hooks = await ask("GET", "/v1/webhooks");
   if (hooks?.status === 200) {
     /** @type {Webhook[]} */

@@ -284,6 +284,10 @@ texts! {
     again_do: "Retry and enable…", "重试并启用…";
     again_title: "Retry this endpoint now?", "立即重试该端点？";
     again_help: "A disabled endpoint is enabled too. It receives all missed events in order.", "停用的端点也会启用，并按顺序补发错过的事件。";
+    refused_reports: "Refused payment reports", "被拒的付款通知";
+    refused_reports_help: "Of the last 7 days, newest first. Qiang records nothing of this money: return it at the \
+            payment service.", "最近 7 天，最新在前。这些款项未入账，请在支付服务处退回。";
+    no_refused_reports: "No payment report was refused.", "没有被拒的付款通知。";
     leave_it: "Cancel", "取消";
     gave_up: "Connection lost. Try again; nothing is done twice.", "网络异常，请重试，不会重复执行。";
     working: "Working…", "正在处理…";

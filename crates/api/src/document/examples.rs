@@ -22,6 +22,8 @@ fn example_for_one(schema: &str, property: &str) -> Option<Value> {
         ("Grant", "ack") => json!("fsync"),
         ("Grant", "hold_until") => json!("2026-11-21T12:15:00.000Z"),
         ("PaymentReport", "order") => json!(ORDER),
+        ("PaymentRecord", "amount") => json!({"amount": 10_000, "currency": "CNY"}),
+        ("PaymentRecord", "user") => json!(USER),
         ("Shares", "next") => json!(3),
         ("OwedOrders", "next") => json!(ORDER),
         ("Refunds", "other_currencies") => json!([{

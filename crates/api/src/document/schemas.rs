@@ -20,7 +20,7 @@ use crate::{
     claims::queue_entries,
     http::problem::ProblemKind,
     observe::readiness::ReadinessLevel,
-    resources::{audits, partitions},
+    resources::{audits, partitions, payment_reports::REFUSED},
 };
 
 /// Visible ASCII characters.
@@ -59,7 +59,7 @@ const WORDS: [(&str, &str, &str); 24] = [
     ("Posting", "account", "UserAccount"),
     ("Posting", "kind", "PostingKind"),
     (QUERY, "kind", "PostingKind"),
-    ("PaymentRecord", "outcome", "PaymentOutcome"),
+    ("PaymentRecord", "outcome", "PaymentRecordOutcome"),
     ("", "phase", "Phase"),
     ("", "ack", "AckLevel"),
     ("", "payment_policy", "PaymentPolicy"),
@@ -81,7 +81,7 @@ const WORDS: [(&str, &str, &str); 24] = [
 ];
 
 /// Enums: name, description, words.
-fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 19] {
+fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 20] {
     fn all<T: Copy>(of: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
         of.iter().copied().map(name).collect()
     }
@@ -152,6 +152,15 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 19] {
             "PaymentOutcome",
             "Outcome of a payment.",
             all(PaymentOutcome::ALL, PaymentOutcome::name),
+        ),
+        (
+            "PaymentRecordOutcome",
+            "Outcome of a reported payment.",
+            [
+                &all(PaymentOutcome::ALL, PaymentOutcome::name)[..],
+                &[REFUSED],
+            ]
+            .concat(),
         ),
         (
             "RefusedOutcome",

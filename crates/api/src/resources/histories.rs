@@ -7,7 +7,9 @@ use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     id::{CampaignId, OrderId, PaymentRef, UserId},
     order::OrderState,
-    ports::{OrderPlace, OrderQuery, Posting, PostingKind, PostingPlace, PostingQuery, UserOrder},
+    ports::{
+        Action, OrderPlace, OrderQuery, Posting, PostingKind, PostingPlace, PostingQuery, UserOrder,
+    },
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -22,6 +24,7 @@ use crate::{
         problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
         wire::{Id, MoneyBody, Rfc3339, Text},
     },
+    resources::payment_reports::{REFUSED, RefusedReport},
 };
 
 /// Page of a user's claims.
@@ -213,7 +216,7 @@ pub(crate) struct DepositRecordBody {
     reversed_amount: MoneyBody,
 }
 
-/// A payment that arrived, and its outcome.
+/// A payment that was reported, and its outcome.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PaymentRecord)]
 pub(crate) struct PaymentRecordBody {
@@ -221,14 +224,35 @@ pub(crate) struct PaymentRecordBody {
     reference: Text<PaymentRef>,
     #[schema(value_type = String)]
     order: Text<OrderId>,
-    /// The buyer.
-    user: String,
+    /// The buyer. Absent if the report was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
     /// paid; reinstated: the order had expired and could be reserved again; refund_due: it did not pay the order, so
-    /// a refund is due.
+    /// a refund is due; refused: its money is not recorded.
     outcome: &'static str,
-    amount: MoneyBody,
+    /// Money of the report. Absent if a refused report had none that could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    amount: Option<MoneyBody>,
     #[schema(value_type = String, format = DateTime)]
     at: Rfc3339,
+    /// Problem of a refused report, such as `payment-used`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+impl PaymentRecordBody {
+    fn from_refusal(reference: PaymentRef, action: &Action) -> Option<Self> {
+        let report = RefusedReport::from_action(action)?;
+        Some(Self {
+            reference: Text(reference),
+            order: Text(report.order),
+            user: None,
+            outcome: REFUSED,
+            amount: report.money.map(MoneyBody::from),
+            at: Rfc3339(action.at),
+            problem: Some(report.problem),
+        })
+    }
 }
 
 /// Value of a filter. Any other text is a problem that lists the valid names.
@@ -419,7 +443,8 @@ pub(crate) async fn deposit(
 
 /// Outcome of a payment.
 ///
-/// Buyers see those of their orders, sellers those of their sales. Other payments need the scope `read:any`.
+/// Buyers see those of their orders, sellers those of their sales. Other payments need the scope `read:any`. With this
+/// scope the newest refused report is found, if no payment with the reference was recorded.
 #[utoipa::path(get, path = "/v1/payments/{reference}", tag = "orders",
     operation_id = "getPayment", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("reference" = String, Path, description = "The payment service's reference")),
@@ -440,15 +465,24 @@ pub(crate) async fn payment(
     }
     let sees = |who: &UserId| *who == caller.user;
     let may = caller.may(Scope::ReadAny);
+    let is_recorded = payment.is_some();
     let payment = payment.filter(|it| may || sees(&it.buyer) || sees(&it.seller));
     let missing = || ApiProblem::new(ProblemKind::NotFound, "there is no such payment");
-    let payment = payment.ok_or_else(missing)?;
+    let Some(payment) = payment else {
+        let refusal = match may && !is_recorded {
+            true => ledger.refusal_of(&reference).await?,
+            false => None,
+        };
+        let found = refusal.and_then(|it| PaymentRecordBody::from_refusal(reference, &it));
+        return found.map(Json).ok_or_else(missing);
+    };
     Ok(Json(PaymentRecordBody {
         reference: Text(reference),
         order: Text(payment.order),
-        user: payment.buyer.to_string(),
+        user: Some(payment.buyer.to_string()),
         outcome: payment.outcome.name(),
-        amount: payment.amount.into(),
+        amount: Some(payment.amount.into()),
         at: Rfc3339(payment.at),
+        problem: None,
     }))
 }

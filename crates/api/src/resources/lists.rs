@@ -57,7 +57,7 @@ pub(crate) struct CampaignListQuery {
     limit: Option<u32>,
 }
 
-/// Order of a list of campaigns.
+/// Order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ListOrder {

@@ -7,7 +7,7 @@ use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     book::{Command, Reply},
     id::{CampaignId, OrderId, UserId},
-    ports::{Action, ActionKind, EngineError, Ledger},
+    ports::{Action, ActionKind, ActionQuery, EngineError, Ledger},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,7 +24,7 @@ use crate::{
         request_id::{RequestId, current_trace},
         wire::{Id, Rfc3339, Text},
     },
-    resources::changes::BegunChange,
+    resources::{changes::BegunChange, lists::ListOrder},
 };
 
 impl App {
@@ -124,8 +124,16 @@ pub(crate) fn log(action: &Action) {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ActionListQuery {
     /// Object of the change: the id of a campaign, order or webhook, or the user who owns the account. `the service`
-    /// stands for partitions, quarantine and audits.
-    subject: String,
+    /// stands for partitions, quarantine and audits. Default: all objects.
+    subject: Option<String>,
+    /// Kind of the changes. Not together with `subject`.
+    action: Option<String>,
+    /// `refused`: payment reports that were refused. Not together with `subject`.
+    #[param(inline)]
+    outcome: Option<LoggedOutcome>,
+    /// `oldest` (the default) or `newest` first. Not together with `subject`.
+    #[param(inline)]
+    order: Option<ListOrder>,
     /// Actions after this id: `next` of the page before.
     #[param(value_type = Option<String>)]
     after: Option<Text<Id>>,
@@ -134,7 +142,44 @@ pub(crate) struct ActionListQuery {
     limit: Option<u32>,
 }
 
-/// Actions on one subject, in order of time.
+impl ActionListQuery {
+    /// Refuses filters beside a subject.
+    fn check_filters(&self) -> Result<(), ApiProblem> {
+        let filters = [
+            ("action", self.action.is_some()),
+            ("outcome", self.outcome.is_some()),
+            ("order", self.order.is_some()),
+        ];
+        match filters.into_iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => {
+                let detail = "it filters the changes of all subjects; give no `subject`";
+                Err(ApiProblem::bad_request(detail).in_parameter(name))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn kind(&self) -> Result<Option<ActionKind>, ApiProblem> {
+        let unknown = || {
+            let names: Vec<_> = ActionKind::ALL.iter().map(|kind| kind.name()).collect();
+            let detail = format!("an action is one of {}", names.join(", "));
+            ApiProblem::bad_request(detail).in_parameter("action")
+        };
+        let name = self.action.as_deref();
+        name.map(|name| ActionKind::from_name(name).ok_or_else(unknown))
+            .transpose()
+    }
+}
+
+/// Outcome of an action, as a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LoggedOutcome {
+    /// A refused payment report.
+    Refused,
+}
+
+/// Actions in the order of time.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Actions)]
 pub(crate) struct ActionsBody {
@@ -181,7 +226,7 @@ impl ActionBody {
     }
 }
 
-/// Changes of one subject, with their actors.
+/// Changes with their actors: of one subject, or of all.
 #[utoipa::path(get, path = "/v1/operation-log", tag = "actions", params(ActionListQuery),
     operation_id = "listActions", security(("bearer" = ["read:any"])),
     responses((status = 200, body = ActionsBody), (status = 403, body = ProblemBody), NoAnswer))]
@@ -196,12 +241,28 @@ pub(crate) async fn list(
     let ledger = &app.ports.ledger;
     let after = list.after.map(|Text(Id(after))| after);
     // One more shows whether there is another page.
-    let mut actions = ledger.actions(&list.subject, after, limit + 1).await?;
-    if actions.is_empty()
-        && let Some(subject) = as_printed(&list.subject)
-    {
-        actions = ledger.actions(&subject, after, limit + 1).await?;
-    }
+    let mut actions = match &list.subject {
+        Some(subject) => {
+            list.check_filters()?;
+            let mut actions = ledger.actions(subject, after, limit + 1).await?;
+            if actions.is_empty()
+                && let Some(subject) = as_printed(subject)
+            {
+                actions = ledger.actions(&subject, after, limit + 1).await?;
+            }
+            actions
+        }
+        None => {
+            let query = ActionQuery {
+                kind: list.kind()?,
+                is_refused: list.outcome == Some(LoggedOutcome::Refused),
+                newest_first: list.order == Some(ListOrder::Newest),
+                after,
+                limit: limit + 1,
+            };
+            ledger.action_log(&query).await?
+        }
+    };
     let next = cut(&mut actions, limit, |action| Text(action.id));
     let actions = actions.into_iter().map(ActionBody::new).collect();
     Ok(with_link(&uri, next, Json(ActionsBody { actions, next })))

@@ -32,7 +32,7 @@ use crate::{
         money_room::Parties,
         operation_log,
         order_body::{OrderBody, PaymentBody},
-        payment_reports::{self, PaidReport},
+        payment_reports::PaidReport,
     },
 };
 
@@ -227,8 +227,8 @@ pub(crate) async fn get(
 /// currency is answered `refund_due`: it is refunded, and the order does not change. An order that costs nothing is
 /// paid when it is granted and needs no report; a report of 0 is answered `paid` and changes nothing.
 ///
-/// The money of a refused report is not recorded. The service logs and counts the report, and lists it among the
-/// order's actions. It refuses an unknown order, and an order of another user than `user`. It refuses a reference that
+/// The money of a refused report is not recorded. The service logs and counts the report, and lists it in the operation
+/// log and under its reference. It refuses an unknown order, and an order of another user than `user`. It refuses a reference that
 /// was reported for another order. It refuses an amount below 1 or above 2^53-1 minor units, an invalid currency, and a
 /// `paid_at` in the future or before the order. It refuses money that it would refund if the order has reached its
 /// limit of payments with a refund due.
@@ -251,7 +251,10 @@ pub(crate) async fn pay(
 ) -> Result<Response, ApiProblem> {
     call.caller.require(Scope::Pay)?;
     let body = extract::json_body(request, &call.app).await?;
-    let request: PaymentRequest = payment_reports::parse(&call.app, &body, Some(call.id))?;
+    let request: PaymentRequest = call
+        .app
+        .parse_report(&call.caller.user, &body, Some(call.id))
+        .await?;
     let used = call.key_use("POST /v1/orders/{id}/payment", &request);
     let paid = PaidReport {
         reference: request.reference.0,

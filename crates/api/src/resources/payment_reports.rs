@@ -35,7 +35,7 @@ const CLOCKS_DIFFER_MS_MAX: i64 = 60_000;
 const SHOWN_CHARS_MAX: usize = 160;
 
 /// Outcome of a refused report, in the detail of its action.
-const REFUSED: &str = "refused";
+pub(crate) const REFUSED: &str = "refused";
 
 /// Actions on an order that are read for earlier reports of a payment, at a time and how often.
 const REPORTS_PAGE: u32 = 100;
@@ -107,31 +107,71 @@ fn money_of_report(detail: &str, payment: &PaymentRef) -> Option<Money> {
     ))
 }
 
-/// Parses the body of a report. Counts an invalid one, and logs it with its fields as written.
-pub(crate) fn parse<T: DeserializeOwned>(
-    app: &App,
-    body: &[u8],
-    order: Option<OrderId>,
-) -> Result<T, ApiProblem> {
-    extract::parse(body).inspect_err(|problem: &ApiProblem| {
+/// Refused report, as far as it could be read.
+#[derive(Debug)]
+pub(crate) struct RefusedReport {
+    pub(crate) order: OrderId,
+    pub(crate) money: Option<Money>,
+    pub(crate) problem: String,
+}
+
+impl RefusedReport {
+    /// Refused report of a recorded action.
+    pub(crate) fn from_action(action: &Action) -> Option<Self> {
+        let detail: Value = serde_json::from_str(&action.detail).ok()?;
+        let currency = detail["currency"].as_str().and_then(|it| it.parse().ok());
+        let money = detail["amount"].as_i64().zip(currency);
+        Some(Self {
+            order: action.subject.parse().ok()?,
+            money: money.map(|(minor, currency)| Money::new(minor, currency)),
+            problem: detail["problem"].as_str()?.to_owned(),
+        })
+    }
+}
+
+impl App {
+    /// Parses the body of a report. An invalid one is counted, and logged with its fields as written. It is recorded if
+    /// its order and its reference can be read.
+    pub(crate) async fn parse_report<T: DeserializeOwned>(
+        &self,
+        actor: &UserId,
+        body: &[u8],
+        order: Option<OrderId>,
+    ) -> Result<T, ApiProblem> {
+        let problem = match extract::parse(body) {
+            Ok(report) => return Ok(report),
+            Err(problem) => problem,
+        };
         let report: Value = serde_json::from_slice(body).unwrap_or_default();
         let shown = |field: &str| -> String {
             let text = report[field].to_string();
             text.chars().take(SHOWN_CHARS_MAX).collect()
         };
-        let order = order.map_or_else(|| shown("order"), |order| order.to_string());
-        app.metrics.report_refused(problem.slug());
+        let field = |name: &str| report[name].as_str();
+        let payment = field("reference").and_then(|text| PaymentRef::new(text).ok());
+        let order = order.or_else(|| field("order")?.parse().ok());
+        let order_shown = order.map_or_else(|| shown("order"), |order| order.to_string());
+        self.metrics.report_refused(problem.slug());
         tracing::warn!(
-            order,
+            order = order_shown,
             payment = shown("reference"),
             amount = shown("amount"),
             problem = problem.slug(),
             "a payment report was refused, its money is not recorded"
         );
-    })
-}
+        if let (Some(order), Some(payment)) = (order, payment) {
+            let detail = json!({
+                "reference": payment.as_str(),
+                "amount": shown("amount"),
+                "outcome": REFUSED,
+                "problem": problem.slug(),
+            });
+            self.try_record_refusal(actor, (order, &payment), &detail)
+                .await;
+        }
+        Err(problem)
+    }
 
-impl App {
     /// Handles a report: checks it, and records the payment once under its key. A refused report is counted, logged and
     /// recorded as an action of the order.
     pub(crate) async fn take_payment(
@@ -178,11 +218,23 @@ impl App {
         }
         self.metrics.report_refused(problem.slug());
         named.log_refusal(&problem);
-        if let Err(error) = self.record_refusal(actor, named, &problem).await {
-            let error = error.slug();
-            tracing::warn!(error, order = %named.order, "cannot record a refused payment report");
-        }
+        let report = (named.order, &named.payment);
+        self.try_record_refusal(actor, report, &named.refusal(&problem))
+            .await;
         problem
+    }
+
+    /// Records a refused report. A failure is logged.
+    async fn try_record_refusal(
+        &self,
+        actor: &UserId,
+        report: (OrderId, &PaymentRef),
+        detail: &Value,
+    ) {
+        if let Err(error) = self.record_refusal(actor, report, detail).await {
+            let error = error.slug();
+            tracing::warn!(error, order = %report.0, "cannot record a refused payment report");
+        }
     }
 
     /// Records a refused report as an action of its order. A repeated report is recorded once. The number of
@@ -190,21 +242,20 @@ impl App {
     async fn record_refusal(
         &self,
         actor: &UserId,
-        named: &ReportedOrder,
-        problem: &ApiProblem,
+        (order, payment): (OrderId, &PaymentRef),
+        detail: &Value,
     ) -> Result<(), ApiProblem> {
-        let detail = named.refusal(problem);
         let (mut is_known, mut count) = (false, 0);
         let is_counted = |it: &Action| {
             count += 1;
             let known = serde_json::from_str::<Value>(&it.detail);
-            is_known |= known.is_ok_and(|known| known == detail);
+            is_known |= known.is_ok_and(|known| known == *detail);
             is_known
         };
-        self.find_report(named.order, is_counted).await?;
+        self.find_report(order, is_counted).await?;
         if !is_known && count < REPORTS_PAGE as usize * REPORT_PAGES_MAX {
-            let action = self.action(actor, ActionKind::Pay, named.order, &detail);
-            self.ports.ledger.record(&action).await?;
+            let action = self.action(actor, ActionKind::Pay, order, detail);
+            self.ports.ledger.record_refusal(&action, payment).await?;
         }
         Ok(())
     }

@@ -20,10 +20,7 @@ use crate::{
         wire::{MoneyBody, Rfc3339, Text},
     },
     idempotency::fingerprint::key_use,
-    resources::{
-        order_body::PaymentBody,
-        payment_reports::{self, PaidReport},
-    },
+    resources::{order_body::PaymentBody, payment_reports::PaidReport},
 };
 
 /// Actor of a signed report, in the operation log.
@@ -62,8 +59,8 @@ pub(crate) struct PaymentReport {
 /// The order's price, and an amount that the sale's `payment_policy` accepts, pay the order. Another amount or
 /// currency is answered `refund_due`: it is refunded, and the order does not change.
 ///
-/// The money of a refused report is not recorded. The service logs and counts the report, and lists it among the
-/// order's actions. It refuses an unknown order, and an order of another user than `user`. It refuses a reference that
+/// The money of a refused report is not recorded. The service logs and counts the report, and lists it in the operation
+/// log and under its reference. It refuses an unknown order, and an order of another user than `user`. It refuses a reference that
 /// was reported for another order. It refuses an amount below 1 or above 2^53-1 minor units, an invalid currency, and a
 /// `paid_at` in the future or before the order. It refuses money that it would refund if the order has reached its
 /// limit of payments with a refund due.
@@ -102,7 +99,7 @@ pub(crate) async fn report(
         let checked = app.callbacks.check(&headers, &body, now);
         checked.map_err(|fault| ApiProblem::unauthenticated(AuthFailure::Signature, fault))?;
     }
-    let report: PaymentReport = payment_reports::parse(&app, &body, None)?;
+    let report: PaymentReport = app.parse_report(&actor, &body, None).await?;
     let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
     let paid = PaidReport {
         reference: report.reference.0,

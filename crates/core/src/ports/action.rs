@@ -24,6 +24,37 @@ pub struct Action {
     pub detail: String,
 }
 
+/// Filter and page of the operation log of all subjects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ActionQuery {
+    /// Kind of the actions.
+    pub kind: Option<ActionKind>,
+    /// Only refused payment reports.
+    pub is_refused: bool,
+    /// Newest first; the oldest otherwise.
+    pub newest_first: bool,
+    /// Action after which the page begins.
+    pub after: Option<Uuid>,
+    /// Maximum number of actions.
+    pub limit: u32,
+}
+
+impl ActionQuery {
+    /// Text before all ids, and one after all of them.
+    const ALL_IDS: (&str, &str) = ("", "g");
+
+    /// Ids between which the page lies, both excluded.
+    #[must_use]
+    pub fn bounds(&self) -> (String, String) {
+        let (first, last) = (Self::ALL_IDS.0.to_owned(), Self::ALL_IDS.1.to_owned());
+        match self.after.map(|after| after.to_string()) {
+            Some(after) if self.newest_first => (first, after),
+            Some(after) => (after, last),
+            None => (first, last),
+        }
+    }
+}
+
 /// Subject of actions on partitions, on the quarantine, and on the whole service. No user id contains a blank.
 pub const THE_SERVICE: &str = "the service";
 

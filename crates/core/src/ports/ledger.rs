@@ -5,12 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Action, RepairAttempt};
+use super::{Action, ActionQuery, RepairAttempt};
 use crate::{
     book::Setup,
     campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, Tally},
     event::{Entry, PartitionId, Seq},
-    id::{CampaignId, ProductId, UserId},
+    id::{CampaignId, PaymentRef, ProductId, UserId},
     money::{Currency, Money},
     order::OrderState,
     time::Timestamp,
@@ -316,6 +316,19 @@ pub trait ActionStore: Send + Sync + 'static {
         after: Option<Uuid>,
         limit: u32,
     ) -> Result<Vec<Action>, LedgerError>;
+
+    /// Records a refused report of a payment.
+    async fn record_refusal(
+        &self,
+        action: &Action,
+        payment: &PaymentRef,
+    ) -> Result<(), LedgerError>;
+
+    /// The newest refused report of a payment, if there is one.
+    async fn refusal_of(&self, payment: &PaymentRef) -> Result<Option<Action>, LedgerError>;
+
+    /// One page of the actions on all subjects.
+    async fn action_log(&self, query: &ActionQuery) -> Result<Vec<Action>, LedgerError>;
 }
 
 /// Store of campaigns and their settled grants.

@@ -24,7 +24,7 @@ mod webhook;
 mod whole_ledger;
 
 pub use self::{
-    action::{Action, ActionKind, THE_SERVICE},
+    action::{Action, ActionKind, ActionQuery, THE_SERVICE},
     archive::{ArchiveLog, LogArchive, LogStretch},
     audience::AudienceStore,
     audit::{AuditCheck, AuditReport, Auditor},

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use qiang_core::{
-    id::UserId,
+    id::{PaymentRef, UserId},
     money::{Currency, Money},
-    ports::{AccountStore, Action, ActionStore, Balance, LedgerError},
+    ports::{AccountStore, Action, ActionQuery, ActionStore, Balance, LedgerError},
 };
 use uuid::Uuid;
 
@@ -76,5 +76,34 @@ where
         let subject = subject.to_owned();
         let list = move |conn: &_| actions::list(conn, &subject, after, limit);
         query(self.readers(), list).await
+    }
+
+    async fn record_refusal(
+        &self,
+        action: &Action,
+        payment: &PaymentRef,
+    ) -> Result<(), LedgerError> {
+        let (action, payment) = (action.clone(), payment.clone());
+        job(self, 0, move |context| {
+            actions::enter_refusal(context.conn, &action, &payment)
+        })
+        .await
+    }
+
+    async fn refusal_of(
+        &self,
+        payment: &PaymentRef,
+    ) -> Result<Option<Action>, LedgerError> {
+        let payment = payment.clone();
+        let find = move |conn: &_| actions::refusal(conn, &payment);
+        query(self.readers(), find).await
+    }
+
+    async fn action_log(
+        &self,
+        wanted: &ActionQuery,
+    ) -> Result<Vec<Action>, LedgerError> {
+        let wanted = *wanted;
+        query(self.readers(), move |conn| actions::log(conn, &wanted)).await
     }
 }

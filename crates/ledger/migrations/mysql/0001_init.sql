@@ -258,7 +258,15 @@ CREATE TABLE IF NOT EXISTS actions (
     subject    VARCHAR(128) NOT NULL,
     request_id VARCHAR(128) NOT NULL,
     detail     TEXT         NOT NULL,
-    KEY actions_subject (subject, id)
+    KEY actions_subject (subject, id),
+    KEY actions_kind (kind, id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Refused payment reports: their actions and the payments' references.
+CREATE TABLE IF NOT EXISTS payment_refusals (
+    action    CHAR(36)     NOT NULL PRIMARY KEY,
+    reference VARCHAR(128) NOT NULL,
+    KEY payment_refusals_reference (reference, action)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Position of settlement in each partition's log.

@@ -264,6 +264,15 @@ CREATE TABLE actions (
 );
 
 CREATE INDEX actions_subject ON actions (subject, id);
+CREATE INDEX actions_kind ON actions (kind, id);
+
+-- Refused payment reports: their actions and the payments' references.
+CREATE TABLE payment_refusals (
+    action    TEXT COLLATE "C" PRIMARY KEY,
+    reference TEXT COLLATE "C" NOT NULL
+);
+
+CREATE INDEX payment_refusals_reference ON payment_refusals (reference, action);
 
 -- Position of settlement in each partition's log.
 CREATE TABLE settled (

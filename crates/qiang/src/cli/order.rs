@@ -170,13 +170,13 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
         OrderCommand::Payment { reference } => {
             let payment = client.get_payment(reference).await?;
             return service.print(&payment, |it| {
-                format!(
-                    "{}: {} of {} for {}",
-                    it.order,
-                    it.outcome,
-                    amounts::shown(&it.amount),
-                    it.user
-                )
+                let amount = it.amount.as_ref().map(amounts::shown);
+                let amount = amount.unwrap_or_else(|| "an unreadable amount".to_owned());
+                let end = match (&it.user, &it.problem) {
+                    (Some(user), _) => format!("for {user}"),
+                    (None, problem) => format!("({})", problem.as_deref().unwrap_or_default()),
+                };
+                format!("{}: {} of {amount} {end}", it.order, it.outcome)
             });
         }
         OrderCommand::Pay {

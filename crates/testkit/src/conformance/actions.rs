@@ -2,8 +2,9 @@
 
 use qiang_core::{
     campaign::{Details, DetailsChange},
+    id::PaymentRef,
     money::Money,
-    ports::{Action, ActionKind, LedgerError},
+    ports::{Action, ActionKind, ActionQuery, LedgerError},
     split::SplitRule,
     time::Timestamp,
 };
@@ -135,4 +136,71 @@ pub async fn actions_are_read_in_pages(case: &mut Scenario) {
     assert_eq!(ledger.actions(&subject, after, 3).await, Ok(vec![]));
     assert_eq!(ledger.actions("S", None, 9).await.unwrap().len(), 1);
     assert_eq!(ledger.actions("s", None, 9).await, Ok(vec![]));
+}
+
+/// The operation log of all subjects comes in pages, in both orders, also of one kind. Refused reports are found alone
+/// and by their references.
+pub async fn refused_reports_are_found(case: &mut Scenario) {
+    let ledger = case.ledger();
+    let reference = |name: &str| PaymentRef::new(name).unwrap();
+    let mut all = Vec::new();
+    for n in 0..12_u128 {
+        // Every third action is no payment, every second report is refused.
+        let kind = match n % 3 {
+            0 => ActionKind::Pause,
+            _ => ActionKind::Pay,
+        };
+        let made = action(5_000 + n, kind, &format!("subject-{}", n % 5));
+        let refused = (kind == ActionKind::Pay && n % 2 == 0).then(|| format!("pay-{}", n % 4));
+        match &refused {
+            Some(name) => ledger
+                .record_refusal(&made, &reference(name))
+                .await
+                .unwrap(),
+            None => ledger.record(&made).await.unwrap(),
+        }
+        all.push((made, refused));
+    }
+    let read = async |filter: ActionQuery| {
+        let mut query = ActionQuery { limit: 3, ..filter };
+        let mut found = Vec::new();
+        loop {
+            let page = ledger.action_log(&query).await.unwrap();
+            let Some(last) = page.last() else { break };
+            assert!(page.len() <= 3);
+            query.after = Some(last.id);
+            found.extend(page);
+        }
+        // Other cases record actions beside these.
+        found.retain(|it| all.iter().any(|(own, _)| own.id == it.id));
+        found
+    };
+    for newest_first in [false, true] {
+        for kind in [None, Some(ActionKind::Pay), Some(ActionKind::Pause)] {
+            for is_refused in [false, true] {
+                let fits = |(it, refused): &&(Action, Option<String>)| {
+                    kind.is_none_or(|kind| it.kind == kind) && (!is_refused || refused.is_some())
+                };
+                let mut expected: Vec<_> = all.iter().filter(fits).map(|it| it.0.clone()).collect();
+                if newest_first {
+                    expected.reverse();
+                }
+                let filter = ActionQuery {
+                    kind,
+                    is_refused,
+                    newest_first,
+                    ..ActionQuery::default()
+                };
+                assert_eq!(read(filter).await, expected, "{filter:?}");
+            }
+        }
+    }
+    for name in ["pay-0", "pay-2"] {
+        let last = all.iter().rfind(|it| it.1.as_deref() == Some(name));
+        let found = ledger.refusal_of(&reference(name)).await.unwrap();
+        assert_eq!(found.as_ref(), last.map(|it| &it.0), "{name}");
+        assert!(found.is_some());
+    }
+    assert_eq!(ledger.refusal_of(&reference("pay-1")).await, Ok(None));
+    assert_eq!(ledger.refusal_of(&reference("PAY-0")).await, Ok(None));
 }

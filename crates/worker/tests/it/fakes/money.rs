@@ -5,10 +5,10 @@ use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
     money::{Currency, Money},
     ports::{
-        AccountStore, Action, ActionStore, Balance, Creation, DepositRecord, HistoryStore,
-        KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, OrderQuery, PaymentRecord, Payout,
-        PayoutReceipt, PayoutStore, Posting, PostingQuery, RefundBalance, RefundBalanceQuery,
-        RefundDueOrder, UserOrder,
+        AccountStore, Action, ActionQuery, ActionStore, Balance, Creation, DepositRecord,
+        HistoryStore, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, OrderQuery,
+        PaymentRecord, Payout, PayoutReceipt, PayoutStore, Posting, PostingQuery, RefundBalance,
+        RefundBalanceQuery, RefundDueOrder, UserOrder,
     },
     time::Timestamp,
 };
@@ -89,6 +89,18 @@ impl ActionStore for FakeLedger {
     }
 
     async fn actions(&self, _: &str, _: Option<Uuid>, _: u32) -> Result<Vec<Action>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn record_refusal(&self, _: &Action, _: &PaymentRef) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn refusal_of(&self, _: &PaymentRef) -> Result<Option<Action>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn action_log(&self, _: &ActionQuery) -> Result<Vec<Action>, LedgerError> {
         Err(broken())
     }
 }

@@ -175,8 +175,11 @@ async fn a_refused_report_is_counted_and_listed() {
         json!(["olga", "pay", { "reference": body["reference"], "amount": amount,
             "currency": currency, "outcome": "refused", "problem": problem }])
     };
+    // A report that cannot be read is listed if its order and its reference can be.
+    let unreadable = json!(["olga", "pay", { "reference": "b", "amount": "\"500\"",
+        "outcome": "refused", "problem": "invalid" }]);
     let [of_bob @ .., of_unknown] = &cases;
-    let mut expected = of_bob.each_ref().map(refused);
+    let mut expected: Vec<_> = of_bob.iter().map(refused).chain([unreadable]).collect();
     expected.sort_by_key(Value::to_string);
     assert_eq!(listed(&orders[1]).await, expected);
     assert_eq!(listed(&unknown).await, [refused(of_unknown)]);
@@ -195,6 +198,8 @@ async fn a_refused_report_is_counted_and_listed() {
         let line = format!("{series}{{problem=\"{problem}\"}} {count}\n");
         assert!(metrics.contains(&line), "{line}");
     }
+    service.check_refusals(&sale, &orders, &unknown).await;
+
     // A refused report is no earlier report of its reference.
     let token = service
         .get(&format!("/v1/orders/{}", orders[0]), &ann)
@@ -205,6 +210,96 @@ async fn a_refused_report_is_counted_and_listed() {
         .await;
     assert_eq!(reply.text("outcome"), "paid", "{reply:?}");
     service.stop().await;
+}
+
+impl Service {
+    /// Refused reports are listed without their orders, and found by their references.
+    async fn check_refusals(&self, sale: &str, orders: &[String], unknown: &str) {
+        let operator = self.operator();
+        let bob = self.token("bob", "claim");
+        let read = async |query: &str| {
+            let body = self
+                .get(&format!("/v1/operation-log?{query}"), &operator)
+                .await;
+            let body = body.json();
+            let actions = body["actions"].as_array().unwrap().clone();
+            let references: Vec<_> = actions
+                .iter()
+                .map(|it| it["detail"]["reference"].as_str().unwrap_or("").to_owned())
+                .collect();
+            (references, body["next"].clone())
+        };
+        let (mut listed, next) = read("action=pay&outcome=refused").await;
+        assert_eq!(next, Value::Null);
+        listed.sort();
+        assert_eq!(listed, ["b", "p", "s", "u", "x"]);
+        assert_eq!(read("outcome=refused&action=create").await.0.len(), 0);
+        // In pages, the newest first.
+        let (mut paged, mut after) = (Vec::new(), String::new());
+        loop {
+            let query = format!("outcome=refused&order=newest&limit=2{after}");
+            let (page, next) = read(&query).await;
+            paged.extend(page);
+            let Some(next) = next.as_str() else { break };
+            after = format!("&after={next}");
+        }
+        let (all, _) = read("outcome=refused").await;
+        assert_eq!(paged.iter().rev().cloned().collect::<Vec<_>>(), all);
+        let (pays, _) = read("action=pay").await;
+        assert_eq!(pays.len(), 6);
+        let (mut created, _) = read("action=create&limit=1").await;
+        assert_eq!(created.pop().as_deref(), Some(""));
+        for query in ["", "outcome=paid", "action=none", "subject=a&action=pay"] {
+            let path = format!("/v1/operation-log?{query}");
+            let reply = self.get(&path, &operator).await;
+            match query {
+                "" => assert_eq!(reply.status, 200),
+                _ => reply.assert_problem(400, "bad-request"),
+            }
+        }
+        let hidden = self.get("/v1/operation-log?outcome=refused", &bob).await;
+        hidden.assert_problem(403, "forbidden");
+
+        for (reference, order, amount, problem) in [
+            (
+                "s",
+                &orders[1][..],
+                json!({ "amount": 500, "currency": "CNY" }),
+                "user-mismatch",
+            ),
+            (
+                "u",
+                unknown,
+                json!({ "amount": 500, "currency": "CNY" }),
+                "not-found",
+            ),
+            ("b", &orders[1], Value::Null, "invalid"),
+        ] {
+            let path = format!("/v1/payments/{reference}");
+            let found = self.get(&path, &operator).await.json();
+            assert_eq!(
+                [
+                    &found["order"],
+                    &found["outcome"],
+                    &found["amount"],
+                    &found["problem"]
+                ],
+                [&json!(order), &json!("refused"), &amount, &json!(problem)],
+                "{found}"
+            );
+            assert_eq!(found["user"], Value::Null);
+            assert!(order.starts_with(sale));
+            let hidden = self.get(&path, &bob).await;
+            hidden.assert_problem(404, "not-found");
+        }
+        // A payment that was recorded is found, not a refused report with its reference.
+        let paid = self.get("/v1/payments/p", &operator).await.json();
+        assert_eq!(
+            (&paid["outcome"], &paid["order"]),
+            (&json!("paid"), &json!(orders[0]))
+        );
+        assert_eq!(paid["problem"], Value::Null);
+    }
 }
 
 /// A sale's policy accepts other amounts. The seller gets an accepted amount, and a return makes all of it due.
