@@ -203,6 +203,8 @@ pub struct LimitsConfig {
     pub reads_per_user_burst: u32,
     pub reads_per_address_per_second: u32,
     pub reads_per_address_burst: u32,
+    pub expensive_per_node_per_second: u32,
+    pub expensive_per_node_burst: u32,
     pub unauthenticated_per_address_per_minute: u32,
     pub connections_per_address_max: u32,
     pub streams_per_address_max: u32,
@@ -230,6 +232,7 @@ impl LimitsConfig {
         self.claims_per_address_per_second = 0;
         self.reads_per_user_per_second = 0;
         self.reads_per_address_per_second = 0;
+        self.expensive_per_node_per_second = 0;
         self.unauthenticated_per_address_per_minute = 0;
         self.connections_per_address_max = 0;
         self.streams_per_address_max = 0;
@@ -272,6 +275,10 @@ impl LimitsConfig {
             (
                 "limits.reads_per_address_burst",
                 self.reads_per_address_burst.into(),
+            ),
+            (
+                "limits.expensive_per_node_burst",
+                self.expensive_per_node_burst.into(),
             ),
             (
                 "limits.tracked_callers_max",

@@ -30,12 +30,34 @@ impl Traffic {
 /// Number of reads as which the limit of addresses counts a request: expensive answers count as several. `None` for
 /// probes, which balancers send from addresses of users too.
 pub(crate) fn read_cost(path: &str) -> Option<NonZeroU32> {
-    NonZeroU32::new(match path {
-        "/healthz" | "/readyz" => 0,
-        "/metrics" | "/openapi.json" => EXPENSIVE,
-        _ if path.starts_with("/docs/") || path.ends_with("/qr.svg") => EXPENSIVE,
+    NonZeroU32::new(match (path, ExpensiveAnswer::from_path(path)) {
+        ("/healthz" | "/readyz", _) => 0,
+        (_, Some(_)) => EXPENSIVE,
         _ => 1,
     })
+}
+
+/// Kind of an expensive answer that needs no token. Each kind has a limit of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExpensiveAnswer {
+    /// A QR code.
+    Picture,
+    /// The description of the API, or its page.
+    Document,
+    /// The metrics.
+    Metrics,
+}
+
+impl ExpensiveAnswer {
+    pub(crate) fn from_path(path: &str) -> Option<Self> {
+        match path {
+            "/metrics" => Some(Self::Metrics),
+            "/openapi.json" => Some(Self::Document),
+            _ if path.starts_with("/docs/") => Some(Self::Document),
+            _ if path.ends_with("/qr.svg") => Some(Self::Picture),
+            _ => None,
+        }
+    }
 }
 
 /// Cost of a page of hundreds of kilobytes, and of a drawn picture, in cheap reads.

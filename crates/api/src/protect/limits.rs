@@ -18,7 +18,7 @@ use crate::{
     http::{
         client_address::{AddressKey, LimitedOrigin, TrustedProxies, contain},
         problem::{ApiProblem, Policy, ProblemKind},
-        traffic::{Traffic, read_cost},
+        traffic::{ExpensiveAnswer, Traffic, read_cost},
     },
     observe::metrics::Metrics,
     protect::throttle::{Throttle, quota},
@@ -38,6 +38,9 @@ pub(crate) struct Limits {
     claims_of_address: Throttle,
     reads_of_user: Throttle,
     reads_of_address: Throttle,
+    pictures_of_node: Throttle,
+    documents_of_node: Throttle,
+    metrics_of_node: Throttle,
     unauthenticated_of_address: Throttle,
     creations_of_user: Throttle,
     shares_of_user: Throttle,
@@ -76,6 +79,19 @@ impl Limits {
             let quota = quota(rate, SECOND, burst);
             throttle(name, ProblemKind::AddressThrottled, quota)
         };
+        let of_node = |name| {
+            let policy = Policy {
+                name,
+                unit: None,
+                problem: ProblemKind::Overloaded,
+            };
+            let (rate, burst) = (
+                limits.expensive_per_node_per_second,
+                limits.expensive_per_node_burst,
+            );
+            let refused = metrics.refused_by(name);
+            Throttle::new(policy, quota(rate, SECOND, burst), 1, refused)
+        };
         Ok(Self {
             metrics: Arc::clone(metrics),
             proxies: config.server.proxies()?,
@@ -101,6 +117,9 @@ impl Limits {
                 limits.reads_per_address_per_second,
                 limits.reads_per_address_burst,
             ),
+            pictures_of_node: of_node("pictures-of-node"),
+            documents_of_node: of_node("documents-of-node"),
+            metrics_of_node: of_node("metrics-of-node"),
             unauthenticated_of_address: throttle(
                 "unauthenticated-of-address",
                 ProblemKind::AddressThrottled,
@@ -142,7 +161,7 @@ impl Limits {
         }
     }
 
-    /// Refuses a request of an address above its limit. Returns the address of users' requests, if it is limited.
+    /// Refuses a request of an address above its limit, and an expensive one above the limit of the node. Returns the address of users' requests, if it is limited.
     pub(crate) fn check_address(
         &self,
         (traffic, path): (Option<Traffic>, &str),
@@ -161,7 +180,19 @@ impl Limits {
             Some(Traffic::Claims) => self.claim(self.claims_of_address.check(&key))?,
             Some(Traffic::Reads) | None => self.reads_of_address.check_cost(&key, cost)?,
         }
+        if let Some(answer) = ExpensiveAnswer::from_path(path) {
+            self.of_node(answer).check(&())?;
+        }
         Ok(traffic.map(|_| client))
+    }
+
+    /// Limit of all addresses together.
+    fn of_node(&self, answer: ExpensiveAnswer) -> &Throttle {
+        match answer {
+            ExpensiveAnswer::Picture => &self.pictures_of_node,
+            ExpensiveAnswer::Document => &self.documents_of_node,
+            ExpensiveAnswer::Metrics => &self.metrics_of_node,
+        }
     }
 
     /// Refuses an address with too many requests that lack a valid token.

@@ -235,7 +235,9 @@ fn unknown() -> ApiProblem {
 /// They are served at `admin.listen`.
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     operation_id = "readMetrics",
-    responses((status = 200, body = String, content_type = "text/plain")))]
+    responses((status = 200, body = String, content_type = "text/plain"),
+        (status = 503, description = "`overloaded`: the node answered too many of these in a short time",
+            body = ProblemBody)))]
 pub(crate) async fn metrics(State(operation): State<HealthState>) -> Response {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
     if let Some((waiting, clock)) = &operation.waiting {

@@ -169,6 +169,63 @@ async fn an_address_reads_expensive_answers_less_often() {
     }
 }
 
+/// Expensive answers have budgets of the node, whatever number of addresses asks for them.
+#[tokio::test]
+async fn many_addresses_share_the_budget_of_expensive_answers() {
+    const BURST: u32 = 5;
+    const ADDRESSES: u32 = 60;
+    let service = Service::start_with(|config, _| {
+        config.server.trusted_proxies = "127.0.0.1".to_owned();
+        let limits = &mut config.limits;
+        limits.unlimited_addresses = "198.51.100.0/24".to_owned();
+        limits.reads_per_address_per_second = 1;
+        limits.reads_per_address_burst = 60;
+        limits.expensive_per_node_per_second = 1;
+        limits.expensive_per_node_burst = BURST;
+    })
+    .await;
+    let get = async |path: &str, client: String| {
+        let headers = [("x-forwarded-for", client.as_str())];
+        call(service.addr, "GET", path, None, &headers, None).await
+    };
+    for (paths, policy) in [
+        (&["/p/1/qr.svg", "/s/1/qr.svg"][..], "pictures-of-node"),
+        (&["/openapi.json", "/docs/"], "documents-of-node"),
+        (&["/metrics"], "metrics-of-node"),
+    ] {
+        let begun = std::time::Instant::now();
+        let (mut answered, mut refused) = (0, 0);
+        for (n, path) in (0..ADDRESSES).zip(paths.iter().cycle()) {
+            let reply = get(path, format!("203.0.{n}.1")).await;
+            if reply.status == 200 {
+                answered += 1;
+                continue;
+            }
+            reply.assert_problem(503, "overloaded");
+            assert_eq!(reply.json()["violated-policies"], json!([policy]));
+            assert!(reply.header("retry-after").parse::<u32>().unwrap() >= 1);
+            refused += 1;
+        }
+        let budget = BURST + u32::try_from(begun.elapsed().as_secs()).unwrap() + 1;
+        assert!((BURST..=budget).contains(&answered), "{policy}: {answered}");
+        assert_eq!(answered + refused, ADDRESSES);
+        // An address of the installation is answered, and cheap pages are.
+        for _ in 0..9 {
+            let own = get(paths[0], "198.51.100.7".to_owned()).await;
+            assert_eq!(own.status, 200, "{policy}");
+        }
+        let cheap = get("/problems", "203.0.250.1".to_owned()).await;
+        assert_eq!(cheap.status, 200, "{policy}");
+    }
+    let metrics = get("/metrics", "198.51.100.7".to_owned()).await;
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    for policy in ["pictures", "documents", "metrics"] {
+        let series = format!("qiang_rate_limited_total{{limit=\"{policy}-of-node\"}} ");
+        assert!(metrics.contains(&series), "{series}");
+    }
+    service.stop().await;
+}
+
 /// Reads once with each of these header values, with a limit of one read per address. Returns which reads passed.
 async fn read_from(
     adjust: impl FnOnce(&mut NodeConfig),
