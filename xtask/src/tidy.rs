@@ -3,6 +3,7 @@
 //! Each check gets files in memory and returns breaches. Each has a test with a planted breach.
 
 mod circles;
+mod formatting;
 mod lua;
 mod manifests;
 mod markdown;
@@ -88,6 +89,7 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
     for (path, text) in tree.texts() {
         text::check(path, text, &mut breaches);
         prose::check(path, text, &mut breaches);
+        formatting::check(path, text, &mut breaches);
     }
     lua::check_headers(&tree, &mut breaches);
     manifests::check_dependencies(&metadata, &mut breaches);

@@ -8,13 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use jiff::{
-    Timestamp as Calendar,
-    fmt::{
-        StdFmtWrite,
-        temporal::{DateTimeParser, DateTimePrinter},
-    },
-};
+use jiff::{Timestamp as Calendar, fmt::temporal::DateTimeParser};
 use qiang_core::{
     campaign::{AckLevel, Tally},
     id::{CampaignId, OrderId},
@@ -162,7 +156,6 @@ pub(crate) struct Rfc3339(pub(crate) Timestamp);
 
 impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
         // A token may expire after the calendar's end. Its expiry is shown as that end, because `to_string` panics on
         // an error.
         let last = match self.0.as_millis() < 0 {
@@ -170,9 +163,7 @@ impl fmt::Display for Rfc3339 {
             false => Calendar::MAX,
         };
         let instant = Calendar::from_millisecond(self.0.as_millis()).unwrap_or(last);
-        PRINTER
-            .print_timestamp(&instant, StdFmtWrite(f))
-            .map_err(|_| fmt::Error)
+        write!(f, "{instant:.3}")
     }
 }
 
