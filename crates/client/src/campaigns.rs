@@ -263,7 +263,8 @@ impl Client {
         }))
     }
 
-    /// Pauses a campaign. Idempotent. Scope `send`, `campaigns:write` or `campaigns:write:any`.
+    /// Pauses a campaign. Idempotent. Scope `send`, `campaigns:write` or `campaigns:write:any`. Holds of unpaid orders
+    /// continue.
     ///
     /// # Errors
     /// See [`Error`].

@@ -110,6 +110,8 @@ texts! {
     chart: "Last two minutes", "最近两分钟";
     chart_help: "Bars: grants per second. Line: units left.", "柱：每秒发放数。线：剩余。";
     pause: "Pause", "暂停";
+    pause_help: "A pause stops claims only. Unpaid orders can still be paid and expire as usual, and the end does not \
+            move.", "暂停只停止抢购：未付款订单仍可付款并照常过期，结束时间不变。";
     resume: "Resume", "恢复";
     close: "Close…", "关闭…";
     close_title: "Close this campaign?", "关闭此活动？";

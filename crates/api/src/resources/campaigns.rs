@@ -74,6 +74,9 @@ impl App {
 }
 
 /// Pauses a campaign, which stops its grants. Idempotent.
+///
+/// A pause stops claims only. Holds of unpaid orders continue: users can pay and cancel during the pause, and an unpaid
+/// order expires at its `hold_until`. The window does not move: at `ends_at` a paused campaign closes for good.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/pause", tag = "campaigns",
     operation_id = "pauseCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
