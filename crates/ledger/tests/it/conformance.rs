@@ -1,8 +1,9 @@
-//! Runs the conformance suite of all ledgers on PostgreSQL and on MariaDB.
+//! Runs the conformance suite of all ledgers on PostgreSQL, and on MariaDB or the MySQL server that
+//! `QIANG_TEST_MYSQL_URL` names.
 
 use std::sync::Arc;
 
-use crate::common::{MariaDb, Postgres, Server, audit::audit, open};
+use crate::common::{Databases, Postgres, audit::audit, mysql::MySql, open};
 use qiang_core::ports::Ledger;
 use qiang_testkit::{
     ManualClock, conformance::standalone::LedgerSubject, ledger_conformance, quarantine_conformance,
@@ -16,7 +17,7 @@ struct InDatabase<S> {
     _server: Arc<S>,
 }
 
-impl<S: Server> LedgerSubject for InDatabase<S> {
+impl<S: Databases> LedgerSubject for InDatabase<S> {
     async fn start(clock: Arc<ManualClock>) -> Self {
         let server = S::shared();
         let url = server.fresh().await;
@@ -53,6 +54,6 @@ mod postgres {
 
 mod mariadb {
     use super::*;
-    ledger_conformance!(InDatabase<MariaDb>);
-    quarantine_conformance!(InDatabase<MariaDb>);
+    ledger_conformance!(InDatabase<MySql>);
+    quarantine_conformance!(InDatabase<MySql>);
 }

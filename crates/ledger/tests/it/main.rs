@@ -7,6 +7,7 @@ mod common;
 mod conformance;
 #[cfg(feature = "servers")]
 mod disasters;
+mod mysql_functions;
 #[cfg(feature = "servers")]
 mod opening;
 #[cfg(feature = "servers")]

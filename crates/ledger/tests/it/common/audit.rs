@@ -1,6 +1,6 @@
 //! Audit of the ledger from its rows alone. It shares no code with the crate.
 
-use super::Server;
+use super::Databases;
 
 /// Faults that no ledger may have, each with the query that finds it.
 const CHECKS: [(&str, &str); 18] = [
@@ -116,7 +116,7 @@ const CHECKS: [(&str, &str); 18] = [
 ];
 
 /// Audits the ledger of a database over one connection: a new connection costs more than a query.
-pub(crate) async fn audit<S: Server>(url: &str) {
+pub(crate) async fn audit<S: Databases>(url: &str) {
     let counts = S::counts(url, &CHECKS.map(|(_, sql)| sql)).await;
     for ((what, _), count) in CHECKS.into_iter().zip(counts) {
         assert_eq!(count, 0, "{what}");

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod history;
+pub(crate) mod mysql;
 
 use std::{
     ops::Deref,
@@ -15,10 +16,27 @@ use qiang_testkit::servers::{ServerProcess, mariadb, postgres};
 pub(crate) use qiang_testkit::servers::{mariadb::MariaDb, postgres::Postgres};
 use sqlx::Connection as _;
 
-/// Kind of database server.
-pub(crate) trait Server:
-    Deref<Target = ServerProcess> + Send + Sync + Sized + 'static
-{
+/// Server with databases for tests.
+pub(crate) trait Databases: Send + Sync + Sized + 'static {
+    /// URL of a new database without tables.
+    fn empty(&self) -> String;
+    /// Runs queries that return one number each. Returns the numbers.
+    fn counts(url: &str, queries: &[&'static str]) -> impl Future<Output = Vec<i64>> + Send;
+    /// The server that the tests of this target share. It stops when the last test drops it.
+    fn shared() -> Arc<Self>;
+
+    /// URL of a new database with the ledger's tables.
+    fn fresh(&self) -> impl Future<Output = String> + Send {
+        async {
+            let url = self.empty();
+            qiang_ledger::migrate(&url).await.unwrap();
+            url
+        }
+    }
+}
+
+/// Kind of database server that tests start.
+pub(crate) trait Server: Databases + Deref<Target = ServerProcess> {
     type Stranger: Send;
     /// Whether a failed migration can be left half done.
     const COMMITS_EACH_STATEMENT: bool;
@@ -31,10 +49,6 @@ pub(crate) trait Server:
     fn start_with(settings: &[&str]) -> Self;
     /// Settings of a shared server that reduce disk writes, for tests without machine crashes.
     const QUICK: &[&str];
-    /// URL of a new database without tables.
-    fn empty(&self) -> String;
-    /// Runs queries that return one number each. Returns the numbers.
-    fn counts(url: &str, queries: &[&'static str]) -> impl Future<Output = Vec<i64>> + Send;
     /// Runs a query that returns one number.
     fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send {
         async move { Self::counts(url, &[sql]).await[0] }
@@ -56,21 +70,10 @@ pub(crate) trait Server:
     fn let_commits_go(stranger: Self::Stranger) -> impl Future<Output = ()> + Send;
     /// Number of waiting commits.
     fn commits(url: &str) -> impl Future<Output = i64> + Send;
-    /// The server that the tests of this target share. It stops when the last test drops it.
-    fn shared() -> Arc<Self>;
 
     /// Starts a server with the fixture's settings, which suit small tables.
     fn start() -> Self {
         Self::start_with(&[])
-    }
-
-    /// URL of a new database with the ledger's tables.
-    fn fresh(&self) -> impl Future<Output = String> + Send {
-        async {
-            let url = self.empty();
-            qiang_ledger::migrate(&url).await.unwrap();
-            url
-        }
     }
 }
 
@@ -103,6 +106,27 @@ pub(crate) async fn open(url: &str, clock: Arc<dyn Clock>) -> Arc<dyn Ledger> {
     qiang_ledger::open(url, clock, OPTIONS).await.unwrap()
 }
 
+impl Databases for Postgres {
+    fn empty(&self) -> String {
+        self.create_database()
+    }
+
+    async fn counts(url: &str, queries: &[&'static str]) -> Vec<i64> {
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        let mut counts = Vec::new();
+        for sql in queries.iter().copied() {
+            let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+            counts.push(counted.unwrap_or_else(|error| panic!("{sql}: {error}")));
+        }
+        counts
+    }
+
+    fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        share(&SHARED)
+    }
+}
+
 impl Server for Postgres {
     type Stranger = sqlx::PgConnection;
     const COMMITS_EACH_STATEMENT: bool = false;
@@ -127,24 +151,10 @@ impl Server for Postgres {
         )
     }
 
-    fn empty(&self) -> String {
-        self.create_database()
-    }
-
     async fn execute(url: &str, sql: &str) {
         let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
-    }
-
-    async fn counts(url: &str, queries: &[&'static str]) -> Vec<i64> {
-        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
-        let mut counts = Vec::new();
-        for sql in queries.iter().copied() {
-            let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
-            counts.push(counted.unwrap_or_else(|error| panic!("{sql}: {error}")));
-        }
-        counts
     }
 
     async fn texts(url: &str, sql: &'static str) -> Vec<String> {
@@ -195,9 +205,25 @@ impl Server for Postgres {
     async fn commits(url: &str) -> i64 {
         Self::waiting(url).await
     }
+}
+
+impl Databases for MariaDb {
+    fn empty(&self) -> String {
+        self.create_database()
+    }
+
+    async fn counts(url: &str, queries: &[&'static str]) -> Vec<i64> {
+        let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
+        let mut counts = Vec::new();
+        for sql in queries.iter().copied() {
+            let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+            counts.push(counted.unwrap_or_else(|error| panic!("{sql}: {error}")));
+        }
+        counts
+    }
 
     fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        static SHARED: Mutex<Weak<MariaDb>> = Mutex::new(Weak::new());
         share(&SHARED)
     }
 }
@@ -222,24 +248,10 @@ impl Server for MariaDb {
         )
     }
 
-    fn empty(&self) -> String {
-        self.create_database()
-    }
-
     async fn execute(url: &str, sql: &str) {
         let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
-    }
-
-    async fn counts(url: &str, queries: &[&'static str]) -> Vec<i64> {
-        let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
-        let mut counts = Vec::new();
-        for sql in queries.iter().copied() {
-            let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
-            counts.push(counted.unwrap_or_else(|error| panic!("{sql}: {error}")));
-        }
-        counts
     }
 
     async fn texts(url: &str, sql: &'static str) -> Vec<String> {
@@ -290,11 +302,6 @@ impl Server for MariaDb {
         let sql = "SELECT count(*) FROM information_schema.processlist \
                    WHERE db = DATABASE() AND state = 'Waiting for backup lock' AND info = 'COMMIT'";
         Self::count(url, sql).await
-    }
-
-    fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<MariaDb>> = Mutex::new(Weak::new());
-        share(&SHARED)
     }
 }
 
