@@ -4,9 +4,18 @@ use std::{fs, path::Path};
 
 /// Functions that MySQL servers no longer have, each with the release that removed it.
 const REMOVED: [(&str, &str); 19] = [
-    ("md5", "9.6 moved it to a component that is not installed by default"),
-    ("sha1", "9.6 moved it to a component that is not installed by default"),
-    ("sha", "9.6 moved it to a component that is not installed by default"),
+    (
+        "md5",
+        "9.6 moved it to a component that is not installed by default",
+    ),
+    (
+        "sha1",
+        "9.6 moved it to a component that is not installed by default",
+    ),
+    (
+        "sha",
+        "9.6 moved it to a component that is not installed by default",
+    ),
     ("wait_until_sql_thread_after_gtids", "8.4 removed it"),
     ("password", "8.0 removed it"),
     ("old_password", "5.7 removed it"),
@@ -46,7 +55,12 @@ fn removed_in(text: &str) -> Vec<&'static str> {
 /// SQL of a file: all of it, or the string literals of Rust.
 fn sql_of(path: &Path, text: &str) -> String {
     match path.extension().is_some_and(|it| it == "rs") {
-        true => text.split('"').skip(1).step_by(2).collect::<Vec<_>>().join("\n"),
+        true => text
+            .split('"')
+            .skip(1)
+            .step_by(2)
+            .collect::<Vec<_>>()
+            .join("\n"),
         false => text.to_owned(),
     }
 }

@@ -292,6 +292,39 @@ async fn whoever_is_not_signed_in_is_shown_what_is_for_everybody_and_signs_in_fo
 }
 
 #[tokio::test]
+async fn a_sign_in_leads_to_no_other_site() {
+    let target = async |then: &str| {
+        let page = get(&format!("/sign-in?then={then}"), None).await;
+        assert_eq!(page.status, StatusCode::OK, "{then}");
+        let values = attributes(&page.text, "value");
+        (values.contains("/"), page.text.contains("evil.example"))
+    };
+    for then in [
+        "//evil.example",
+        "/%09/evil.example",
+        "/%0a/evil.example",
+        "/%5Cevil.example",
+        "https://evil.example",
+    ] {
+        assert_eq!(target(then).await, (true, false), "{then}");
+    }
+}
+
+/// The desk says what a pause does not stop.
+#[tokio::test]
+async fn a_pause_is_explained_beside_its_button() {
+    let page = get(
+        &format!("/admin/sales/{ID}"),
+        Some("campaigns:write:any+read:any"),
+    )
+    .await;
+    assert_eq!(page.status, StatusCode::OK);
+    let words = "Unpaid orders can still be paid and expire as usual";
+    assert!(page.text.contains("aria-describedby=\"pause-help\""));
+    assert!(page.text.contains(words), "{}", page.text);
+}
+
+#[tokio::test]
 async fn a_page_that_scopes_do_not_reach_says_so_and_shows_nothing() {
     let admin = paths()
         .into_iter()

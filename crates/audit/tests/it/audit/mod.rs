@@ -47,6 +47,25 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
+/// The newest commits are in the write-ahead log beside the file, and none is beside the link.
+#[cfg(unix)]
+#[test]
+fn a_served_file_is_audited_through_a_link() {
+    let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let db = folder.path().join("qiang.db");
+    let link = elsewhere.path().join("linked.db");
+    let world = history::live(&db);
+    std::os::unix::fs::symlink(&db, &link).unwrap();
+    let wal = folder.path().join("qiang.db-wal");
+    assert!(wal.metadata().unwrap().len() > 0);
+    let (broken, through_link) = broken(&link);
+    assert!(broken.is_empty(), "{through_link:#}");
+    let (_, direct) = self::broken(&db);
+    assert_eq!(through_link["checks"], direct["checks"]);
+    assert!(!elsewhere.path().join("linked.db-wal").exists());
+    drop(world);
+}
+
 #[test]
 fn a_full_history_is_sound_while_it_is_served_and_after() {
     let folder = TempDir::new().unwrap();

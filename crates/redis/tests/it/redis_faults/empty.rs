@@ -123,6 +123,15 @@ impl World {
         blocking(|| self.redis().call(&["FLUSHALL"]).unwrap());
     }
 
+    /// Number of calls that Redis answered with this error.
+    fn refused(&self, error: &str) -> u32 {
+        let stats = blocking(|| self.redis().call(&["INFO", "errorstats"])).unwrap();
+        let stats = stats.text().unwrap_or_default().to_owned();
+        let count = stats.split(&format!("errorstat_{error}:count=")).nth(1);
+        let count = count.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        count.unwrap_or_default()
+    }
+
     fn limit(&self, bytes: &str) {
         let words = ["CONFIG", "SET", "maxmemory", bytes];
         blocking(|| self.redis().call(&words).unwrap());
@@ -355,17 +364,51 @@ async fn a_partition_is_repaired_once_replicas_return() {
     };
     need(&world, "1");
     world.run();
-    let refused = || {
-        let stats = blocking(|| world.redis().call(&["INFO", "errorstats"])).unwrap();
-        let stats = stats.text().unwrap_or_default().to_owned();
-        let count = stats.split("errorstat_NOREPLICAS:count=").nth(1);
-        let count = count.and_then(|rest| rest.split_whitespace().next()?.parse::<u32>().ok());
-        count.is_some_and(|count| count >= 50)
-    };
-    wait_for("refused steps", refused).await;
+    wait_for("refused steps", || world.refused("NOREPLICAS") >= 50).await;
     let is_open = |node: &RedisEngine| node.state(PartitionId(0)) == PartitionHealth::Open;
     assert!(!world.harness.nodes.iter().any(is_open));
     need(&world, "0");
+    world.all_open().await;
+    world.settling.take().unwrap().abort();
+    world.check(target, SOME, 0).await;
+    world.harness.replay(&answers).await;
+}
+
+/// Redis refuses writes while its snapshots fail, also those of a repair. The repair continues once a snapshot succeeds,
+/// and nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_is_repaired_once_snapshots_succeed() {
+    let mut world = World::new(options).await;
+    let target = world.open(open_now(sale(SOME)).hold_ms(3_600_000)).await;
+    let claims = (0..20).map(|n| target.one(&name(n))).collect();
+    let mut answers = world.harness.ask_all(claims).await;
+    world.settle_all().await;
+    let claims = (20..40).map(|n| target.one(&name(n))).collect();
+    answers.extend(world.harness.ask_all(claims).await);
+    // A folder in place of the snapshot makes it fail, as a full disk does.
+    let snapshot = world.redis().resources().folder().join("dump.rdb");
+    drop(std::fs::remove_file(&snapshot));
+    std::fs::create_dir(&snapshot).unwrap();
+    let save = |when: &str| {
+        let words = ["CONFIG", "SET", "save", when];
+        blocking(|| world.redis().call(&words)).unwrap();
+    };
+    save("3600 1");
+    let status = |wanted: &str| {
+        // The command is refused while another snapshot runs, which serves the same purpose.
+        drop(blocking(|| world.redis().call(&["BGSAVE"])));
+        let found = blocking(|| world.redis().info("persistence", "rdb_last_bgsave_status"));
+        found.is_some_and(|found| found.trim() == wanted)
+    };
+    world.flush();
+    world.all_halted().await;
+    wait_for("a snapshot that fails", || status("err")).await;
+    world.run();
+    wait_for("refused steps", || world.refused("MISCONF") >= 50).await;
+    assert!(!world.is_open());
+    std::fs::remove_dir(&snapshot).unwrap();
+    wait_for("a snapshot that succeeds", || status("ok")).await;
+    save("");
     world.all_open().await;
     world.settling.take().unwrap().abort();
     world.check(target, SOME, 0).await;

@@ -38,3 +38,4 @@ mod setup;
 mod spread;
 mod stock;
 mod terms;
+mod topology;
