@@ -12,7 +12,7 @@ const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer 
 const currency = "CNY";
 const deposit = await client.POST("/v1/accounts/{user}/deposits", {
   params: { path: { user: "alice" }, header: { "Idempotency-Key": "typescript-deposit" } },
-  body: { amount: 1_000, currency },
+  body: { reference: "typescript", amount: 1_000, currency },
 });
 assert.equal(deposit.response.status, 201, JSON.stringify(deposit.error));
 

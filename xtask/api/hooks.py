@@ -17,7 +17,7 @@ def post(path, body=None):
     return response.json()
 
 
-post("/v1/accounts/alice/deposits", {"amount": 1_000_000, "currency": "CNY"})
+post("/v1/accounts/alice/deposits", {"reference": "hooks", "amount": 1_000_000, "currency": "CNY"})
 PACKET = {"title": "packet", "total": MONEY, "shares": 10, "split": {"rule": "lazy"}}
 SALE = {"title": "sale", "stock": 1_000, "per_user_limit": 900, "unit_price": MONEY}
 CAMPAIGNS = [post("/v1/red-packets", PACKET)["id"] for _ in range(3)]

@@ -56,6 +56,7 @@ fn only_that_it_is_there<S: Serializer>(_: &Option<String>, to: S) -> Result<S::
 /// Users who may see the draws of a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = Draws)]
 pub(crate) enum DrawVisibility {
     /// All users with a token.
     #[default]

@@ -151,11 +151,12 @@ impl Scene {
         };
         let operator = bearer("bench", "claim send deposit campaigns:write")?;
         let mut client = LoadClient::connect(node.addr()).await?;
-        let deposit = json!({ "amount": SHARES, "currency": "CNY" });
+        let total = json!({ "amount": SHARES, "currency": "CNY" });
+        let deposit = json!({ "reference": "bench", "amount": SHARES, "currency": "CNY" });
         let path = "/v1/accounts/bench/deposits";
         client.create(path, &operator, &deposit).await?;
         let packet = json!({
-            "title": "bench", "total": deposit, "shares": SHARES, "split": { "rule": "equal" },
+            "title": "bench", "total": total, "shares": SHARES, "split": { "rule": "equal" },
         });
         let packet = client.create("/v1/red-packets", &operator, &packet).await?;
         for n in 0..SHARES {

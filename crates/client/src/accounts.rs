@@ -20,12 +20,20 @@ impl Client {
         self.json(RepeatableCall::get(path(user, ""))).await
     }
 
-    /// Credits money from outside to a user's account. Scope `deposit`.
+    /// Credits money from outside to a user's account. The reference is kept for good: the same deposit with it is a
+    /// replay. Scope `deposit`.
     ///
     /// # Errors
-    /// See [`Error`].
-    pub async fn deposit(&self, user: &UserId, amount: Money) -> Result<Deposit, Error> {
-        let call = RepeatableCall::post(path(user, "/deposits")).json(&amount)?;
+    /// `reference-used`; see [`Error`].
+    pub async fn deposit(
+        &self,
+        user: &UserId,
+        reference: &str,
+        amount: Money,
+    ) -> Result<Deposit, Error> {
+        let Money { amount, currency } = amount;
+        let body = json!({ "reference": reference, "amount": amount, "currency": currency });
+        let call = RepeatableCall::post(path(user, "/deposits")).json(&body)?;
         self.json(call.keyed(self)).await
     }
 

@@ -272,6 +272,8 @@ bodies! {
         user: UserId,
         /// Its money.
         amount: Money,
+        /// Reference of the payment service.
+        reference: String,
     }
     /// Result of one red packet of a batch.
     RedPacketResult {

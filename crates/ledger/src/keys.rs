@@ -104,29 +104,6 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         .await
     }
 
-    async fn deposit_under(
-        &self,
-        used: &KeyUse,
-        id: Uuid,
-        (user, amount): (&UserId, Money),
-        by: Option<&Action>,
-    ) -> Result<KeyBinding, LedgerError> {
-        let args = (self.now(), used.clone(), user.clone(), by.cloned());
-        self.run(
-            AccessMode::Write,
-            args,
-            move |conn, (now, used, user, by)| {
-                Box::pin(async move {
-                    let binding = bind::<D>(conn, *now, used, id).await?;
-                    let to = (user, amount);
-                    accounts::deposit::<D>(conn, *now, binding.id, to, by.as_ref()).await?;
-                    Ok(binding)
-                })
-            },
-        )
-        .await
-    }
-
     async fn deposit_named(
         &self,
         used: Option<&KeyUse>,

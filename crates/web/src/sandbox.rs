@@ -56,7 +56,14 @@ pub(crate) async fn deposit(
         "/v1/accounts/{}/deposits",
         escape(text(&session.body, "user"))
     );
-    let body = json!({ "amount": deposit.amount, "currency": deposit.currency });
+    // The page sends a key, so that a repeated deposit is one.
+    let key = headers.get("idempotency-key");
+    let Some(key) = key.and_then(|key| key.to_str().ok()) else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let key = key.trim_matches('"');
+    let body = json!({ "reference": format!("sandbox-{key}"), "amount": deposit.amount,
+        "currency": deposit.currency });
     pages.as_the_world(&path, "deposit", &headers, &body).await
 }
 

@@ -42,7 +42,7 @@ struct ErrorFinder<'a> {
 
 impl<'ast> Visit<'ast> for ErrorFinder<'_> {
     fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
-        let path = item.trait_.as_ref().map(|(_, path, _)| path);
+        let path = item.trait_.as_ref().map(|(path, _)| path);
         let name = path.and_then(|path| path.segments.last());
         let name = name.map(|name| name.ident.to_string());
         let name = name.filter(|name| TRAITS.contains(&name.as_str()));

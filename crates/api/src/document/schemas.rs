@@ -53,12 +53,13 @@ pub(super) const QUERY: &str = "?";
 const HASH: &str = "^[0-9a-f]{64}$";
 
 /// Enums of string properties: schema (empty: any), property, enum. The first match applies.
-const WORDS: [(&str, &str, &str); 24] = [
+const WORDS: [(&str, &str, &str); 25] = [
     ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
     ("Posting", "account", "UserAccount"),
     ("Posting", "kind", "PostingKind"),
     (QUERY, "kind", "PostingKind"),
+    (QUERY, "action", "ActionKind"),
     ("PaymentRecord", "outcome", "PaymentRecordOutcome"),
     ("", "phase", "Phase"),
     ("", "ack", "AckLevel"),

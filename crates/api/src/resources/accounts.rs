@@ -6,7 +6,7 @@ use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     id::{PaymentRef, UserId},
     money::Currency,
-    ports::{ActionKind, KeyBinding},
+    ports::ActionKind,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -37,10 +37,9 @@ pub(crate) struct DepositRequest {
     currency: Text<Currency>,
     /// The payment service's reference of the deposit, kept forever. The same deposit with it is a replay, at any
     /// time and from any caller; another deposit with it is refused. If two services may use the same references,
-    /// prefix them. Without a reference, a repetition is a replay only while its idempotency key is kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    reference: Option<Text<PaymentRef>>,
+    /// prefix them.
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
 }
 
 /// A deposit that was made.
@@ -52,10 +51,9 @@ pub(crate) struct DepositBody {
     /// Owner of the account.
     user: String,
     amount: MoneyBody,
-    /// The payment service's reference, if one was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    reference: Option<Text<PaymentRef>>,
+    /// The payment service's reference.
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
 }
 
 /// Balances of a user.
@@ -103,25 +101,15 @@ pub(crate) async fn deposit(
     let amount = MoneyBody::new(request.amount, request.currency.0);
     let route = "POST /v1/accounts/{user}/deposits";
     let (ledger, id) = (&call.app.ports.ledger, call.app.fresh_id());
-    let mut detail =
-        json!({ "id": id.to_string(), "amount": request.amount, "currency": request.currency });
-    if let Some(reference) = &request.reference {
-        detail["reference"] = json!(reference);
-    }
+    let detail = json!({ "id": id.to_string(), "amount": request.amount, "currency": request.currency,
+        "reference": request.reference });
     let action = call.action(ActionKind::Deposit, &detail);
     let (to, by) = ((&call.id, amount.money()), Some(&action));
     let used = call.key_use(route, &request);
-    let binding = match (&request.reference, &used) {
-        (Some(Text(name)), used) => {
-            let used = used.as_ref();
-            ledger.deposit_named(used, id, to, name, by).await?
-        }
-        (None, Some(used)) => ledger.deposit_under(used, id, to, by).await?,
-        (None, None) => {
-            ledger.deposit_by(id, to.0, to.1, by).await?;
-            KeyBinding { id, fresh: true }
-        }
-    };
+    let Text(name) = &request.reference;
+    let binding = ledger
+        .deposit_named(used.as_ref(), id, to, name, by)
+        .await?;
     if binding.fresh {
         operation_log::log(&action);
     }

@@ -53,7 +53,8 @@ impl Target {
 
     /// Deposits money to the operator's account.
     async fn fund(&self, client: &mut LoadClient, minor: i64) -> anyhow::Result<()> {
-        let deposit = json!({ "amount": minor, "currency": "CNY" });
+        let reference = format!("bench-{:016x}", rand::random::<u64>());
+        let deposit = json!({ "reference": reference, "amount": minor, "currency": "CNY" });
         let path = "/v1/accounts/bench/deposits";
         client.create(path, &self.operator, &deposit).await?;
         Ok(())

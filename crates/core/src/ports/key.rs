@@ -110,19 +110,10 @@ pub trait KeyStore: Send + Sync + 'static {
     /// Unbinds a key from `id` if its command was certainly not carried out. A key with an answer stays.
     async fn release_key(&self, used: &KeyUse, id: Uuid) -> Result<(), LedgerError>;
 
-    /// [`AccountStore::deposit_by`] under a key that the same transaction binds to its id: a refused deposit uses no
-    /// key. If the key was bound before, it returns that deposit.
-    async fn deposit_under(
-        &self,
-        used: &KeyUse,
-        id: Uuid,
-        to: (&UserId, Money),
-        by: Option<&Action>,
-    ) -> Result<KeyBinding, LedgerError>;
-
-    /// [`KeyStore::deposit_under`] for a deposit with a reference of a payment service. The reference is stored
-    /// permanently and identifies one deposit. Repeated with any key or none, the call returns that deposit and changes
-    /// nothing.
+    /// [`AccountStore::deposit_by`] under a key, if there is one, that the same transaction binds to its id: a refused
+    /// deposit uses no key. If the key was bound before, it returns that deposit. The reference of the payment service
+    /// is stored permanently and identifies one deposit. Repeated with any key or none, the call returns that deposit
+    /// and changes nothing.
     ///
     /// # Errors
     /// [`LedgerError::ReferenceUsed`] if the reference names a deposit of another user or amount.

@@ -90,19 +90,13 @@ where
         .await
     }
 
-    async fn refusal_of(
-        &self,
-        payment: &PaymentRef,
-    ) -> Result<Option<Action>, LedgerError> {
+    async fn refusal_of(&self, payment: &PaymentRef) -> Result<Option<Action>, LedgerError> {
         let payment = payment.clone();
         let find = move |conn: &_| actions::refusal(conn, &payment);
         query(self.readers(), find).await
     }
 
-    async fn action_log(
-        &self,
-        wanted: &ActionQuery,
-    ) -> Result<Vec<Action>, LedgerError> {
+    async fn action_log(&self, wanted: &ActionQuery) -> Result<Vec<Action>, LedgerError> {
         let wanted = *wanted;
         query(self.readers(), move |conn| actions::log(conn, &wanted)).await
     }

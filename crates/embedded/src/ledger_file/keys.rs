@@ -15,7 +15,7 @@ use qiang_core::{
 use uuid::Uuid;
 
 use crate::{
-    ledger::{accounts, keys, payouts},
+    ledger::{keys, payouts},
     ledger_file::{FUNDS_WAIT_MAX, LedgerFile, SqliteLedgerHost, enter, job},
     reader::query,
 };
@@ -58,24 +58,6 @@ where
         let used = used.clone();
         job(self, 0, move |context| {
             keys::release(context.conn, &used, id)
-        })
-        .await
-    }
-
-    async fn deposit_under(
-        &self,
-        used: &KeyUse,
-        id: Uuid,
-        (user, amount): (&UserId, Money),
-        by: Option<&Action>,
-    ) -> Result<KeyBinding, LedgerError> {
-        let (used, user, by) = (used.clone(), user.clone(), by.cloned());
-        job(self, 0, move |context| {
-            let (conn, now) = (context.conn, context.now);
-            let (binding, ()) = keys::bind_with((conn, now), &used, id, |binding| {
-                accounts::deposit(conn, now, binding.id, (&user, amount), by.as_ref())
-            })?;
-            Ok(binding)
         })
         .await
     }

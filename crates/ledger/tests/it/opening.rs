@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{OPTIONS, Postgres, Server, audit::audit, history::History, open};
+use crate::common::{Databases, OPTIONS, Postgres, Server, audit::audit, history::History, open};
 use qiang_ledger::{
     LedgerOptions, MigrationResult, OpenError, SCHEMA_VERSION, migrate, schema_version,
 };
@@ -131,7 +131,7 @@ async fn an_error_tells_no_password<S: Server>() {
 /// of its campaign.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_looked_for_often_has_an_index_that_grants_do_not_touch() {
-    let server = <Postgres as Server>::shared();
+    let server = <Postgres as Databases>::shared();
     let url = server.fresh().await;
     let mut conn = PgConnection::connect(&url).await.unwrap();
     for sql in [include_str!("../../src/postgres/sql/session.sql"), PACKETS] {
@@ -198,7 +198,7 @@ crate::on_each_server! {
 /// says what to do, by everything that opens the database, and nothing is changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pooler_that_changes_sessions_is_refused() {
-    let server = <Postgres as Server>::shared();
+    let server = <Postgres as Databases>::shared();
     let url = server.empty();
     for mode in [PoolMode::Transaction, PoolMode::Statement] {
         let pooler = PgBouncer::start(&server, mode);

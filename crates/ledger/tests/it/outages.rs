@@ -9,7 +9,8 @@ use std::{
 };
 
 use crate::common::{
-    MariaDb, OPTIONS, Postgres, Server, WAIT_MAX, audit::audit, history::History, open, until,
+    Databases, MariaDb, OPTIONS, Postgres, Server, WAIT_MAX, audit::audit, history::History, open,
+    until,
 };
 use qiang_core::{
     event::PartitionId,
@@ -395,7 +396,7 @@ async fn sessions_of_a_demoted_server_are_closed() {
 /// The server ends all sessions while they are in use: the work is done in new sessions.
 #[tokio::test(flavor = "multi_thread")]
 async fn ended_sessions_are_replaced() {
-    let server = <Postgres as Server>::shared();
+    let server = <Postgres as Databases>::shared();
     let url = server.fresh().await;
     let ledger = hasty(&url).await;
     let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::common::{Postgres, Server, WAIT_MAX, audit::audit, history::History, open, until};
+use crate::common::{
+    Databases, Postgres, Server, WAIT_MAX, audit::audit, history::History, open, until,
+};
 use qiang_core::{
     book::Setup,
     campaign::Phase,

@@ -52,10 +52,9 @@ enum AccountCommand {
         /// The deposit's id.
         deposit: Id,
     },
-    /// Deposit money into a user's account, and print the deposit's id. Each call is another deposit, unless it repeats
-    /// the --idempotency-key.
+    /// Deposit money into a user's account, and print the deposit's id. A repeated reference changes nothing.
     #[command(
-        after_help = "Example: qiang account deposit alice 1000.00 CNY --idempotency-key transfer-4711"
+        after_help = "Example: qiang account deposit alice 1000.00 CNY --reference transfer-4711"
     )]
     Deposit {
         /// The user.
@@ -64,6 +63,9 @@ enum AccountCommand {
         amount: String,
         /// The currency, such as CNY.
         currency: String,
+        /// The payment service's reference of the deposit, kept for good.
+        #[arg(long)]
+        reference: String,
     },
     /// Reverse the rest of a deposit, or an amount of it, if the balance suffices. Without an amount, the command is
     /// idempotent. With an amount, each call reverses that much more, unless it repeats the --idempotency-key.
@@ -161,9 +163,10 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
             user,
             amount,
             currency,
+            reference,
         } => {
             let amount = amounts::money(&[amount.clone(), currency.clone()])?;
-            let deposit = service.client.deposit(user, amount).await?;
+            let deposit = service.client.deposit(user, reference, amount).await?;
             service.print(&deposit, |deposit| deposit.id.to_string())
         }
         AccountCommand::Reverse {

@@ -40,7 +40,7 @@ async fn answered(addr: SocketAddr, user: &str, what: &str, body: Option<Value>)
 }
 
 async fn fund(addr: SocketAddr, user: &str) {
-    let money = json!({ "amount": TOTAL * PACKETS as i64, "currency": "CNY" });
+    let money = crate::common::deposit(TOTAL * PACKETS as i64);
     let path = format!("POST /v1/accounts/{user}/deposits");
     answered(addr, user, &path, Some(money)).await;
 }

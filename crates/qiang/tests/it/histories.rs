@@ -89,7 +89,7 @@ fn texts(page: &Value, items: &str, field: &str) -> Vec<String> {
 }
 
 async fn users_see_what_they_have_done(node: &Node) {
-    let money = json!({ "amount": 9_000, "currency": "CNY" });
+    let money = crate::common::deposit(9_000);
     let path = "POST /v1/accounts/sam/deposits";
     let deposit = node.made("bank", "deposit", path, money.clone()).await;
     let sent = node
@@ -203,7 +203,7 @@ async fn users_see_what_they_have_done(node: &Node) {
             made.json()["amount"].clone(),
             made.json()["reversed"].clone()
         ),
-        (money, json!(false))
+        (json!({ "amount": 9_000, "currency": "CNY" }), json!(false))
     );
     for (user, outcome) in [("ann", "refund_due"), ("sam", "refund_due")] {
         let payment = node.ask(user, "", "GET /v1/payments/pay-2", None).await;
@@ -216,7 +216,7 @@ async fn users_see_what_they_have_done(node: &Node) {
 /// API1 of the OWASP list: a user cannot read the history of another.
 async fn others_see_none_of_it(node: &Node) {
     let path = "POST /v1/accounts/ann/deposits";
-    let money = json!({ "amount": 5, "currency": "CNY" });
+    let money = crate::common::deposit(5);
     let deposit = node.made("bank", "deposit", path, money).await;
     let id = deposit["id"].as_str().unwrap();
     for scope in [

@@ -54,7 +54,7 @@ impl Served {
 
     async fn open_packet(&self, shares: u32) -> String {
         let token = token("sam", "send admin");
-        let money = json!({ "amount": shares * 10, "currency": "CNY" });
+        let money = crate::common::deposit(i64::from(shares) * 10);
         let path = "/v1/accounts/sam/deposits";
         let deposited = call(
             self.server.addr(),

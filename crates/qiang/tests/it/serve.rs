@@ -8,7 +8,6 @@ use std::{
 };
 
 use crate::common::{call, output, packet, qiang, read_to_end};
-use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -176,7 +175,7 @@ async fn claims_in_flight_are_answered_before_it_ends() {
 async fn what_was_acknowledged_is_there_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let (mut process, addr, token) = start_dev(folder.path());
-    let deposit = json!({ "amount": 1_000, "currency": "CNY" });
+    let deposit = crate::common::deposit(1_000);
     call(
         addr,
         "POST",

@@ -256,7 +256,7 @@ async fn packets_and_accounts() {
         "sam",
         "10.00",
         "CNY",
-        "--idempotency-key",
+        "--reference",
         "d-1",
     ];
     let first = operator.run(&deposit).did();
@@ -265,10 +265,26 @@ async fn packets_and_accounts() {
         operator.run(&["account", "show", "sam"]).did(),
         "sam: 10.00 CNY"
     );
-    sam.run(&["account", "deposit", "sam", "0.01", "CNY"])
-        .failed(1, "--scope");
+    sam.run(&[
+        "account",
+        "deposit",
+        "sam",
+        "0.01",
+        "CNY",
+        "--reference",
+        "d-2",
+    ])
+    .failed(1, "--scope");
     let more = operator
-        .run(&["account", "deposit", "sam", "0.07", "CNY"])
+        .run(&[
+            "account",
+            "deposit",
+            "sam",
+            "0.07",
+            "CNY",
+            "--reference",
+            "d-3",
+        ])
         .did();
     let reverse = ["account", "reverse", "sam", &more];
     let part = [&reverse[..], &["0.02", "CNY", "--idempotency-key", "r-1"]].concat();
@@ -414,9 +430,9 @@ async fn what_is_wrong_is_one_line_that_says_what_to_do() {
         .failed(2, "missing");
     ann.run(&["sale", "show", id, "--url", "x"])
         .failed(2, "`x`");
-    ann.run(&["account", "deposit", "ann", "x", "CNY"])
+    ann.run(&["account", "deposit", "ann", "x", "CNY", "--reference", "d"])
         .failed(2, "2 decimals, as in 299.00 CNY");
-    ann.run(&["account", "deposit", "ann", "1", "yuan"])
+    ann.run(&["account", "deposit", "ann", "1", "yuan", "--reference", "d"])
         .failed(2, "ISO 4217");
     let phase = ann.run(&["sale", "list", "--phase", "open"]);
     assert_eq!(phase.code, Some(2), "{}", phase.stderr);
@@ -448,7 +464,15 @@ fn without_an_answer_it_says_whether_it_may_have_been_done() {
         let args = [args, &fixed].concat();
         Ended::of(output(folder.path(), &args, &[("QIANG_TOKEN", "t")]))
     };
-    let deposit = ["account", "deposit", "ann", "0.01", "CNY"];
+    let deposit = [
+        "account",
+        "deposit",
+        "ann",
+        "0.01",
+        "CNY",
+        "--reference",
+        "d",
+    ];
     let line = run(&deposit, &url).failed(3, "--idempotency-key ");
     let key = line.rsplit(' ').next().unwrap().trim().to_owned();
     let heads = reader.join().unwrap();

@@ -165,13 +165,14 @@ pub async fn a_refused_creation_spends_no_key(case: &mut Scenario) {
     let (one, two) = (Uuid::from_u128(5 << 90), Uuid::from_u128(6 << 90));
     let money = |minor| Money::new(minor, currency());
     let ledger = case.ledger();
+    let named = PaymentRef::new("deposit-of-a").expect("well-formed");
     let refused = ledger
-        .deposit_under(&used(1), one, (&user("a"), money(0)), None)
+        .deposit_named(Some(&used(1)), one, (&user("a"), money(0)), &named, None)
         .await;
     assert_eq!(refused, Err(LedgerError::AmountOutOfRange));
     for (id, fresh) in [(one, true), (two, false)] {
         let made = ledger
-            .deposit_under(&used(2), id, (&user("a"), money(7)), None)
+            .deposit_named(Some(&used(2)), id, (&user("a"), money(7)), &named, None)
             .await;
         assert_eq!(made.map(|it| (it.id, it.fresh)), Ok((one, fresh)));
     }

@@ -72,7 +72,7 @@ impl Corpus {
             of[key] = value;
             Some(of)
         };
-        let deposit = json!({"amount": 1_000_000, "currency": "CNY"});
+        let deposit = json!({"reference": "fuzz", "amount": 1_000_000, "currency": "CNY"});
         let path = format!("/v1/accounts/{}/deposits", USERS[0]);
         caller.call("POST", &path, Some(deposit)).await?;
         for waits in [false, false, true] {

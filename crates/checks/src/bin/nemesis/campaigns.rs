@@ -210,7 +210,9 @@ impl Campaigns {
         let (path, user, mut body, minor) = if form.is_packet {
             let total = i64::from(form.supply) * SHARE_MINOR;
             let deposit = format!("/v1/accounts/{sender}/deposits");
-            self.repeat(&deposit, seller, format!("deposit-{name}"), money(total))
+            let mut body = money(total);
+            body["reference"] = json!(format!("deposit-{name}"));
+            self.repeat(&deposit, seller, format!("deposit-{name}"), body)
                 .await?;
             self.nodes.history().deposited(total);
             let body = json!({ "title": name, "total": money(total), "shares": form.supply,

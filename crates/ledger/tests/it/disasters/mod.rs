@@ -7,7 +7,9 @@ mod tables;
 
 use std::{sync::Arc, time::Duration};
 
-use crate::common::{MariaDb, OPTIONS, Postgres, Server, audit::audit, history::History, until};
+use crate::common::{
+    Databases, MariaDb, OPTIONS, Postgres, Server, audit::audit, history::History, until,
+};
 use qiang_core::{
     money::Money,
     ports::{Ledger, LedgerError},

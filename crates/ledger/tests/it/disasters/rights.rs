@@ -1,7 +1,7 @@
 //! Rights, logins and connections that an operator takes from the ledger's user while it is used.
 
 use super::{begun, hasty, reason, rest};
-use crate::common::{MariaDb, OPTIONS, Postgres, Server};
+use crate::common::{Databases, MariaDb, OPTIONS, Postgres, Server};
 use qiang_testkit::{ManualClock, campaign::OPENS};
 
 /// A right that is taken, how it is returned, and whether a start waits for it.

@@ -1,7 +1,9 @@
 //! Settings of a server, a database or a role that an operator has chosen for other programs.
 
 use super::{begun, deposit, hasty, reason, rest, until};
-use crate::common::{MariaDb, OPTIONS, Postgres, Server, audit::audit, history::History};
+use crate::common::{
+    Databases, MariaDb, OPTIONS, Postgres, Server, audit::audit, history::History,
+};
 use qiang_core::money::Money;
 use qiang_ledger::{OpenError, migrate};
 use qiang_testkit::{
@@ -144,7 +146,7 @@ async fn in_database<S: Server>(url: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_may_sort_and_compare_as_it_likes() {
-    let server = <Postgres as Server>::shared();
+    let server = <Postgres as Databases>::shared();
     for options in [
         "ENCODING 'UTF8' LOCALE_PROVIDER icu ICU_LOCALE 'de-u-ks-level1'",
         "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'",
@@ -155,7 +157,7 @@ async fn a_database_may_sort_and_compare_as_it_likes() {
         Postgres::execute(&base, &create).await;
         in_database::<Postgres>(&server.url_of(&format!("{name}_odd"))).await;
     }
-    let server = <MariaDb as Server>::shared();
+    let server = <MariaDb as Databases>::shared();
     for options in [
         "CHARACTER SET latin1",
         "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
@@ -176,7 +178,7 @@ fn named(url: String) -> (String, String) {
 /// would fail one by one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_lacks_characters_is_refused() {
-    let server = <Postgres as Server>::shared();
+    let server = <Postgres as Databases>::shared();
     for encoding in ["LATIN1", "EUC_CN"] {
         let (base, name) = named(server.empty());
         let create = format!(

@@ -270,7 +270,7 @@ async fn open_packet(
     shares: u32,
 ) -> anyhow::Result<CampaignId> {
     let total = Money::new(TOTAL_MINOR, yuan()?);
-    operator.deposit(&SENDER.parse()?, total).await?;
+    operator.deposit(&SENDER.parse()?, "demo", total).await?;
     let packet = NewRedPacket::new("恭喜发财", total, shares, SplitRuleName::DoubleAverage);
     let sender = client(local, SENDER, "send")?;
     Ok(sender.create_red_packet(&packet).await?.id)

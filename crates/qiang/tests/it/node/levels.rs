@@ -13,7 +13,7 @@ use qiang_core::{
     id::{IdempotencyKey, PaymentRef},
     order::{OrderState, ReturnPart},
     payment::ReceivedMoney,
-    ports::{EngineError, Payout, RefundBalance},
+    ports::{EngineError, LedgerError, Payout, RefundBalance},
     queue_entry::QueueLimits,
     time::Timestamp,
 };
@@ -133,7 +133,8 @@ impl Does {
             return Ok(standing.is_some());
         }
         if self == Self::Refund {
-            let owed = backend.ports.ledger.owed(target.order(number)).await?;
+            let owed = backend.ports.ledger.owed(target.order(number)).await;
+            let owed = owed.map_err(unavailable)?;
             return Ok(owed.iter().any(|it| it.refunded_minor > 0));
         }
         let order = engine.order(target.order(number)).await?;
@@ -157,6 +158,10 @@ impl Does {
             Self::Refund | Self::Enter => unreachable!("it is not a command"),
         })
     }
+}
+
+fn unavailable(error: LedgerError) -> EngineError {
+    EngineError::unavailable(error.to_string())
 }
 
 /// Claim of a user who waits in the queue.
@@ -249,7 +254,7 @@ impl World {
         let (ledger, order) = (&self.backend.ports.ledger, target.order(number));
         let until = Instant::now() + BACK_MAX;
         let due = loop {
-            let owed = ledger.owed(order).await?;
+            let owed = ledger.owed(order).await.map_err(unavailable)?;
             match owed.first().map(RefundBalance::outstanding) {
                 Some(due) if due.minor > 0 => break due,
                 _ if Instant::now() < until => tokio::time::sleep(SETTLED_EVERY).await,
@@ -261,7 +266,7 @@ impl World {
             reference: PaymentRef::new(&format!("refund-{}", target.id)).unwrap(),
             amount: due,
         };
-        ledger.pay_out(&refund).await?;
+        ledger.pay_out(&refund).await.map_err(unavailable)?;
         Ok(())
     }
 

@@ -107,7 +107,7 @@ async fn log_lines_name_the_trace_that_a_request_belongs_to() {
             .map(|it| ("traceparent", it.as_str()))
             .collect();
         let path = format!("/v1/accounts/{user}/deposits");
-        let body = json!({ "amount": 1, "currency": "CNY" });
+        let body = crate::common::deposit(1);
         let token = token("olga");
         let reply = call(addr, "POST", &path, Some(&token), &headers, Some(body)).await;
         assert_eq!(reply.status, 201, "{reply:?}");

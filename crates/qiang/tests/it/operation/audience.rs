@@ -32,7 +32,7 @@ async fn every_node_asks_for_the_passphrase() {
     one.ready(200).await;
     other.ready(200).await;
 
-    let money = json!({ "amount": 10_000, "currency": "CNY" });
+    let money = crate::common::deposit(10_000);
     let deposited = one.post("/v1/accounts/olga/deposits", Some(money)).await;
     assert_eq!(deposited.status, 201, "{deposited:?}");
     let mut body = packet(10_000, 3);

@@ -34,7 +34,10 @@ async fn the_audit_holds_and_money_stays(kind: LedgerKind) {
     let total = json!({ "amount": i64::from(SHARES) * SHARE_MINOR, "currency": "CNY" });
     let mut packets = Vec::new();
     for rule in ["equal", "lazy"] {
-        let deposit = node.operate("/v1/accounts/olga/deposits", total.clone());
+        let deposit = node.operate(
+            "/v1/accounts/olga/deposits",
+            crate::common::deposit(i64::from(SHARES) * SHARE_MINOR),
+        );
         assert_eq!(deposit.await.status, 201);
         let packet = json!({
             "title": rule, "total": total, "shares": SHARES, "split": { "rule": rule },

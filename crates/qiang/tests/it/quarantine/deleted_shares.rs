@@ -70,7 +70,10 @@ impl Claimed {
             Packet::Equal | Packet::Spread => "equal",
         };
         let money = json!({ "amount": i64::from(shares) * SHARE_MINOR, "currency": "CNY" });
-        let deposit = node.operate("/v1/accounts/olga/deposits", money.clone());
+        let deposit = node.operate(
+            "/v1/accounts/olga/deposits",
+            crate::common::deposit(i64::from(shares) * SHARE_MINOR),
+        );
         assert_eq!(deposit.await.status, 201);
         let packet = json!({
             "title": format!("{case:?}"), "total": money, "shares": shares, "split": { "rule": rule },

@@ -66,7 +66,7 @@ impl Campaigns {
         let supply = USERS + 20;
         let total = i64::from(supply) * SHARE_MINOR;
         let money = json!({ "amount": total, "currency": "CNY" });
-        let deposit = node.operate("/v1/accounts/olga/deposits", money.clone());
+        let deposit = node.operate("/v1/accounts/olga/deposits", crate::common::deposit(total));
         assert_eq!(deposit.await.status, 201);
         let packet = json!({
             "title": "p", "total": money, "shares": supply, "split": { "rule": "equal" },
@@ -306,7 +306,10 @@ async fn a_grant_in_quarantine_is_not_in_the_ledger(kind: node::LedgerKind) {
     let node = Node::start(&ledger).await;
     let shares = ASKING_MAX + 10;
     let money = json!({ "amount": i64::from(shares) * SHARE_MINOR, "currency": "CNY" });
-    let deposit = node.operate("/v1/accounts/olga/deposits", money.clone());
+    let deposit = node.operate(
+        "/v1/accounts/olga/deposits",
+        crate::common::deposit(i64::from(shares) * SHARE_MINOR),
+    );
     assert_eq!(deposit.await.status, 201);
     let packet = json!({
         "title": "p", "total": money, "shares": shares, "split": { "rule": "equal" }, "ack": "ledger",

@@ -77,7 +77,7 @@ async fn campaigns(addr: SocketAddr, users: usize) -> Vec<String> {
         let campaign = match n % 2 {
             0 => post("/v1/sales", sale(users as u32)).await,
             _ => {
-                let body = json!({"amount": 1_000_000, "currency": "CNY"});
+                let body = crate::common::deposit(1_000_000);
                 post("/v1/accounts/olga/deposits", body).await;
                 post("/v1/red-packets", packet(1_000_000, users as u32)).await
             }

@@ -389,12 +389,12 @@ async fn a_partition_is_repaired_once_snapshots_succeed() {
     let snapshot = world.redis().resources().folder().join("dump.rdb");
     drop(std::fs::remove_file(&snapshot));
     std::fs::create_dir(&snapshot).unwrap();
-    let save = |when: &str| {
+    let save = |world: &World, when: &str| {
         let words = ["CONFIG", "SET", "save", when];
         blocking(|| world.redis().call(&words)).unwrap();
     };
-    save("3600 1");
-    let status = |wanted: &str| {
+    save(&world, "3600 1");
+    let status = |world: &World, wanted: &str| {
         // The command is refused while another snapshot runs, which serves the same purpose.
         drop(blocking(|| world.redis().call(&["BGSAVE"])));
         let found = blocking(|| world.redis().info("persistence", "rdb_last_bgsave_status"));
@@ -402,13 +402,13 @@ async fn a_partition_is_repaired_once_snapshots_succeed() {
     };
     world.flush();
     world.all_halted().await;
-    wait_for("a snapshot that fails", || status("err")).await;
+    wait_for("a snapshot that fails", || status(&world, "err")).await;
     world.run();
     wait_for("refused steps", || world.refused("MISCONF") >= 50).await;
     assert!(!world.is_open());
     std::fs::remove_dir(&snapshot).unwrap();
-    wait_for("a snapshot that succeeds", || status("ok")).await;
-    save("");
+    wait_for("a snapshot that succeeds", || status(&world, "ok")).await;
+    save(&world, "");
     world.all_open().await;
     world.settling.take().unwrap().abort();
     world.check(target, SOME, 0).await;

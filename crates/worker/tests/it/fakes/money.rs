@@ -127,16 +127,6 @@ impl KeyStore for FakeLedger {
         Err(broken())
     }
 
-    async fn deposit_under(
-        &self,
-        _: &KeyUse,
-        _: Uuid,
-        _: (&UserId, Money),
-        _: Option<&Action>,
-    ) -> Result<KeyBinding, LedgerError> {
-        Err(broken())
-    }
-
     async fn deposit_named(
         &self,
         _: Option<&KeyUse>,

@@ -27,12 +27,18 @@ async fn a_red_packet_from_the_deposit_to_the_archive() {
     let service = Service::start().await;
     let operator = service.client();
     let sam = service.as_user(&operator, "sam");
-    let deposit = operator.deposit(&user("sam"), yuan(1_000)).await.unwrap();
+    let deposit = operator
+        .deposit(&user("sam"), "d-1", yuan(1_000))
+        .await
+        .unwrap();
     assert_eq!(
         (deposit.user.as_str(), deposit.amount),
         ("sam", yuan(1_000))
     );
-    let more = operator.deposit(&user("sam"), yuan(50)).await.unwrap();
+    let more = operator
+        .deposit(&user("sam"), "d-2", yuan(50))
+        .await
+        .unwrap();
     for _ in 0..2 {
         let reversal = operator
             .reverse_deposit(&user("sam"), &more.id)
@@ -43,7 +49,10 @@ async fn a_red_packet_from_the_deposit_to_the_archive() {
             (more.id.clone(), yuan(50))
         );
     }
-    let third = operator.deposit(&user("sam"), yuan(30)).await.unwrap();
+    let third = operator
+        .deposit(&user("sam"), "d-3", yuan(30))
+        .await
+        .unwrap();
     let part = async |minor| {
         let sam = user("sam");
         operator
@@ -54,7 +63,10 @@ async fn a_red_packet_from_the_deposit_to_the_archive() {
     let found = operator.get_deposit(&user("sam"), &third.id).await.unwrap();
     assert_eq!((found.reversed, found.reversed_amount), (false, yuan(10)));
     assert_problem(part(21).await, "reversal-exceeds-deposit");
-    operator.deposit(&user("sam"), yuan(10)).await.unwrap();
+    operator
+        .deposit(&user("sam"), "d-4", yuan(10))
+        .await
+        .unwrap();
     for _ in 0..2 {
         operator
             .withdraw(&user("sam"), "w-1", yuan(30))

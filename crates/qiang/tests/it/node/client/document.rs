@@ -206,6 +206,7 @@ fn words_are_as_documented() {
     check::<AckLevel>("AckLevel", &document);
     check::<PlaceState>("PlaceState", &document);
     check::<PaymentOutcome>("PaymentOutcome", &document);
+    check::<PaymentRecordOutcome>("PaymentRecordOutcome", &document);
     check::<CreationResult>("CreationResult", &document);
     check::<AuditStatus>("AuditStatus", &document);
     check::<ActionKind>("ActionKind", &document);

@@ -48,7 +48,7 @@ async fn an_answer_that_is_lost_is_heard_from_the_retry() {
     let (first, second, deposit, ()) = tokio::join!(
         ann.order(&sale.id, &one),
         ann.order(&sale.id, &two),
-        client.deposit(&user, yuan(700)),
+        client.deposit(&user, "d-1", yuan(700)),
         pass,
     );
     let (first, second) = (first.unwrap(), second.unwrap());

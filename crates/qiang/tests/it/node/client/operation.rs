@@ -3,8 +3,8 @@
 use crate::node::client::common::{Service, assert_problem, new_sale, yuan};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use qiang_client::{
-    ActionKind, CampaignEvent, NewClaim, NewOrder, NewRedPacket, ReadinessStatus, SplitRuleName,
-    THE_SERVICE,
+    ActionKind, CampaignEvent, NewClaim, NewOrder, NewPayment, NewRedPacket, PaymentRecordOutcome,
+    ReadinessStatus, SplitRuleName, THE_SERVICE,
 };
 
 #[tokio::test]
@@ -55,6 +55,21 @@ async fn operators_see_partitions_quarantine_figures_and_actions() {
     assert_eq!(audited.action, ActionKind::Audit);
     assert_eq!(audited.actor, started.actor);
 
+    let paused = operator.action_log(Some(ActionKind::Pause));
+    let paused: Vec<_> = paused.try_collect().await.unwrap();
+    assert_eq!(paused.len(), 1);
+    assert_eq!(paused[0].subject, sale.id.as_str());
+    let order = format!("{}-1", sale.id.as_str()).parse().unwrap();
+    let payment = NewPayment::with_defaults("p-1".parse().unwrap(), yuan(5));
+    assert_problem(operator.pay_order(&order, &payment).await, "not-found");
+    let refused = operator.refused_payment_reports();
+    let refused: Vec<_> = refused.try_collect().await.unwrap();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].detail["problem"], "not-found");
+    let found = operator.get_payment(&"p-1".parse().unwrap()).await.unwrap();
+    assert_eq!(found.outcome, PaymentRecordOutcome::Refused);
+    assert_eq!((found.amount, found.user), (Some(yuan(5)), None));
+
     // These calls are forbidden for other users.
     let ann = service.as_user(&operator, "ann");
     assert_problem(ann.partitions().await, "forbidden");
@@ -85,7 +100,7 @@ async fn a_campaign_is_watched() {
     let service = Service::start().await;
     let operator = service.client();
     operator
-        .deposit(&"ann".parse().unwrap(), yuan(900))
+        .deposit(&"ann".parse().unwrap(), "d-1", yuan(900))
         .await
         .unwrap();
     let ann = service.as_user(&operator, "ann");

@@ -55,7 +55,7 @@ fn done(actions: &[(&str, &str, &str)]) -> Vec<(String, String, String)> {
 #[tokio::test]
 async fn campaigns_and_accounts_know_who_changed_them() {
     let service = Service::start().await;
-    let money = json!({ "amount": 10_000, "currency": "CNY" });
+    let money = crate::node::http::common::named_deposit("d-1", 10_000);
     let deposit = "POST /v1/accounts/sam/deposits";
     let made = service
         .asked("pay-1", "deposit", deposit, "r1", Some(money))
@@ -72,7 +72,7 @@ async fn campaigns_and_accounts_know_who_changed_them() {
     let detail = &page["actions"][0]["detail"];
     assert_eq!(
         *detail,
-        json!({ "id": made.text("id"), "amount": 10_000, "currency": "CNY" })
+        json!({ "id": made.text("id"), "amount": 10_000, "currency": "CNY", "reference": "d-1" })
     );
 
     let sent = service
@@ -183,7 +183,8 @@ async fn sales_and_orders_know_who_changed_them() {
 #[tokio::test]
 async fn a_repetition_is_no_second_deposit_and_pages_follow_each_other() {
     let service = Service::start().await;
-    let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });
+    let money =
+        |amount: i64| crate::node::http::common::named_deposit(&format!("d-{amount}"), amount);
     let token = service.token("pay-1", "deposit");
     let path = "/v1/accounts/sam/deposits";
     for (amount, status) in [(1, 201), (1, 200), (2, 201), (3, 201)] {

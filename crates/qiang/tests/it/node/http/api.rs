@@ -268,7 +268,7 @@ async fn each_outcome_has_its_status_and_type() {
 async fn a_key_has_its_effect_once() {
     let service = Service::start().await;
     let operator = service.operator();
-    let deposit = |amount| json!({ "amount": amount, "currency": "CNY" });
+    let deposit = |amount| crate::node::http::common::named_deposit(&format!("d-{amount}"), amount);
     let path = "/v1/accounts/sam/deposits";
     let first = service.post_key(path, &operator, "k1", deposit(500)).await;
     // A key in quotation marks is the same key.
@@ -290,7 +290,12 @@ async fn a_key_has_its_effect_once() {
         .assert_problem(422, "key-reused");
     assert_eq!(
         service
-            .post_key(path, &operator, "k2", deposit(500))
+            .post_key(
+                path,
+                &operator,
+                "k2",
+                crate::node::http::common::named_deposit("again", 500)
+            )
             .await
             .status,
         201

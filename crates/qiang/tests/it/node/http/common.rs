@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -177,12 +177,11 @@ impl Service {
     }
 
     pub(crate) async fn deposit(&self, user: &str, amount: i64) {
-        let body = json!({ "amount": amount, "currency": "CNY" });
         let reply = self
             .post(
                 &format!("/v1/accounts/{user}/deposits"),
                 &self.operator(),
-                body,
+                deposit(amount),
             )
             .await;
         assert_eq!(reply.status, 201, "{reply:?}");
@@ -240,6 +239,17 @@ pub(crate) fn sale(stock: u32) -> Value {
         "unit_price": { "amount": 500, "currency": "CNY" },
         "hold_seconds": 60,
     })
+}
+
+/// A deposit with a reference of its own.
+pub(crate) fn deposit(amount: i64) -> Value {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let reference = format!("deposit-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    named_deposit(&reference, amount)
+}
+
+pub(crate) fn named_deposit(reference: &str, amount: i64) -> Value {
+    json!({ "reference": reference, "amount": amount, "currency": "CNY" })
 }
 
 /// A payment, in fen.

@@ -114,8 +114,10 @@ async fn problems_of_a_field_name_it_and_say_its_limits() {
         check("/v1/red-packets", body, pointer, said).await;
     }
     let deposits = "/v1/accounts/ann/deposits";
-    let more = json!({ "amount": 1, "currency": "CNY", "a/b": 1 });
+    let more = json!({ "reference": "a", "amount": 1, "currency": "CNY", "a/b": 1 });
     check(deposits, more, "#/a~1b", "unknown field").await;
+    let less = json!({ "amount": 1, "currency": "CNY" });
+    check(deposits, less, "#/reference", "missing field").await;
     service.stop().await;
 }
 
@@ -227,7 +229,7 @@ async fn parameters_that_are_wrong_are_named() {
         ("/v1/red-packets?product_id=x", "product_id"),
         ("/v1/accounts/ann/orders?state=x", "state"),
         ("/v1/accounts/ann/postings?kind=x", "kind"),
-        ("/v1/operation-log", "subject"),
+        ("/v1/operation-log?action=x", "action"),
     ] {
         check(path, &[], &[wrong]).await;
     }

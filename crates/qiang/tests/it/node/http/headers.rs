@@ -1,7 +1,6 @@
 //! Headers of all answers, and the location of created objects.
 
 use crate::node::http::common::{Reply, Service, call, packet, sale};
-use serde_json::json;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 async fn ask(service: &Service, path: &str, token: Option<&str>, proto: &str) -> Reply {
@@ -133,7 +132,7 @@ async fn what_was_created_says_where_it_is() {
     service.deposit("sam", 20_000).await;
     let (sam, olga) = (service.token("sam", "send claim"), service.operator());
     let packet = packet(10_000, 5);
-    let deposit = json!({ "amount": 5, "currency": "CNY" });
+    let deposit = crate::node::http::common::deposit(5);
     for (path, token, body, field, created) in [
         ("/v1/red-packets", &sam, packet, "id", "/v1/red-packets/"),
         ("/v1/sales", &olga, sale(5), "id", "/v1/sales/"),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::node::http::common::{Reply, START_MS, Service, packet, paid};
+use crate::node::http::common::{Reply, START_MS, Service, named_deposit, packet, paid};
 use qiang::id_at;
 use qiang_core::time::Timestamp;
 use serde_json::json;
@@ -17,7 +17,7 @@ async fn a_replay_says_so() {
     let service = Service::start().await;
     let (operator, ann) = (service.operator(), service.token("ann", "claim"));
     let deposits = "/v1/accounts/ann/deposits";
-    let body = json!({ "amount": 500, "currency": "CNY" });
+    let body = named_deposit("d-1", 500);
     for expected in [(201, false), (200, true)] {
         let made = service
             .post_key(deposits, &operator, "d", body.clone())
@@ -47,7 +47,8 @@ async fn a_replay_says_so() {
         .await;
     other.assert_problem(422, "key-reused");
     assert_eq!(other.header("idempotency-replayed"), "");
-    let anew = service.post(deposits, &operator, body).await;
+    let other = named_deposit("d-2", 500);
+    let anew = service.post(deposits, &operator, other).await;
     assert_eq!(seen(&anew), (201, false));
     service.stop().await;
 }
@@ -186,7 +187,7 @@ async fn a_refused_creation_spends_no_key() {
 
     let operator = service.operator();
     let deposit = async |amount: i64| {
-        let body = json!({ "amount": amount, "currency": "CNY" });
+        let body = named_deposit(&format!("d-{amount}"), amount);
         service
             .post_key("/v1/accounts/sam/deposits", &operator, "k", body)
             .await
@@ -202,7 +203,7 @@ async fn old_keys_are_forgotten_and_references_are_not() {
         Service::start_with(|config, _| config.limits.idempotency_key_ttl_ms = 60_000).await;
     let operator = service.operator();
     let deposit = async |amount: i64| {
-        let body = json!({ "amount": amount, "currency": "CNY" });
+        let body = named_deposit(&format!("d-{amount}"), amount);
         service
             .post_key("/v1/accounts/sam/deposits", &operator, "k", body)
             .await
@@ -229,7 +230,7 @@ async fn old_keys_are_forgotten_and_references_are_not() {
     let operator = service.operator();
     loop {
         service.reconcile();
-        let body = json!({ "amount": 2, "currency": "CNY" });
+        let body = named_deposit("d-2", 2);
         let path = "/v1/accounts/sam/deposits";
         match service.post_key(path, &operator, "k", body).await {
             made if made.status == 201 => break,

@@ -192,7 +192,7 @@ async fn ids(service: &Service) -> Ids {
     let path = format!("/v1/red-packets/{line}/claims");
     assert_eq!(service.act(&path, &claim).await.status, 202);
     let path = "/v1/accounts/sam/deposits";
-    let body = json!({ "amount": 1, "currency": "CNY" });
+    let body = crate::node::http::common::deposit(1);
     let deposit = service.post(path, &service.operator(), body).await;
     let webhook = json!({"url": "https://localhost:9/"});
     let operator = service.operator();

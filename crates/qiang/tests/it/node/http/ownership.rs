@@ -72,7 +72,7 @@ async fn what_a_user_has_done_is_not_told_to_another() {
     let paid = crate::node::http::common::paid("pay-1", 500);
     let paid = service.post(&payment, &service.operator(), paid).await;
     assert_eq!(paid.status, 200);
-    let money = json!({ "amount": 5, "currency": "CNY" });
+    let money = crate::node::http::common::deposit(5);
     let path = "/v1/accounts/ann/deposits";
     let deposit = service.post(path, &service.operator(), money).await;
     let deposit = format!("deposits/{}", deposit.text("id"));

@@ -149,7 +149,7 @@ async fn accounts_are_paid_out_and_deposits_reversed() {
     let service = Service::start().await;
     let operator = service.operator();
     let path = "/v1/accounts/ann";
-    let body = json!({ "amount": 100, "currency": "CNY" });
+    let body = crate::node::http::common::deposit(100);
     let deposit = service
         .post(&format!("{path}/deposits"), &operator, body)
         .await;
@@ -210,7 +210,7 @@ async fn a_deposit_is_reversed_in_parts() {
     let service = Service::start().await;
     let operator = service.operator();
     let path = "/v1/accounts/ann/deposits";
-    let body = json!({ "amount": 100, "currency": "CNY" });
+    let body = crate::node::http::common::deposit(100);
     let deposit = service.post(path, &operator, body).await.text("id");
     let deposit = format!("{path}/{deposit}");
     let reversal = format!("{deposit}/reversal");
@@ -274,7 +274,15 @@ async fn a_key_stands_for_one_payout() {
     let operator = service.operator();
     let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });
     let deposits = "/v1/accounts/ann/deposits";
-    let deposit = async |amount| service.post(deposits, &operator, money(amount)).await;
+    let deposit = async |amount| {
+        service
+            .post(
+                deposits,
+                &operator,
+                crate::node::http::common::deposit(amount),
+            )
+            .await
+    };
     let (first, second) = (deposit(100).await.text("id"), deposit(50).await.text("id"));
     let withdraw = async |key: &str, amount: i64| {
         let mut body = money(amount);

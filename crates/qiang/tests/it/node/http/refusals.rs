@@ -173,7 +173,7 @@ async fn scopes_and_other_peoples_things() {
         Some(sale(1)),
     )
     .await;
-    let deposit = json!({ "amount": 1, "currency": "CNY" });
+    let deposit = crate::node::http::common::deposit(1);
     check(
         "/v1/accounts/ann/deposits".to_owned(),
         "claim send",
@@ -324,35 +324,35 @@ async fn input_that_cannot_be() {
     let deposits = "/v1/accounts/sam/deposits";
     check(
         deposits,
-        json!({ "amount": 0, "currency": "CNY" }),
+        json!({ "reference": "d", "amount": 0, "currency": "CNY" }),
         422,
         "invalid",
     )
     .await;
     check(
         deposits,
-        json!({ "amount": -5, "currency": "CNY" }),
+        json!({ "reference": "d", "amount": -5, "currency": "CNY" }),
         422,
         "invalid",
     )
     .await;
     check(
         deposits,
-        json!({ "amount": 1.5, "currency": "CNY" }),
+        json!({ "reference": "d", "amount": 1.5, "currency": "CNY" }),
         422,
         "invalid",
     )
     .await;
     check(
         deposits,
-        json!({ "amount": 1, "currency": "RMB" }),
+        json!({ "reference": "d", "amount": 1, "currency": "RMB" }),
         422,
         "invalid",
     )
     .await;
     check(
         deposits,
-        json!({ "amount": i64::MAX, "currency": "CNY" }),
+        json!({ "reference": "d", "amount": i64::MAX, "currency": "CNY" }),
         422,
         "invalid",
     )
@@ -366,7 +366,7 @@ async fn input_that_cannot_be() {
     check("/v1/orders/7/payment", paid("x", 500), 400, "bad-request").await;
     check(
         "/v1/accounts/a%20b/deposits",
-        json!({ "amount": 1, "currency": "CNY" }),
+        json!({ "reference": "d", "amount": 1, "currency": "CNY" }),
         400,
         "bad-request",
     )
@@ -431,7 +431,7 @@ async fn bodies_that_are_no_json() {
         )
         .await
     };
-    let good = br#"{"amount":1,"currency":"CNY"}"#.to_vec();
+    let good = br#"{"reference":"d","amount":1,"currency":"CNY"}"#.to_vec();
     assert_eq!(
         post("application/json; charset=utf-8", "k", good.clone())
             .await

@@ -123,7 +123,7 @@ impl Things {
     async fn new(service: &Service) -> Self {
         let deposit = async |user: &str| {
             let path = format!("/v1/accounts/{user}/deposits");
-            let money = json!({ "amount": 7, "currency": "CNY" });
+            let money = crate::node::http::common::deposit(7);
             let made = service.post(&path, &service.operator(), money).await;
             made.text("id")
         };

@@ -18,7 +18,7 @@ async fn an_object_is_no_array_of_its_values() {
         assert!(detail.contains("expected an object"), "{body} {detail}");
     };
     let money = json!(["CNY", 1]);
-    check("/v1/accounts/ann/deposits", json!([1, "CNY"])).await;
+    check("/v1/accounts/ann/deposits", json!([1, "CNY", "d"])).await;
     check(
         "/v1/sales",
         json!(["phones", null, 5, 1, { "amount": 1, "currency": "CNY" }, 60]),
@@ -84,7 +84,7 @@ async fn ids_have_one_form() {
             .await
             .assert_problem(400, "bad-request");
     }
-    let deposit = json!({ "amount": 1, "currency": "CNY" });
+    let deposit = crate::node::http::common::deposit(1);
     let deposits = "/v1/accounts/ann/deposits";
     let deposit = service.post(deposits, &token, deposit).await.text("id");
     let made = service.get("/v1/operation-log?subject=ann", &token).await;
@@ -139,7 +139,7 @@ async fn a_body_is_json_in_utf_8_as_it_is() {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let body = Bytes::from_static(br#"{"amount":1,"currency":"CNY"}"#);
+        let body = Bytes::from_static(br#"{"reference":"d","amount":1,"currency":"CNY"}"#);
         send(service.addr, request.body(Full::new(body)).unwrap()).await
     };
     const TYPE: &str = "content-type";
@@ -149,12 +149,14 @@ async fn a_body_is_json_in_utf_8_as_it_is() {
         "application/json; charset=utf-8",
         "application/json;charset=\"UTF-8\"",
     ] {
-        assert_eq!(post(&[(TYPE, good)]).await.status, 201, "{good}");
+        // The second one is the same deposit.
+        let status = post(&[(TYPE, good)]).await.status;
+        assert!([201, 200].contains(&status), "{good}: {status}");
     }
     let json = (TYPE, "application/json");
     assert_eq!(
         post(&[json, ("content-encoding", "identity")]).await.status,
-        201
+        200
     );
     for bad in [
         &[][..],

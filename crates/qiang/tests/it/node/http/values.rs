@@ -19,7 +19,7 @@ async fn nothing_new_is_made_with_money_of_no_currency() {
         (
             "/v1/accounts/sam/deposits",
             service.operator(),
-            none,
+            json!({ "reference": "none", "amount": 100, "currency": "XXX" }),
             "#/currency",
         ),
         (
@@ -42,7 +42,7 @@ async fn nothing_new_is_made_with_money_of_no_currency() {
     // A refused deposit spends no key, and a used key does not change the refusal.
     let deposit = async |currency: &str| {
         let (path, token) = ("/v1/accounts/sam/deposits", service.operator());
-        let body = json!({ "amount": 100, "currency": currency });
+        let body = json!({ "reference": "d", "amount": 100, "currency": currency });
         service.post_key(path, &token, "k", body).await
     };
     deposit("XXX").await.assert_problem(422, "invalid");
@@ -62,12 +62,12 @@ async fn whole_numbers_and_times_are_read_as_the_document_has_them() {
         let body = Full::new(Bytes::from_static(body.as_bytes()));
         send(service.addr, request.body(body).unwrap()).await
     };
-    let made = deposit(r#"{"amount":100.0,"currency":"CNY"}"#).await;
+    let made = deposit(r#"{"reference":"a","amount":100.0,"currency":"CNY"}"#).await;
     assert_eq!(
         (made.status, &made.json()["amount"]["amount"]),
         (201, &json!(100))
     );
-    deposit(r#"{"amount":100.5,"currency":"CNY"}"#)
+    deposit(r#"{"reference":"b","amount":100.5,"currency":"CNY"}"#)
         .await
         .assert_problem(422, "invalid");
     for (ends_at, said) in [
