@@ -383,7 +383,7 @@ bodies! {
         user: Option<UserId>,
         /// Outcome of the payment.
         outcome: PaymentRecordOutcome,
-        /// Its money; absent if a refused report had none that could be read.
+        /// Its money; absent if the amount of a refused report could not be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         amount: Option<Money>,
         /// Time of the decision.

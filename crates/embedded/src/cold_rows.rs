@@ -78,7 +78,8 @@ pub(crate) fn find(conn: &Connection, errand: &DeferredRead) -> Result<ColdRows,
 }
 
 /// Reads what a tick of a campaign needs: its counters, and its `held_max` oldest held orders. The campaign must be
-/// settled. Also returns the number of these orders. `None` if it has not opened, or if the ledger does not have all of its entries.
+/// settled. Also returns the number of these orders. `None` if it has not opened, or if the ledger does not have all
+/// of its entries.
 pub(crate) fn find_due(
     conn: &Connection,
     id: CampaignId,

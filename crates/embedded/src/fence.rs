@@ -50,7 +50,8 @@ impl Deref for FencedConnection {
 }
 
 impl FencedConnection {
-    /// Raises the generation of a file, whose generation without its log is `in_file`, in one transaction with `work`. From its commit on, earlier processes are fenced.
+    /// Raises the generation of a file, whose generation without its log is `in_file`, in one transaction with
+    /// `work`. From its commit on, earlier processes are fenced.
     pub(crate) fn raise(
         conn: Connection,
         path: &Path,

@@ -10,7 +10,6 @@ use crate::{
     error::DataFileError,
     fence::{FencedConnection, begin_unfenced},
     open_mark,
-    watch::FileWatch,
 };
 
 /// Migrations in order, append-only: the schema of version 1.0, and one for each later version. The file's
@@ -195,16 +194,6 @@ fn close(
     commit(tx)?;
     open_mark::keep_wal(conn, false)?;
     Ok(checkpoint(conn)?)
-}
-
-/// Commits a change of the row for probes. The commit proves that the file can be written.
-pub(crate) fn commit_probe(
-    (conn, watch): (&FencedConnection, &FileWatch),
-    now: Timestamp,
-) -> Result<(), DataFileError> {
-    let tx = conn.begin()?;
-    probe(&tx, now)?;
-    watch.commit(conn, tx)
 }
 
 /// Changes the row for probes.

@@ -12,6 +12,7 @@ use std::{
     sync::Arc,
 };
 
+use qiang_core::time::Timestamp;
 use rusqlite::Transaction;
 
 use crate::{
@@ -157,7 +158,18 @@ impl FileWatch {
         }
     }
 
-    /// Saves the content of the write-ahead log to the data file, unless the file is not this writer's any more. Then
+    /// Commits a change of the row for probes. The commit proves that the file can be written.
+    pub(crate) fn commit_probe(
+        &self,
+        conn: &FencedConnection,
+        now: Timestamp,
+    ) -> Result<(), DataFileError> {
+        let tx = conn.begin()?;
+        file::probe(&tx, now)?;
+        self.commit(conn, tx)
+    }
+
+    /// Saves the content of the write-ahead log to the data file, unless the file is no longer this writer's. Then
     /// nothing is written, and the log stays as it is.
     pub(crate) fn close(&self, conn: &FencedConnection) {
         match self.check(conn) {

@@ -20,14 +20,16 @@ const LOG: Statement = sql!(both "SELECT a.id, a.at, a.actor, a.kind, a.subject,
     FROM actions a WHERE a.id > $1 AND a.id < $2 ORDER BY a.id LIMIT $3");
 const LOG_NEWEST: Statement = sql!(both "SELECT a.id, a.at, a.actor, a.kind, a.subject, a.request_id, a.detail
     FROM actions a WHERE a.id > $1 AND a.id < $2 ORDER BY a.id DESC LIMIT $3");
-const LOG_OF_KIND: Statement = sql!(both "SELECT a.id, a.at, a.actor, a.kind, a.subject, a.request_id, a.detail FROM actions a
-    WHERE a.kind = $1 AND a.id > $2 AND a.id < $3 ORDER BY a.id LIMIT $4");
-const LOG_OF_KIND_NEWEST: Statement = sql!(both "SELECT a.id, a.at, a.actor, a.kind, a.subject, a.request_id, a.detail FROM actions a
-    WHERE a.kind = $1 AND a.id > $2 AND a.id < $3 ORDER BY a.id DESC LIMIT $4");
+const LOG_OF_KIND: Statement = sql!(both "SELECT a.id, a.at, a.actor, a.kind, a.subject, a.request_id, a.detail
+    FROM actions a WHERE a.kind = $1 AND a.id > $2 AND a.id < $3 ORDER BY a.id LIMIT $4");
+const LOG_OF_KIND_NEWEST: Statement = sql!(both "SELECT a.id, a.at, a.actor, a.kind, a.subject, a.request_id, a.detail
+    FROM actions a WHERE a.kind = $1 AND a.id > $2 AND a.id < $3 ORDER BY a.id DESC LIMIT $4");
 const REFUSALS: Statement = sql!(both "SELECT a.id, a.at, a.actor, a.kind, a.subject, a.request_id, a.detail
-    FROM payment_refusals r JOIN actions a ON a.id = r.action WHERE r.action > $1 AND r.action < $2 ORDER BY r.action LIMIT $3");
+    FROM payment_refusals r JOIN actions a ON a.id = r.action
+    WHERE r.action > $1 AND r.action < $2 ORDER BY r.action LIMIT $3");
 const REFUSALS_NEWEST: Statement = sql!(both "SELECT a.id, a.at, a.actor, a.kind, a.subject, a.request_id, a.detail
-    FROM payment_refusals r JOIN actions a ON a.id = r.action WHERE r.action > $1 AND r.action < $2 ORDER BY r.action DESC LIMIT $3");
+    FROM payment_refusals r JOIN actions a ON a.id = r.action
+    WHERE r.action > $1 AND r.action < $2 ORDER BY r.action DESC LIMIT $3");
 const ENTER_REFUSAL: Statement =
     sql!(both "INSERT INTO payment_refusals (action, reference) VALUES ($1, $2)");
 const REFUSAL: Statement = sql!(both "SELECT a.id, a.at, a.actor, a.kind, a.subject, a.request_id, a.detail

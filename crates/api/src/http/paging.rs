@@ -8,13 +8,23 @@ use axum::{
 };
 
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::http::{problem::ApiProblem, wire::Text};
 
 /// Page size of small items: the default, and the maximum.
 pub(crate) const PAGE_DEFAULT: u32 = 100;
 pub(crate) const PAGE_MAX: u32 = 1_000;
+
+/// Order of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ListOrder {
+    /// By id, ascending.
+    Oldest,
+    /// By id, descending.
+    Newest,
+}
 
 /// Page of a campaign's grants.
 #[derive(Debug, Deserialize, IntoParams)]

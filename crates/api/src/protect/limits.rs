@@ -161,7 +161,8 @@ impl Limits {
         }
     }
 
-    /// Refuses a request of an address above its limit, and an expensive one above the limit of the node. Returns the address of users' requests, if it is limited.
+    /// Refuses a request of an address above its limit, and an expensive one above the limit of the node. Returns the
+    /// address of users' requests, if it is limited.
     pub(crate) fn check_address(
         &self,
         (traffic, path): (Option<Traffic>, &str),

@@ -230,7 +230,7 @@ pub(crate) struct PaymentRecordBody {
     /// paid; reinstated: the order had expired and could be reserved again; refund_due: it did not pay the order, so
     /// a refund is due; refused: its money is not recorded.
     outcome: &'static str,
-    /// Money of the report. Absent if a refused report had none that could be read.
+    /// Money of the report. Absent if the amount of a refused report could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     amount: Option<MoneyBody>,
     #[schema(value_type = String, format = DateTime)]

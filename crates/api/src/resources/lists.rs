@@ -16,7 +16,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::Params,
     http::{
-        paging::{cut, limit, with_link},
+        paging::{ListOrder, cut, limit, with_link},
         problem::{ApiProblem, ProblemBody},
         wire::Text,
     },
@@ -55,16 +55,6 @@ pub(crate) struct CampaignListQuery {
     /// At most this many; default 50, at most 100.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
-}
-
-/// Order of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ListOrder {
-    /// By id, ascending.
-    Oldest,
-    /// By id, descending.
-    Newest,
 }
 
 /// Sales with settled numbers.

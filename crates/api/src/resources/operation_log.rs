@@ -19,12 +19,12 @@ use crate::{
     auth::{Caller, Scope},
     extract::{ObjectRequest, Params},
     http::{
-        paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        paging::{ListOrder, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
         problem::{ApiProblem, NoAnswer, ProblemBody},
         request_id::{RequestId, current_trace},
         wire::{Id, Rfc3339, Text},
     },
-    resources::{changes::BegunChange, lists::ListOrder},
+    resources::changes::BegunChange,
 };
 
 impl App {

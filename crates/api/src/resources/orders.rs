@@ -228,8 +228,9 @@ pub(crate) async fn get(
 /// paid when it is granted and needs no report; a report of 0 is answered `paid` and changes nothing.
 ///
 /// The money of a refused report is not recorded. The service logs and counts the report, and lists it in the operation
-/// log and under its reference. It refuses an unknown order, and an order of another user than `user`. It refuses a reference that
-/// was reported for another order. It refuses an amount below 1 or above 2^53-1 minor units, an invalid currency, and a
+/// log and under its reference. It refuses an unknown order, and an order of another user than `user`. It refuses a
+/// reference that was reported for another order. It refuses an amount below 1 or above 2^53-1 minor units, an
+/// invalid currency, and a
 /// `paid_at` in the future or before the order. It refuses money that it would refund if the order has reached its
 /// limit of payments with a refund due.
 #[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,

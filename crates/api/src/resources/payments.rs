@@ -60,8 +60,9 @@ pub(crate) struct PaymentReport {
 /// currency is answered `refund_due`: it is refunded, and the order does not change.
 ///
 /// The money of a refused report is not recorded. The service logs and counts the report, and lists it in the operation
-/// log and under its reference. It refuses an unknown order, and an order of another user than `user`. It refuses a reference that
-/// was reported for another order. It refuses an amount below 1 or above 2^53-1 minor units, an invalid currency, and a
+/// log and under its reference. It refuses an unknown order, and an order of another user than `user`. It refuses a
+/// reference that was reported for another order. It refuses an amount below 1 or above 2^53-1 minor units, an
+/// invalid currency, and a
 /// `paid_at` in the future or before the order. It refuses money that it would refund if the order has reached its
 /// limit of payments with a refund due.
 ///

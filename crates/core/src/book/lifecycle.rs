@@ -192,7 +192,7 @@ impl Book {
         }
     }
 
-    /// Takes back the entries of [`Self::tick_absent`] after the position `head`. No other entry may follow it. The
+    /// Removes the entries of [`Self::tick_absent`] after the position `head`. No other entry may follow it. The
     /// caller must reload the campaigns: their due times are not noted.
     pub fn untick_absent(&mut self, head: Seq) {
         self.head = head;

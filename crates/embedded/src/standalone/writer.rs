@@ -274,7 +274,7 @@ impl LedgerWriter {
     fn repair(&mut self) -> Result<(), DataFileError> {
         self.watch.check(&self.conn)?;
         self.conn = file::reopen_writer(&self.path, DataFileKind::Ledger, &self.conn)?;
-        file::commit_probe((&self.conn, &self.watch), self.clock.now())?;
+        self.watch.commit_probe(&self.conn, self.clock.now())?;
         self.watch.check(&self.conn)?;
         self.publish(&settle::positions(&self.conn)?);
         Ok(())

@@ -37,8 +37,8 @@ const RECALLED_ROWS_MAX: u64 = 2 * ROWS_AT_ONCE;
 /// Delay before a due campaign is reloaded again after a failure, in milliseconds.
 const DUE_AGAIN_MS: i64 = 1_000;
 
-/// Large due campaigns in order of arrival, each once: a campaign whose entries were made twice from the same rows would
-/// have each of them twice.
+/// Large due campaigns in order of arrival, each once: a campaign whose entries were made twice from the same rows
+/// would have each of them twice.
 #[derive(Default)]
 pub(super) struct DueByRows {
     queue: VecDeque<(CampaignId, Instant)>,

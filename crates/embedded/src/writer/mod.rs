@@ -45,7 +45,6 @@ use crate::{
     EmbeddedOptions, EngineShared, PARTITION,
     error::DataFileError,
     fence::FencedConnection,
-    file,
     grant_positions::Place,
     ledger::{self, known::KnownCampaigns, list_index::UnlistedRows},
     log::EventRefs,
@@ -208,7 +207,7 @@ impl Writer {
         // The next start records due times again.
         self.absent.refuse_all(&EngineError::Stopping);
         if self.repair_at.is_none() {
-            if let Err(error) = file::commit_probe((&self.conn, &self.watch), self.clock.now()) {
+            if let Err(error) = self.watch.commit_probe(&self.conn, self.clock.now()) {
                 let reason = error.chain();
                 tracing::warn!(reason, "the next start will not know until when it was up");
             }
@@ -265,7 +264,7 @@ impl Writer {
         }
         let said = {
             let _commit = self.shared.under_way.begin();
-            file::commit_probe((&self.conn, &self.watch), self.clock.now())
+            self.watch.commit_probe(&self.conn, self.clock.now())
         };
         if let Err(error) = said {
             self.stop(&error);

@@ -362,7 +362,8 @@ fn the_earlier_of_two_processes_is_refused_behind_a_hard_link() {
     assert_eq!(second.claim("ann"), "already_granted");
 }
 
-/// The earlier process is told to end before it commits again. It must not checkpoint its log over the later one's file.
+/// The earlier process ends before it commits again. It must not checkpoint its log over the later one's
+/// file.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_end_of_the_earlier_of_two_processes_leaves_the_file() {
@@ -390,8 +391,8 @@ fn the_end_of_the_earlier_of_two_processes_leaves_the_file() {
     assert_eq!(second.claim("bob"), "already_granted");
 }
 
-/// A process dies. Another one serves the file under another name, with a copy of the log. The log beside the first name
-/// is old then, and SQLite would lay its pages over the file.
+/// A process dies. Another one serves the file under another name, with a copy of the log. The log beside the first
+/// name is old then, and SQLite would lay its pages over the file.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_log_that_is_older_than_its_file_is_refused() {
@@ -450,7 +451,7 @@ fn the_earlier_of_two_processes_is_refused_before_its_mark_is_in_the_file() {
     let ManualEngine { folder, writer, .. } = engine;
     // As after a kill, the file has the mark of this start.
     drop(writer);
-    let reader = file::open_reader(&path).unwrap();
+    let reader = crate::file::open_reader(&path).unwrap();
     reader.execute_batch("BEGIN; SELECT * FROM events").unwrap();
     let mut first = ManualEngine::open(folder);
     first.grants(&setup, "ann");

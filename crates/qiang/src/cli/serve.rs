@@ -82,7 +82,8 @@ fn print_first_steps(url: &str, token: &str) {
          In a browser you can sign in as any user: {url}/\n\n\
          TOKEN={token}\n\
          curl -sX POST {url}/v1/accounts/alice/deposits -H \"Authorization: Bearer $TOKEN\" \\\n  \
-         -H 'Content-Type: application/json' -d '{{\"reference\":\"top-up-1\",\"amount\":100000,\"currency\":\"CNY\"}}'\n\
+         -H 'Content-Type: application/json' -d '{{\"reference\":\"top-up-1\",\
+         \"amount\":100000,\"currency\":\"CNY\"}}'\n\
          curl -sX POST {url}/v1/red-packets -H \"Authorization: Bearer $TOKEN\" \\\n  \
          -H 'Content-Type: application/json' -d '{{\"title\":\"恭喜发财\",\"total\":{{\"amount\":10000,\
          \"currency\":\"CNY\"}},\"shares\":10,\"split\":{{\"rule\":\"double_average\"}}}}'\n\

@@ -1,7 +1,7 @@
 //! Every command and queue entry at every acknowledgement level. It answers once its campaign's level is reached. Its
 //! effect survives the loss of a store that the level covers.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use qiang::{
     Backend,
@@ -13,7 +13,7 @@ use qiang_core::{
     id::{IdempotencyKey, PaymentRef},
     order::{OrderState, ReturnPart},
     payment::ReceivedMoney,
-    ports::{EngineError, LedgerError, Payout, RefundBalance},
+    ports::EngineError,
     queue_entry::QueueLimits,
     time::Timestamp,
 };
@@ -26,8 +26,6 @@ use tokio::{task::JoinHandle, time::Instant};
 /// Longer than a command waits for replicas, and longer than a command without any wait.
 const ANSWERED_BY: Duration = Duration::from_millis(1_500);
 const BACK_MAX: Duration = Duration::from_secs(60);
-/// Time between two looks for a settled return.
-const SETTLED_EVERY: Duration = Duration::from_millis(10);
 const STOCK: u32 = 10;
 const NEW_STOCK: u64 = 7;
 const NEW_PRICE: i64 = 777;
@@ -51,12 +49,10 @@ enum Does {
     Close,
     Stock,
     Terms,
-    /// A payout of the ledger. No engine decides it, so it has no level but the ledger's.
-    Refund,
     Enter,
 }
 
-const ALL: [Does; 11] = [
+const ALL: [Does; 10] = [
     Does::Pay,
     Does::Cancel,
     Does::Return,
@@ -66,7 +62,6 @@ const ALL: [Does; 11] = [
     Does::Close,
     Does::Stock,
     Does::Terms,
-    Does::Refund,
     Does::Enter,
 ];
 
@@ -75,13 +70,12 @@ impl Does {
     fn before(self) -> Option<Self> {
         match self {
             Self::Return | Self::ReturnPart => Some(Self::Pay),
-            Self::Refund => Some(Self::Return),
             Self::Resume => Some(Self::Pause),
             _ => None,
         }
     }
 
-    /// The command; `None` for a refund and for a queue entry.
+    /// The command; `None` for a queue entry.
     fn command(self, Sale { target, number }: Sale) -> Option<Command> {
         let (campaign, order) = (target.id, target.order(number));
         let act = |action| Command::Act { campaign, action };
@@ -115,7 +109,7 @@ impl Does {
                     ..SaleSettingsChange::default()
                 },
             },
-            Self::Refund | Self::Enter => return None,
+            Self::Enter => return None,
         })
     }
 
@@ -131,11 +125,6 @@ impl Does {
             let room = &backend.ports.waiting_room;
             let standing = room.standing(entry.campaign, &entry.user).await?;
             return Ok(standing.is_some());
-        }
-        if self == Self::Refund {
-            let owed = backend.ports.ledger.owed(target.order(number)).await;
-            let owed = owed.map_err(unavailable)?;
-            return Ok(owed.iter().any(|it| it.refunded_minor > 0));
         }
         let order = engine.order(target.order(number)).await?;
         let order = order.and_then(|view| view.grant.order);
@@ -155,13 +144,9 @@ impl Does {
             Self::Terms => tally
                 .terms
                 .is_some_and(|terms| terms.unit_price_minor == NEW_PRICE),
-            Self::Refund | Self::Enter => unreachable!("it is not a command"),
+            Self::Enter => unreachable!("it is not a command"),
         })
     }
-}
-
-fn unavailable(error: LedgerError) -> EngineError {
-    EngineError::unavailable(error.to_string())
 }
 
 /// Claim of a user who waits in the queue.
@@ -185,7 +170,7 @@ struct World {
     config: NodeConfig,
     backend: Arc<Backend>,
     server: Option<Standalone>,
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 impl World {
@@ -211,7 +196,7 @@ impl World {
             config,
             backend,
             server,
-            folder,
+            _folder: folder,
         }
     }
 
@@ -240,33 +225,9 @@ impl World {
         if let Some(command) = does.command(sale) {
             return ports.engine.submit(command).await.map(drop);
         }
-        if does == Does::Refund {
-            return self.refund(sale).await;
-        }
         let (entry, now) = (queued(sale.target), ports.clock.now());
         let entered = ports.waiting_room.enter(&entry, now, LIMITS).await?;
         assert!(entered.is_some(), "the queue is full");
-        Ok(())
-    }
-
-    /// Records the refund of a returned order, once the return is settled.
-    async fn refund(&self, Sale { target, number }: Sale) -> Result<(), EngineError> {
-        let (ledger, order) = (&self.backend.ports.ledger, target.order(number));
-        let until = Instant::now() + BACK_MAX;
-        let due = loop {
-            let owed = ledger.owed(order).await.map_err(unavailable)?;
-            match owed.first().map(RefundBalance::outstanding) {
-                Some(due) if due.minor > 0 => break due,
-                _ if Instant::now() < until => tokio::time::sleep(SETTLED_EVERY).await,
-                found => panic!("no refund is due: {found:?}"),
-            }
-        };
-        let refund = Payout::Refund {
-            order,
-            reference: PaymentRef::new(&format!("refund-{}", target.id)).unwrap(),
-            amount: due,
-        };
-        ledger.pay_out(&refund).await.map_err(unavailable)?;
         Ok(())
     }
 
@@ -288,8 +249,7 @@ impl World {
         assert_eq!(claimed.outcome.name(), "granted");
         let number = claimed.outcome.grant().unwrap().number;
         let sale = Sale { target, number };
-        let first = does.before().and_then(Does::before);
-        for before in first.into_iter().chain(does.before()) {
+        if let Some(before) = does.before() {
             self.submit(before, sale).await.unwrap();
         }
         sale
@@ -332,25 +292,8 @@ impl World {
             }
             self.config.settlement.in_process = true;
         }
-        if self.config.engine.kind == EngineKind::Embedded {
-            self.crash();
-        }
         self.backend.close().await.unwrap();
         self.backend = Arc::new(Backend::open(&self.config).await.unwrap());
-    }
-
-    /// Copies the file and its log while the node serves them: what a crash at this moment leaves. The next node
-    /// opens the copy.
-    fn crash(&mut self) {
-        let data = self.config.engine.data.clone();
-        let left = self.folder.path().join("crashed");
-        fs::create_dir(&left).unwrap();
-        let copy = |from: &Path| fs::copy(from, left.join(from.file_name().unwrap()));
-        let bytes = copy(&data.with_extension("db-wal")).unwrap();
-        // Without commits in the log, nothing is shown about a crash.
-        assert!(bytes > 0);
-        copy(&data).unwrap();
-        self.config.engine.data = left.join(data.file_name().unwrap());
     }
 }
 
@@ -375,9 +318,7 @@ async fn check(kind: EngineKind, levels: (AckLevel, AckLevel), spread: bool, all
         let early = sales.iter().map(async |(does, sale)| {
             let answer = world.submit(*does, *sale);
             let answer = tokio::time::timeout(ANSWERED_BY, answer).await;
-            // The ledger has a refund once it is answered.
-            let early = matches!(answer, Ok(Ok(()))) && *does != Does::Refund;
-            early.then_some(*does)
+            matches!(answer, Ok(Ok(()))).then_some(*does)
         });
         let early = futures_util::future::join_all(early).await;
         let early = early.into_iter().flatten();

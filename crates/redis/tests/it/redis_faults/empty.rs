@@ -374,8 +374,8 @@ async fn a_partition_is_repaired_once_replicas_return() {
     world.harness.replay(&answers).await;
 }
 
-/// Redis refuses writes while its snapshots fail, also those of a repair. The repair continues once a snapshot succeeds,
-/// and nothing is lost.
+/// Redis refuses writes while its snapshots fail, also those of a repair. The repair continues once a snapshot
+/// succeeds, and nothing is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_repaired_once_snapshots_succeed() {
     let mut world = World::new(options).await;

@@ -38,4 +38,3 @@ mod setup;
 mod spread;
 mod stock;
 mod terms;
-mod topology;

@@ -169,7 +169,7 @@ async fn an_address_reads_expensive_answers_less_often() {
     }
 }
 
-/// Expensive answers have budgets of the node, whatever number of addresses asks for them.
+/// Expensive answers have budgets of the node, for any number of addresses.
 #[tokio::test]
 async fn many_addresses_share_the_budget_of_expensive_answers() {
     const BURST: u32 = 5;
