@@ -94,6 +94,13 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         &format!("cargo test --workspace --all-targets{features} --no-run"),
         root,
     ));
+    // The same features, so that nothing is compiled again.
+    steps.push(Step::command(
+        "doc tests",
+        "run the examples in the documentation",
+        &format!("cargo test --workspace --doc{features}"),
+        root,
+    ));
     steps.push(Step::new(
         "disk for tests",
         "check that the disk has space for the tests' servers",
@@ -106,13 +113,6 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         "run all tests (minutes: most start their own servers)",
         &line.clone(),
         move || run_tests(&line, root),
-    ));
-    // The same features, so that nothing is compiled again.
-    steps.push(Step::command(
-        "doc tests",
-        "run the examples in the documentation",
-        &format!("cargo test --workspace --doc{features}"),
-        root,
     ));
     steps.push(Step::new(
         "fuzz",

@@ -1,7 +1,7 @@
 //! Typed client of Qiang's HTTP API.
 //!
 //! ```no_run
-//! use qiang_client::{Claimed, Client, Money, NewOrder, NewSale};
+//! use qiang_client::{ClaimResult, Client, Money, NewOrder, NewSale};
 //!
 //! # async fn example(operator: &str, ann: &str) -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::builder("http://127.0.0.1:8080").token(operator).build()?;
@@ -11,8 +11,8 @@
 //! // The same connections and limits for another user.
 //! let ann = client.with_token(ann)?;
 //! match ann.order(&sale.id, &NewOrder::units(1)).await {
-//!     Ok(Claimed::Granted(grant)) => println!("order {:?}", grant.order),
-//!     Ok(Claimed::Waiting(place)) => println!("{:?} entries are ahead in the queue", place.ahead),
+//!     Ok(ClaimResult::Granted(grant)) => println!("order {:?}", grant.order),
+//!     Ok(ClaimResult::Waiting(place)) => println!("{:?} entries are ahead in the queue", place.ahead),
 //!     Err(error) if error.kind() == Some("sold-out") => println!("too late"),
 //!     Err(error) => return Err(error.into()),
 //! }
