@@ -46,7 +46,12 @@ fn command(line: &str, directory: &Path) -> Command {
         .args(words)
         .current_dir(directory)
         .stdin(Stdio::null());
-    // `cargo run` sets these variables for xtask. With them, build scripts would run again.
+    remove_own_variables(&mut command);
+    command
+}
+
+/// Removes the variables that `cargo run` sets for xtask. With them, build scripts would run again.
+pub(crate) fn remove_own_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         let about_xtask = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
@@ -54,7 +59,6 @@ fn command(line: &str, directory: &Path) -> Command {
             command.env_remove(name.as_ref());
         }
     }
-    command
 }
 
 /// Writes a shell script that the caller's test can run at once.

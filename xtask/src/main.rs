@@ -14,6 +14,7 @@ mod needs;
 mod openapi;
 mod steps;
 mod suite;
+mod test_programs;
 mod tidy;
 mod upgrade;
 mod valkey;

@@ -6,7 +6,10 @@ use std::{env, io, thread};
 use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
-use crate::{api, browser, changed, command, container, deny, disk, faults, needs, tidy, valkey};
+use crate::{
+    api, browser, changed, command, container, deny, disk, faults, needs, test_programs, tidy,
+    valkey,
+};
 
 /// Variable with the number of concurrent tests of a test binary.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
@@ -197,11 +200,11 @@ pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()
     run_all(steps, &mut io::stdout())
 }
 
-/// Runs tests, two at a time per processor, because most wait for servers, connections and deadlines.
+/// Runs tests, two at a time per processor and program, because most wait for servers, connections and deadlines.
 fn run_tests(line: &str, root: &Path) -> Result<Done> {
     let threads = thread::available_parallelism().map_or(2, |processors| 2 * processors.get());
     let threads = env::var(TEST_THREADS).unwrap_or_else(|_| threads.to_string());
-    command::run_with(line, root, &[(TEST_THREADS, &threads)]).map(|()| Done::Passed)
+    test_programs::run(line, root, &[(TEST_THREADS, &threads)]).map(|()| Done::Passed)
 }
 
 fn add_components(root: &Path, may_install: bool) -> Result<Done> {
