@@ -22,7 +22,7 @@ client = AuthenticatedClient(os.environ["QIANG_URL"], token=os.environ["QIANG_TO
 deposit = make_deposit.sync_detailed(
     "alice",
     client=client,
-    body=NewDeposit(amount=1_000, currency="CNY"),
+    body=NewDeposit(reference="python", amount=1_000, currency="CNY"),
     idempotency_key="python-deposit",
 )
 assert deposit.status_code == 201, deposit

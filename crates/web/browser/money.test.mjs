@@ -191,7 +191,7 @@ const broken = (page) => page.evaluate(() => {
 test("the longest amounts stay in their cards, on a phone as well", async () => {
   const [currency, title] = ["IDR", "A-gift-with-a-long-name-for-all"];
   const most = { amount: 1_000_000_000_000_000, currency };
-  await service.call("POST", "/v1/accounts/alice/deposits", most);
+  await service.deposit("alice", most.amount, currency);
   const packet = await service.call("POST", "/v1/red-packets", { title, total: most, shares: 1,
     split: { rule: "equal" } });
   const sale = await service.sale({ title, stock: 5, unit_price: { amount: 999_999_999_999_999, currency },
@@ -248,7 +248,7 @@ test("the longest amounts stay in their cards, on a phone as well", async () => 
 
 test("currencies in one line have different signs", async () => {
   for (const currency of ["CNY", "JPY"]) {
-    await service.call("POST", "/v1/accounts/ann/deposits", { amount: 1_000, currency });
+    await service.deposit("ann", 1_000, currency);
   }
   const ann = await person(browser, service, "ann");
   await ann.page.goto("/send");

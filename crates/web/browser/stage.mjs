@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
@@ -76,9 +77,9 @@ export class Service {
     return token;
   }
 
-  /** Puts money into an account. @param {string} user @param {number} amount */
-  deposit(user, amount) {
-    return this.call("POST", `/v1/accounts/${user}/deposits`, { amount, currency: "CNY" });
+  /** Puts money into an account. @param {string} user @param {number} amount @param {string} [currency] */
+  deposit(user, amount, currency = "CNY") {
+    return this.call("POST", `/v1/accounts/${user}/deposits`, { reference: randomUUID(), amount, currency });
   }
 
   /** A sale of alice's. @param {object} terms */

@@ -35,8 +35,18 @@ impl Answer {
         self.header("content-type") == Some("text/event-stream")
     }
 
-    /// Fault of the answer; `None` if it is correct.
-    pub(crate) fn fault(&self, to_head: bool) -> Option<&'static str> {
+    /// Whether the answer is a whole page for a browser that found nothing.
+    fn is_page_not_found(&self) -> bool {
+        let kind = self.header("content-type").unwrap_or_default();
+        self.status == 404
+            && kind.starts_with("text/html")
+            && self.body.starts_with(b"<!doctype html>")
+            && self.body.trim_ascii_end().ends_with(b"</html>")
+    }
+
+    /// Fault of the answer; `None` if it is correct. A browser (`accepts_page`) may get a page instead of problem
+    /// details.
+    pub(crate) fn fault(&self, to_head: bool, accepts_page: bool) -> Option<&'static str> {
         let status = self.status;
         if status >= 500 && status != 503 {
             return Some("status 5xx");
@@ -48,6 +58,9 @@ impl Answer {
             return Some("no X-Request-Id");
         }
         if status < 400 || to_head {
+            return None;
+        }
+        if accepts_page && self.is_page_not_found() {
             return None;
         }
         if self.header("content-type") != Some("application/problem+json") {
@@ -194,7 +207,7 @@ mod tests {
     fn fault(head_and_body: &str) -> Option<&'static str> {
         let (mut answer, at) = head(head_and_body.as_bytes()).unwrap().unwrap();
         answer.body = head_and_body.as_bytes()[at..].to_vec();
-        answer.fault(false)
+        answer.fault(false, false)
     }
 
     #[test]
@@ -217,6 +230,27 @@ mod tests {
         ] {
             let broken = sound.replace(part, other);
             assert!(fault(&broken).is_some(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn only_a_browser_gets_a_page() {
+        let page = "HTTP/1.1 404 x\r\nX-Request-Id: 1\r\nContent-Type: text/html; charset=utf-8\r\n\r\n\
+                    <!doctype html>\n<p>nothing</p>\n</html>\n";
+        let fault = |text: &str, accepts_page| {
+            let (mut answer, at) = head(text.as_bytes()).unwrap().unwrap();
+            answer.body = text.as_bytes()[at..].to_vec();
+            answer.fault(false, accepts_page)
+        };
+        assert_eq!(fault(page, true), None);
+        assert!(fault(page, false).is_some());
+        for (part, other) in [
+            ("404 x", "403 x"),
+            ("</html>", ""),
+            ("text/html", "text/plain"),
+        ] {
+            let broken = page.replace(part, other);
+            assert!(fault(&broken, true).is_some(), "{broken}");
         }
     }
 }

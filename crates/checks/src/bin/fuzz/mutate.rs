@@ -33,6 +33,8 @@ const TEXTS: [&str; 24] = [
     "\u{1f9e7}",
     "2026-13-45T25:61:61Z",
 ];
+/// Media type that a browser accepts.
+pub(crate) const PAGE: &str = "text/html";
 /// Header fields that are added to or replace others; the framing stays valid.
 const FIELDS: [(&str, &str); 22] = [
     ("Authorization", "Bearer"),
@@ -46,7 +48,7 @@ const FIELDS: [(&str, &str); 22] = [
     ("Content-Type", "application/json; charset=utf-8"),
     ("Content-Encoding", "gzip"),
     ("Accept", "text/event-stream"),
-    ("Accept", "text/html"),
+    ("Accept", PAGE),
     ("Accept-Encoding", "gzip, br"),
     ("Idempotency-Key", "\"half"),
     ("Idempotency-Key", "\"whole\""),
@@ -93,6 +95,12 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// Whether a page may answer: the request accepts one, and its path is not the API's.
+    pub(crate) fn accepts_page(&self) -> bool {
+        let accepts = |(name, value): &(String, String)| name == "Accept" && value == PAGE;
+        !self.target.starts_with("/v1/") && self.fields.iter().any(accepts)
+    }
+
     /// Valid request of the document.
     pub(crate) fn sound(corpus: &Corpus, random: &mut ChaCha8Rng) -> Option<Self> {
         let operation = corpus.operation(random)?;

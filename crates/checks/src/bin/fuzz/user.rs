@@ -18,7 +18,7 @@ use tokio::{
 use crate::{
     answers::Reader,
     corpus::Corpus,
-    mutate::{Draft, break_bytes},
+    mutate::{Draft, PAGE, break_bytes},
     report::Report,
 };
 
@@ -144,7 +144,7 @@ impl User {
             };
             self.report.answer(&answer);
             had_body = draft.has_body();
-            if let Some(fault) = answer.fault(to_head) {
+            if let Some(fault) = answer.fault(to_head, draft.accepts_page()) {
                 let mut request = Vec::new();
                 draft.write(&mut request);
                 let (request, body) = (
@@ -177,7 +177,10 @@ impl User {
             // Leaves without a shutdown.
             return;
         }
-        let read = timeout(ANSWER_MAX, self.read_to_end(&mut stream)).await;
+        let accepts_page = bytes
+            .windows(PAGE.len())
+            .any(|part| part == PAGE.as_bytes());
+        let read = timeout(ANSWER_MAX, self.read_to_end(&mut stream, accepts_page)).await;
         let shown = || String::from_utf8_lossy(&bytes).into_owned();
         match read {
             Err(_) => self.report.violation("the connection stays open", &shown()),
@@ -193,7 +196,11 @@ impl User {
         self.report.broken();
     }
 
-    async fn read_to_end(&self, stream: &mut TcpStream) -> Result<Vec<(&'static str, String)>> {
+    async fn read_to_end(
+        &self,
+        stream: &mut TcpStream,
+        accepts_page: bool,
+    ) -> Result<Vec<(&'static str, String)>> {
         stream
             .shutdown()
             .await
@@ -202,7 +209,7 @@ impl User {
         reader.is_last_word_said = true;
         while let Some(answer) = reader.next(stream, false).await? {
             self.report.answer(&answer);
-            if let Some(fault) = answer.fault(false) {
+            if let Some(fault) = answer.fault(false, accepts_page) {
                 let body = String::from_utf8_lossy(&answer.body);
                 faults.push((fault, format!("{} {body}", answer.status)));
             }
