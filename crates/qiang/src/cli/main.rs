@@ -11,6 +11,7 @@ mod config;
 mod copies;
 mod demo;
 mod environment;
+mod health;
 mod histogram;
 mod log;
 mod migrate;
@@ -66,6 +67,7 @@ enum CliCommand {
     /// Check the configuration, or show it.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    Health(health::HealthArgs),
     /// Create or update the ledger's tables in a database.
     Migrate(migrate::MigrateArgs),
     Backup(copies::BackupArgs),
@@ -129,6 +131,7 @@ fn main() -> ExitCode {
         CliCommand::Serve(args) => serve::run(&args),
         CliCommand::Worker(args) => worker::run(&args),
         CliCommand::Config(command) => config::carry_out(&command),
+        CliCommand::Health(args) => health::run(&args),
         CliCommand::Migrate(args) => migrate::run(&args),
         CliCommand::Backup(args) => copies::back_up(&args),
         CliCommand::Restore(args) => copies::restore(&args),
