@@ -1,210 +1,215 @@
-//! `cargo xtask container`: builds the image of `deploy/container`, and runs its program with `--version`. If no
-//! builder is installed or answers, or a base image cannot be pulled, the check is skipped.
+//! `cargo xtask container`: builds the image of `deploy/container` with buildah, which needs no daemon, and runs it.
 
+mod check;
+mod context;
+mod sbom;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::command;
+use crate::faults::target;
 use crate::steps::Done;
 
 const FILE: &str = "deploy/container/Containerfile";
-/// Name of the image. It is kept as a cache for the next build.
-const IMAGE: &str = "qiang-xtask";
-/// Time limit of a builder's probe. Some builders wait for a service that does not answer.
-const ANSWERS_WITHIN: &str = "timeout 20";
-/// Time limit of the pull of one base image.
-const PULLED_WITHIN: &str = "timeout 900";
+/// Name of the image in its archive.
+const IMAGE: &str = "localhost/qiang";
+/// Largest sum of the image's files, with a program of the profile `dist`.
+const MIB_MAX: u64 = 60;
+/// Builds the program of an image.
+const BUILD: &str = "cargo build --profile dist --features full --locked -p qiang";
 
-/// Program that builds images.
-struct Builder {
-    name: &'static str,
-    /// Command that succeeds only if the builder's service runs, too.
-    probe: &'static str,
-    /// Command that succeeds if it has an image, which is appended.
-    has: &'static str,
-    build: &'static str,
-    /// Commands that print the version of the program in the image, possibly among other lines.
-    run: &'static [&'static str],
+/// Storage of buildah below a folder, apart from the images of the machine.
+struct Store {
+    folder: PathBuf,
 }
 
-const BUILDERS: [Builder; 3] = [
-    Builder {
-        name: "podman",
-        probe: "info",
-        has: "image inspect",
-        build: "build",
-        run: &["run --rm --read-only qiang-xtask --version"],
-    },
-    Builder {
-        name: "docker",
-        probe: "version",
-        has: "image inspect",
-        build: "build",
-        run: &["run --rm --read-only qiang-xtask --version"],
-    },
-    Builder {
-        name: "buildah",
-        probe: "info",
-        has: "inspect --type image",
-        build: "bud",
-        run: &[
-            "from --name qiang-xtask-run qiang-xtask",
-            "run qiang-xtask-run -- /usr/local/bin/qiang --version",
-            "rm qiang-xtask-run",
-        ],
-    },
-];
-
-/// Builds the image and runs its program, or returns why not.
-pub(crate) fn run(root: &Path) -> Result<Done> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    run_with(root, &std::env::split_paths(&path).collect::<Vec<_>>())
+/// Image in a [`Store`].
+struct Image {
+    /// Digest of the image's configuration, which has the digests of its layers.
+    id: String,
+    /// Sum of its files.
+    bytes: u64,
 }
 
-fn run_with(root: &Path, search: &[PathBuf]) -> Result<Done> {
-    let mut silent = Vec::new();
-    for builder in &BUILDERS {
-        let mut found = search.iter().map(|folder| folder.join(builder.name));
-        let Some(program) = found.find(|file| file.is_file()) else {
-            continue;
-        };
-        let program = program.display();
-        if command::succeeds(
-            &format!("{ANSWERS_WITHIN} {program} {}", builder.probe),
-            root,
-        ) {
-            let program = program.to_string();
-            if let Some(image) = missing_base(root, builder, &program)? {
-                return Ok(Done::Skipped(format!(
-                    "the image was not built: {} cannot pull {image}",
-                    builder.name
-                )));
-            }
-            try_image(root, builder, &program)?;
-            return Ok(Done::Passed);
-        }
-        silent.push(builder.name);
+impl Store {
+    fn new(folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder)?;
+        let folder = folder.to_owned();
+        Ok(Self { folder })
     }
-    let names = BUILDERS.map(|builder| builder.name).join(", ");
-    Ok(Done::Skipped(match silent.is_empty() {
-        true => format!("the image was not built: none of {names} is installed"),
-        false => format!(
-            "the image was not built: {} is installed but does not answer",
-            silent.join(" and ")
-        ),
-    }))
-}
 
-/// The first base image that the builder neither has nor can pull: no registry answers, as a rule.
-fn missing_base(root: &Path, builder: &Builder, program: &str) -> Result<Option<String>> {
-    let file = root.join(FILE);
-    let text = std::fs::read_to_string(&file)
-        .with_context(|| format!("cannot read {}", file.display()))?;
-    let images = text.lines().filter_map(|line| line.strip_prefix("FROM "));
-    let mut images = images.filter_map(|rest| rest.split_whitespace().next());
-    let is_missing = |image: &&str| {
-        !command::succeeds(&format!("{program} {} {image}", builder.has), root)
-            && !command::succeeds(&format!("{PULLED_WITHIN} {program} pull {image}"), root)
-    };
-    Ok(images.find(is_missing).map(ToOwned::to_owned))
-}
-
-fn try_image(root: &Path, builder: &Builder, program: &str) -> Result<()> {
-    let commit = command::read("git rev-parse --short=12 HEAD", root).unwrap_or_default();
-    let (build, commit) = (builder.build, commit.trim());
-    let args = format!("--build-arg QIANG_COMMIT={commit} --file {FILE} --tag {IMAGE} .");
-    command::run(&format!("{program} {build} {args}"), root)?;
-    let mut printed = String::new();
-    for line in builder.run {
-        printed += &command::read(&format!("{program} {line}"), root)?;
+    /// A command of buildah. `vfs` needs no support of the kernel.
+    fn line(&self, args: &str) -> String {
+        let at = self.folder.display();
+        format!("buildah --root {at}/storage --runroot {at}/run --storage-driver vfs {args}")
     }
-    let Some(version) = printed.lines().find(|line| line.starts_with("qiang ")) else {
-        bail!("the program in the image does not print its version: {printed:?}");
-    };
-    println!("{}: {version}", builder.name);
+
+    fn read(&self, args: &str) -> Result<String> {
+        Ok(command::read(&self.line(args), &self.folder)?
+            .trim()
+            .to_owned())
+    }
+
+    /// Builds the image of a program. All times in it are the commit's.
+    fn build(&self, root: &Path, program: &Path) -> Result<Image> {
+        let context = self.folder.join("context");
+        let commit = Commit::of(root)?;
+        context::write(root, program, &context)?;
+        let (file, at) = (root.join(FILE), self.folder.display());
+        let args = format!(
+            "build --quiet --isolation chroot --format oci --timestamp {} --identity-label=false --no-cache \
+             --build-arg VERSION={} --build-arg REVISION={} --iidfile {at}/image-id --file {} --tag {IMAGE} {}",
+            commit.seconds,
+            env!("CARGO_PKG_VERSION"),
+            commit.name,
+            file.display(),
+            context.display()
+        );
+        self.read(&args)?;
+        let id = fs::read_to_string(self.folder.join("image-id"))?;
+        let bytes = size(&context)?;
+        Ok(Image { id, bytes })
+    }
+
+    /// Writes the image as a file that podman and docker load.
+    fn save(&self, file: &Path) -> Result<()> {
+        drop(fs::remove_file(file));
+        let version = env!("CARGO_PKG_VERSION");
+        self.read(&format!(
+            "push --quiet {IMAGE} oci-archive:{}:{IMAGE}:{version}",
+            file.display()
+        ))?;
+        Ok(())
+    }
+}
+
+/// Commit that an image is built from.
+struct Commit {
+    name: String,
+    seconds: String,
+}
+
+impl Commit {
+    fn of(root: &Path) -> Result<Self> {
+        let line = command::read("git show --no-patch --format=%H.%ct HEAD", root)?;
+        let (name, seconds) = line
+            .trim()
+            .split_once('.')
+            .context("git prints no commit")?;
+        Ok(Self {
+            name: name.to_owned(),
+            seconds: seconds.to_owned(),
+        })
+    }
+}
+
+/// Builds the program and its image, runs the image, and writes it to a file.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let target = target(root)?;
+    command::run(BUILD, root)?;
+    let image = check_image(root, &target, &target.join("dist/qiang"))?;
+    if image.bytes > MIB_MAX << 20 {
+        bail!(
+            "the files of the image are {} MiB: at most {MIB_MAX}",
+            image.bytes >> 20
+        );
+    }
+    let file = target.join("image/qiang.tar");
+    Store::new(&target.join("image"))?.save(&file)?;
+    println!(
+        "{}: load it with `podman load --input` or `docker load --input`",
+        file.display()
+    );
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-    use crate::command::script;
-
-    fn here() -> &'static Path {
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+/// Builds and runs the image with the program of the tests' build, which is larger and slower.
+pub(crate) fn run_built(root: &Path) -> Result<Done> {
+    if fs::metadata("/proc/self").is_ok_and(|own| own.uid() != 0) {
+        return Ok(Done::Skipped(
+            "only root may run an image with buildah".to_owned(),
+        ));
     }
+    let target = target(root)?;
+    check_image(root, &target, &target.join("debug/qiang"))?;
+    Ok(Done::Passed)
+}
 
-    #[test]
-    fn without_a_builder_that_answers_it_says_that_nothing_was_built() {
-        let bin = tempfile::tempdir().unwrap();
-        let search = [bin.path().to_owned()];
-        let Done::Skipped(why) = run_with(here(), &search).unwrap() else {
-            panic!("nothing can have been built");
+fn check_image(root: &Path, target: &Path, program: &Path) -> Result<Image> {
+    let store = Store::new(&target.join("image"))?;
+    let image = store.build(root, program)?;
+    // Nothing of the machine, of the day or of the order of files may be in it.
+    let again = store.build(root, program)?.id;
+    ensure!(
+        image.id == again,
+        "two builds of one program are two images: {} and {again}",
+        image.id
+    );
+    println!("image {}: {} MiB of files", image.id, image.bytes >> 20);
+    let checked = check::run(&store);
+    store.read("rm --all")?;
+    checked?;
+    // Layers of earlier images.
+    store.read("rmi --prune --force")?;
+    Ok(image)
+}
+
+/// Builds two programs and images from two clean checkouts in different folders, and compares the images.
+pub(crate) fn run_twice(root: &Path) -> Result<()> {
+    let folder = target(root)?.join("image-twice");
+    let commit = Commit::of(root)?.name;
+    let mut ids = Vec::new();
+    for name in ["first", "second-checkout"] {
+        let (source, built) = (folder.join(name), folder.join(format!("{name}-build")));
+        let id = crate::upgrade::with_checkout(root, &commit, &source, |source| {
+            let built_at = built.display().to_string();
+            let prefixes = [
+                (source, "/src"),
+                (built.as_path(), "/build"),
+                (&cargo_home()?, "/cargo"),
+            ];
+            let rust =
+                prefixes.map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+            let c = prefixes.map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()));
+            let env = [
+                ("CARGO_TARGET_DIR", built_at.as_str()),
+                ("RUSTFLAGS", &rust.join(" ")),
+                ("CFLAGS", &c.join(" ")),
+            ];
+            command::run_with(BUILD, source, &env)?;
+            let store = Store::new(&folder.join(format!("{name}-image")))?;
+            Ok(store.build(source, &built.join("dist/qiang"))?.id)
+        })?;
+        println!("{name}: {id}");
+        ids.push(id);
+    }
+    if ids[0] != ids[1] {
+        bail!("two builds of one commit are two images");
+    }
+    Ok(())
+}
+
+/// Folder of Cargo's registry.
+fn cargo_home() -> Result<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
+        .context("neither CARGO_HOME nor HOME is set")
+}
+
+/// Sum of the files below a folder.
+fn size(folder: &Path) -> Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.path().symlink_metadata()?;
+        sum += match metadata.is_dir() {
+            true => size(&entry.path())?,
+            false => metadata.len(),
         };
-        assert!(
-            why.contains("not built") && why.contains("podman, docker, buildah"),
-            "{why}"
-        );
-        // The client is installed, but its service does not answer.
-        script(&bin.path().join("docker"), "exit 1");
-        let Done::Skipped(why) = run_with(here(), &search).unwrap() else {
-            panic!("nothing can have been built");
-        };
-        assert!(
-            why.contains("docker is installed but does not answer"),
-            "{why}"
-        );
     }
-
-    #[test]
-    fn the_first_that_answers_builds_and_the_program_says_its_version() {
-        let bin = tempfile::tempdir().unwrap();
-        let search = [bin.path().to_owned()];
-        script(&bin.path().join("podman"), "exit 1");
-        let body = "echo \"$@\" >> $(dirname $0)/log; case $1 in run) echo 'qiang 1.2.3';; esac";
-        script(&bin.path().join("docker"), body);
-        script(&bin.path().join("buildah"), "touch $(dirname $0)/ran");
-        assert_eq!(run_with(here(), &search).unwrap(), Done::Passed);
-        let log = fs::read_to_string(bin.path().join("log")).unwrap();
-        let calls: Vec<&str> = log.lines().collect();
-        assert_eq!(calls.len(), 5, "{log}");
-        assert_eq!(calls[0], "version");
-        assert!(calls[1].starts_with("image inspect docker.io/"), "{log}");
-        assert!(
-            calls[3].starts_with("build ") && calls[3].contains(FILE),
-            "{log}"
-        );
-        assert_eq!(calls[4], "run --rm --read-only qiang-xtask --version");
-        assert!(!bin.path().join("ran").exists());
-    }
-
-    #[test]
-    fn without_a_registry_it_says_that_nothing_was_built() {
-        let bin = tempfile::tempdir().unwrap();
-        let search = [bin.path().to_owned()];
-        script(&bin.path().join("podman"), "test $1 = info");
-        let Done::Skipped(why) = run_with(here(), &search).unwrap() else {
-            panic!("nothing can have been built");
-        };
-        let expected = "not built: podman cannot pull docker.io/library/rust:";
-        assert!(why.contains(expected), "{why}");
-        // An image that can be pulled is built on.
-        let body = "case $1 in image) exit 1;; run) echo 'qiang 1.2.3';; esac";
-        script(&bin.path().join("podman"), body);
-        assert_eq!(run_with(here(), &search).unwrap(), Done::Passed);
-    }
-
-    #[test]
-    fn a_failing_build_and_a_silent_program_are_failures() {
-        let bin = tempfile::tempdir().unwrap();
-        let search = [bin.path().to_owned()];
-        script(&bin.path().join("podman"), "test $1 != build");
-        assert!(run_with(here(), &search).is_err());
-        script(&bin.path().join("podman"), "echo something else");
-        let error = run_with(here(), &search).unwrap_err().to_string();
-        assert!(error.contains("does not print its version"), "{error}");
-    }
+    Ok(sum)
 }

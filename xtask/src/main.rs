@@ -25,8 +25,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::steps::Done;
-
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Run the project's commands", version)]
 struct Cli {
@@ -84,8 +82,15 @@ enum Task {
         #[arg(default_value = "HEAD~1")]
         commit: String,
     },
-    /// Build the image of deploy/container and run its program, if a builder is installed
-    Container,
+    /// Build the image of deploy/container with buildah, run a node in it, and write it to a file
+    Container {
+        /// Use the program of the tests' build, and write no file
+        #[arg(long)]
+        built: bool,
+        /// Build two images from two clean checkouts, and compare them
+        #[arg(long, conflicts_with = "built")]
+        twice: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -120,10 +125,9 @@ fn run(root: &Path) -> Result<()> {
         Task::Browser => browser::run(root),
         Task::Pictures => browser::pictures(root),
         Task::Upgrade { commit } => upgrade::run(root, &commit),
-        Task::Container => container::run(root).map(|done| match done {
-            Done::Passed => {}
-            Done::Skipped(why) => println!("{why}"),
-        }),
+        Task::Container { twice: true, .. } => container::run_twice(root),
+        Task::Container { built: true, .. } => container::run_built(root).map(drop),
+        Task::Container { .. } => container::run(root),
     }
 }
 

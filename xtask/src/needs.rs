@@ -47,6 +47,10 @@ const NEEDS: &str = "
     nodejs | node | the client of the API in TypeScript; tests of docs/integrate/tokens.md
     npm | npm | the same
     chromium | chromium | tests of the pages
+    buildah | buildah | the image
+    binutils | strip | the same
+    ca-certificates | /etc/ssl/certs/ca-certificates.crt | the same: trusted certificates inside
+    tzdata | /usr/share/zoneinfo/Asia/Shanghai | the same: time zones inside
     fonts-wqy-microhei | /usr/share/fonts/truetype/wqy/wqy-microhei.ttc | the same: Chinese in their pictures
 ";
 

@@ -150,9 +150,9 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         ));
         steps.push(Step::new(
             "container",
-            "build the image of deploy/container and run its program, if a builder is installed",
-            "cargo xtask container",
-            || container::run(root),
+            "build the image of deploy/container with the program of the tests' build, and run a node in it",
+            "cargo xtask container --built",
+            || container::run_built(root),
         ));
     }
     run_all(steps, &mut io::stdout())

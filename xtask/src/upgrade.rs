@@ -43,12 +43,12 @@ fn resolve(root: &Path, commit: &str) -> Result<String> {
 }
 
 /// Runs `work` with the files of a commit, and removes them afterwards.
-fn with_checkout(
+pub(crate) fn with_checkout<T>(
     root: &Path,
     commit: &str,
     source: &Path,
-    work: impl FnOnce(&Path) -> Result<()>,
-) -> Result<()> {
+    work: impl FnOnce(&Path) -> Result<T>,
+) -> Result<T> {
     let path = source.display();
     // Files of an interrupted run.
     let remove = format!("git worktree remove --force {path}");
@@ -59,7 +59,8 @@ fn with_checkout(
     command::run(&format!("git worktree add --detach {path} {commit}"), root)?;
     let done = work(source);
     let removed = command::run(&remove, root);
-    done.and(removed)
+    let done = done?;
+    removed.map(|()| done)
 }
 
 /// Builds in a separate folder, so that the current program stays.
@@ -112,7 +113,7 @@ mod tests {
             with_checkout(&root, &first, &source, read).unwrap();
             assert!(!source.exists());
         }
-        let failed = with_checkout(&root, &first, &source, |_| bail!("it broke"));
+        let failed: Result<()> = with_checkout(&root, &first, &source, |_| bail!("it broke"));
         assert_eq!(failed.unwrap_err().to_string(), "it broke");
         assert!(!source.exists());
     }
