@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::context::copy;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::command;
@@ -20,7 +21,7 @@ const IMAGE: &str = "localhost/qiang";
 /// Largest sum of the image's files, with a program of the profile `dist`.
 const MIB_MAX: u64 = 60;
 /// Builds the program of an image.
-const BUILD: &str = "cargo build --profile dist --features full --locked -p qiang";
+pub(crate) const BUILD: &str = "cargo build --profile dist --features full --locked -p qiang";
 
 /// Storage of buildah below a folder, apart from the images of the machine.
 struct Store {
@@ -88,13 +89,13 @@ impl Store {
 }
 
 /// Commit that an image is built from.
-struct Commit {
+pub(crate) struct Commit {
     name: String,
-    seconds: String,
+    pub(crate) seconds: String,
 }
 
 impl Commit {
-    fn of(root: &Path) -> Result<Self> {
+    pub(crate) fn of(root: &Path) -> Result<Self> {
         let line = command::read("git show --no-patch --format=%H.%ct HEAD", root)?;
         let (name, seconds) = line
             .trim()

@@ -1,5 +1,5 @@
 //! The project's commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `docs`, `api`,
-//! `browser`, `pictures`, `upgrade`, `container`.
+//! `browser`, `pictures`, `upgrade`, `container`, `deb`.
 
 mod api;
 mod browser;
@@ -7,6 +7,7 @@ mod changed;
 mod command;
 mod configuration;
 mod container;
+mod deb;
 mod deny;
 mod disk;
 mod faults;
@@ -91,6 +92,12 @@ enum Task {
         #[arg(long, conflicts_with = "built")]
         twice: bool,
     },
+    /// Write the Debian package, install it into an empty root, and remove it again
+    Deb {
+        /// Use the program of the tests' build
+        #[arg(long)]
+        built: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -128,6 +135,8 @@ fn run(root: &Path) -> Result<()> {
         Task::Container { twice: true, .. } => container::run_twice(root),
         Task::Container { built: true, .. } => container::run_built(root).map(drop),
         Task::Container { .. } => container::run(root),
+        Task::Deb { built: true } => deb::run_built(root).map(drop),
+        Task::Deb { built: false } => deb::run(root),
     }
 }
 

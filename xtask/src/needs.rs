@@ -38,7 +38,7 @@ const NEEDS: &str = "
     mariadb-client | mariadb-dump | tests that back a ledger up and restore it
     rabbitmq-server | rabbitmq-server | tests of the broker
     nginx-light | nginx | tests of deploy/nginx.conf
-    systemd | systemd-analyze | tests of deploy/systemd
+    systemd | systemd-analyze systemd-sysusers | tests of deploy/systemd and of the Debian package
     prometheus | promtool | tests of the alarms
     curl | curl | tests of the commands in docs/guide and docs/integrate
     jq | jq | the same
@@ -48,7 +48,7 @@ const NEEDS: &str = "
     npm | npm | the same
     chromium | chromium | tests of the pages
     buildah | buildah | the image
-    binutils | strip | the same
+    binutils | strip objdump | the same
     ca-certificates | /etc/ssl/certs/ca-certificates.crt | the same: trusted certificates inside
     tzdata | /usr/share/zoneinfo/Asia/Shanghai | the same: time zones inside
     fonts-wqy-microhei | /usr/share/fonts/truetype/wqy/wqy-microhei.ttc | the same: Chinese in their pictures

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
 use crate::{
-    api, browser, changed, command, container, deny, disk, faults, needs, test_programs, tidy,
+    api, browser, changed, command, container, deb, deny, disk, faults, needs, test_programs, tidy,
     valkey,
 };
 
@@ -154,13 +154,19 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "cargo xtask container --built",
             || container::run_built(root),
         ));
+        steps.push(Step::new(
+            "deb",
+            "install the Debian package with the program of the tests' build into an empty root, and remove it",
+            "cargo xtask deb --built",
+            || deb::run_built(root),
+        ));
     }
     run_all(steps, &mut io::stdout())
 }
 
 /// Checks the layout, and checks and tests the packages that the difference to `base` affects.
 ///
-/// It installs nothing, and skips steps that run a whole service: fuzz, api, browser, faults, life, container.
+/// It installs nothing, and skips steps that run a whole service: fuzz, api, browser, faults, life, container, deb.
 pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()> {
     let packages = changed::packages(root, base)?;
     if packages.is_empty() {

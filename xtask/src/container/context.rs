@@ -73,7 +73,8 @@ fn libraries(output: &str) -> Result<Vec<&str>> {
     Ok(found)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+/// Copies a file, and creates the folder that it goes to.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to.parent().context("a file has a folder")?)?;
     fs::copy(from, to)
         .map(drop)
