@@ -1,5 +1,6 @@
 //! The project's commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `docs`, `api`,
-//! `browser`, `pictures`, `upgrade`, `container`, `deb`.
+//! `browser`, `pictures`, `upgrade`, `container`, `deb`,
+//! `deploy`.
 
 mod api;
 mod browser;
@@ -9,6 +10,7 @@ mod configuration;
 mod container;
 mod deb;
 mod deny;
+mod deploy;
 mod disk;
 mod faults;
 mod needs;
@@ -98,6 +100,8 @@ enum Task {
         #[arg(long)]
         built: bool,
     },
+    /// Check the compose file and the Helm chart: render, validate, and compare with the program
+    Deploy,
 }
 
 fn main() -> ExitCode {
@@ -137,6 +141,7 @@ fn run(root: &Path) -> Result<()> {
         Task::Container { .. } => container::run(root),
         Task::Deb { built: true } => deb::run_built(root).map(drop),
         Task::Deb { built: false } => deb::run(root),
+        Task::Deploy => deploy::run(root),
     }
 }
 

