@@ -21,7 +21,7 @@ use crate::connection::{
     confirmations::ReplicaConfirmations,
     error::{ConnectError, is_transient, no_answer, unavailable},
     keys::KeySpace,
-    lanes::{CallLane, CallLanes},
+    lanes::{CallLane, CallLanes, LaneRefusal},
     options::RedisOptions,
     partition::{PartitionHandle, PartitionHealth},
     replicas::OnlineReplicas,
@@ -321,7 +321,10 @@ impl RedisConnections {
         let taken = lanes.take(lane, self.options().claim_timeout).await;
         // Earlier calls may have taken all the time.
         check()?;
-        taken.ok_or_else(|| unavailable(BUSY))
+        taken.map_err(|refusal| match refusal {
+            LaneRefusal::Full => EngineError::Overloaded,
+            LaneRefusal::Late => unavailable(BUSY),
+        })
     }
 
     /// Calls a script that changes something, and checks that the campaign's acknowledgement level is reached.
