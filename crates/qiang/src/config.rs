@@ -289,6 +289,7 @@ impl NodeConfig {
     pub(crate) fn redis_options(&self) -> RedisOptions {
         RedisOptions {
             payment_grace: Duration::from_millis(self.payments.grace_ms.into()),
+            clock_behind_max: Duration::from_millis(self.engine.clock_behind_ms_max),
             ..self.redis.options()
         }
     }

@@ -55,9 +55,8 @@ impl RedisEngine {
     /// lost something, and grants nothing. If the ledger is empty, an empty Redis is initialized.
     ///
     /// # Errors
-    /// If an option is invalid, or Redis was initialized with another number of partitions. An unreachable Redis is no
-    /// error: its partitions stay unreachable until it answers. reached is no error: its partitions are unreachable
-    /// until it can.
+    /// If an option is invalid, or Redis was initialized with another number of partitions, or its clock is too much
+    /// earlier than its log. An unreachable Redis is no error: its partitions stay unreachable until it answers.
     pub async fn connect(
         options: RedisOptions,
         settled: &[(PartitionId, Seq)],
@@ -93,7 +92,12 @@ impl RedisEngine {
     ) -> Result<Self, ConnectError> {
         check_servers(&context).await?;
         let connections = RedisConnections::connect(context, settled, fresh).await?;
-        let node = Node::new(Partitions::new(connections));
+        let partitions = Partitions::new(connections);
+        let options = partitions.options();
+        if options.serves {
+            partitions.check_clocks(options.clock_behind_max).await?;
+        }
+        let node = Node::new(partitions);
         let engine = Self {
             lines: Arc::new(RedisQueues::new(&node.partitions)),
             node: Arc::new(node),

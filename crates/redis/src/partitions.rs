@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod key_types;
 pub(crate) mod log_gap;
+mod start_clock;
 pub(crate) mod ticking;
 
 use std::{ops::Deref, sync::Arc, time::Duration};

@@ -98,6 +98,7 @@ impl RedisConfig {
             replica_timeout: Duration::from_millis(self.replica_timeout_ms),
             wait_for: self.wait_for,
             read_urls: list(&self.read_urls),
+            clock_behind_max: Duration::MAX, // `[engine]` has it
             call_timeout: Duration::from_millis(self.call_timeout_ms),
             claim_timeout: Duration::from_millis(self.claim_timeout_ms),
             serves: true,

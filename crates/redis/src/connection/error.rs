@@ -38,6 +38,17 @@ pub enum ConnectError {
         /// As configured.
         configured: u16,
     },
+    /// Redis' clock is earlier than the newest date of a partition.
+    #[error(
+        "the clock of Redis is {behind_s} s earlier than the newest entry of partition {partition}: set the clock of \
+         its server right. If that entry is wrong, raise `engine.clock_behind_ms_max` for one start"
+    )]
+    ClockBehind {
+        /// The partition.
+        partition: u16,
+        /// Difference in seconds.
+        behind_s: i64,
+    },
     /// Redis belongs to another installation's ledger.
     #[error("{0}")]
     Foreign(String),

@@ -78,6 +78,9 @@ pub struct RedisOptions {
     /// Whether this node expires holds and ends windows when they are due. Tests that tick by command turn it off: a
     /// background tick at another moment gives another order of entries, and holds that end later.
     pub ticks: bool,
+    /// Largest time by which Redis' clock may be earlier than the newest entry of the log when a process that serves
+    /// users starts.
+    pub clock_behind_max: Duration,
     /// Clock of campaigns, for tests; `None` for Redis' own clock.
     pub clock: Option<Arc<dyn Clock>>,
     /// Installation and engine that partitions must be marked with; `None` if that does not matter.
@@ -117,6 +120,7 @@ impl Default for RedisOptions {
             payment_grace: Duration::ZERO,
             serves: true,
             ticks: true,
+            clock_behind_max: Duration::MAX,
             clock: None,
             identity: None,
         }

@@ -4,13 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
     campaign::AckLevel,
+    event::PartitionId,
     outcome::Outcome,
     ports::{Claimed, Engine as _},
     time::Timestamp,
 };
-use qiang_redis::RedisEngine;
+use qiang_redis::{ConnectError, RedisEngine, RedisOptions};
 use qiang_testkit::{
-    campaign::{Target, sale},
+    ManualClock,
+    campaign::{OPENS, Target, sale},
     servers::redis::Server,
 };
 
@@ -27,6 +29,51 @@ fn time(server: &Server) -> Timestamp {
     let reply = blocking(|| server.call(&["TIME"]).unwrap());
     let word = |n: usize| reply.array()[n].text().unwrap().parse::<i64>().unwrap();
     Timestamp::from_millis(1_000 * word(0) + word(1) / 1_000)
+}
+
+/// A node does not start while Redis' clock is earlier than the log. A refused start changes nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_behind_the_newest_entry_is_refused() {
+    const HOUR_MS: i64 = 3_600_000;
+    let with = |now: Timestamp, options: &RedisOptions| RedisOptions {
+        clock: Some(ManualClock::new(now)),
+        clock_behind_max: Duration::from_secs(60),
+        ..options.clone()
+    };
+    let options = options(shared().url());
+    let mut harness = Harness::new(with(OPENS, &options)).await;
+    let options = harness.options.clone();
+    let target = harness.open(sale(10)).await;
+    harness.ask_all(vec![target.one("ann")]).await;
+    for node in &harness.nodes {
+        node.close().await;
+    }
+    let open_at = async |after_ms: i64| {
+        let options = with(OPENS.plus_millis(after_ms), &options);
+        let settled = [0, 1].map(|n| (PartitionId(n), 1));
+        RedisEngine::connect(options, &settled).await
+    };
+    for _ in 0..2 {
+        let refused = open_at(-8 * HOUR_MS).await.map(drop);
+        let is_named = matches!(
+            refused,
+            Err(ConnectError::ClockBehind {
+                behind_s: 28_800,
+                ..
+            })
+        );
+        assert!(is_named, "{refused:?}");
+    }
+    assert!(open_at(-60_001).await.is_err());
+    // A tool may connect, for example to repair.
+    let tool = RedisOptions {
+        serves: false,
+        ..with(OPENS.plus_millis(-8 * HOUR_MS), &options)
+    };
+    RedisEngine::attach(tool, &[]).await.unwrap().close().await;
+    for after_ms in [-60_000, 1_000 * HOUR_MS] {
+        open_at(after_ms).await.unwrap().close().await;
+    }
 }
 
 /// New users claim on this node at every moment, gate included, from before the start until after the end.
