@@ -28,6 +28,7 @@ mod late_campaigns;
 mod missing;
 mod operator;
 mod order_restoration;
+mod packet_totals;
 mod parts;
 pub(crate) mod rebuild;
 mod sample;

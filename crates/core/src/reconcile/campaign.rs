@@ -24,7 +24,7 @@ pub struct CampaignFacts {
     pub phase: Phase,
     /// Units or shares, withheld ones included. `None` for parts that do not know the supply of the whole campaign.
     pub supply: Option<u64>,
-    /// Money of a packet, in minor units, withheld shares included. `None` for sales and for parts.
+    /// Money of a packet, in minor units, withheld shares included. `None` for sales, and for later parts.
     pub total_minor: Option<i64>,
     /// Time in which claims are accepted.
     pub window: Window,

@@ -3,7 +3,8 @@
 //! The row is read between two equal reads of the ledger's position, so it is the row at that position. Entries of the
 //! log from there to its end are applied to it. The engine's facts are read before and after the log, and the
 //! partition's term is checked last. So an engine that has lost entries is not compared. The phases of all shards of a
-//! spread campaign are settled at other positions. So they are read before and after the row of the campaign.
+//! spread campaign are settled at other positions. So they are read before and after the row of the campaign. The first
+//! shard of a packet states shares and money of all shards.
 
 use qiang_core::{
     campaign::{CampaignKind, Phase},
@@ -13,7 +14,7 @@ use qiang_core::{
     reconcile::{CampaignComparison, CampaignFacts, ComparedCampaign, NotCompared},
 };
 
-use super::engine_error_from_ledger;
+use super::{engine_error_from_ledger, packet_totals::packet_totals};
 use crate::{partitions::Partitions, shards::snapshot::ShardHash};
 
 /// With more unsettled entries nothing is compared, because reading them would take too long.
@@ -76,6 +77,16 @@ pub(super) async fn compare(
     let Some(engine) = facts_of(&head) else {
         return unreadable();
     };
+    let is_first_of_packet = engine.kind == CampaignKind::RedPacket && place.0 > 1 && place.1 == 0;
+    let totals = match is_first_of_packet {
+        true => packet_totals(partitions, campaign, place.0).await?,
+        false => None,
+    };
+    let whole = CampaignFacts {
+        supply: totals.map(|(shares, _)| shares).or(engine.supply),
+        total_minor: totals.map(|(_, minor)| minor).or(engine.total_minor),
+        ..engine
+    };
     let parts_phase = match place {
         (1, _) | (_, 1..) => None,
         (parts, 0) => {
@@ -93,7 +104,7 @@ pub(super) async fn compare(
         ..ComparedCampaign::new(
             (campaign, partition),
             place,
-            (engine, settled.part.record.facts()),
+            (whole, settled.part.record.facts()),
             settled.part.phase,
             in_flight,
             (settled.position, end),

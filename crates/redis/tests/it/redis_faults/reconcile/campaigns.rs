@@ -154,6 +154,34 @@ async fn facts_that_differ_are_counted() {
     }
 }
 
+/// Shares and money of a spread packet are those of all its parts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shares_and_money_of_a_spread_packet_are_compared() {
+    let mut world = World::new(true).await;
+    let split = SplitRule::DoubleAverage { min: 1 };
+    let target = world.campaign(red_packet(1_000_000, STOCK, split)).await;
+    world.settle().await;
+    let first = home(&world, target);
+    assert_eq!(kinds(&compared(&world, first, target).await), []);
+    for partition in world.harness.nodes[0].partitions() {
+        for (field, kind) in [
+            ("supply", DifferenceKind::SupplyDiffers),
+            ("funded", DifferenceKind::TotalDiffers),
+        ] {
+            let more = |before: Option<&str>| {
+                let before: i64 = before.unwrap().parse().unwrap();
+                Some((before + 1).to_string())
+            };
+            let plant = Plant::new(hash(&world, partition, target), field, more);
+            let found = compared(&world, first, target).await;
+            assert_eq!(kinds(&found), [kind], "{field} in {partition:?}");
+            assert!(found.restated_row().is_err());
+            plant.undo();
+        }
+    }
+    assert_eq!(kinds(&compared(&world, first, target).await), []);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_differs_is_named_and_not_repaired_alone() {
     let mut world = World::new(true).await;
