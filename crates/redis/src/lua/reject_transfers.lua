@@ -15,6 +15,9 @@ end
 local is_behind = last < tonumber(ARGV[8])
 local is_moving = redis.call('HDEL', KEYS[11], ARGV[7]) == 1
 redis.call('HSET', KEYS[5], 'moving', redis.call('HLEN', KEYS[11]))
+if string.match(redis.call('HGET', KEYS[5], 'newest_transfer') or '', '^%d+') == ARGV[7] then
+  redis.call('HDEL', KEYS[5], 'newest_transfer')
+end
 if is_behind then
   redis.call('HSET', KEYS[5], field, ARGV[8])
 end

@@ -24,6 +24,7 @@ redis.call('HSET', KEYS[3], unpack(ARGV, 6))
 redis.call('HDEL', KEYS[1], 'damaged:' .. ARGV[2], 'unreadable:' .. ARGV[2])
 if KEYS[12] then
   redis.call('UNLINK', KEYS[12])
+  redis.call('HDEL', KEYS[3], 'newest_transfer')
   redis.call('HSET', KEYS[3], 'moving', 0)
 end
 if redis.call('HGET', KEYS[3], 'kind') == 'sale' then

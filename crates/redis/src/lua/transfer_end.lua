@@ -8,6 +8,9 @@ local standing = redis.call('HGET', KEYS[11], ARGV[7])
 if standing and string.match(standing, '^%d+') == ARGV[8] then
   redis.call('HDEL', KEYS[11], ARGV[7])
   redis.call('HSET', KEYS[5], 'moving', redis.call('HLEN', KEYS[11]))
+  if redis.call('HGET', KEYS[5], 'newest_transfer') == ARGV[7] .. ' ' .. ARGV[8] then
+    redis.call('HDEL', KEYS[5], 'newest_transfer')
+  end
   if ARGV[9] == 'back' then
     local lines = {}
     for line in string.gmatch(standing, '[^\n]+') do

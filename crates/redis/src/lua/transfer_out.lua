@@ -42,6 +42,7 @@ lines[1] = int(redis.call('HINCRBY', KEYS[5], 'sent', 1))
 local journal = table.concat(lines, '\n')
 redis.call('HSET', KEYS[11], ARGV[7], journal)
 put('moving', redis.call('HLEN', KEYS[11]))
+put('newest_transfer', ARGV[7] .. ' ' .. lines[1])
 record(table.concat({'transferred_out', ARGV[7], int(units), int(money)}, ' '))
 finish()
 return {'ok', journal, int(seq)}

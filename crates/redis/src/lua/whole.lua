@@ -1,7 +1,7 @@
 -- Checks that the keys of a campaign match: each is of its type and has as many rows as the campaign's hash says.
 -- Buyers, payments and keys may have more rows, because a repair may have stopped before it wrote their counts. A count
--- is absent until it is first written. Rows of buyers and orders change in place: an older value with as many rows
--- lacks the row that was written last.
+-- is absent until it is first written. Rows of buyers and orders change in place, and a transfer follows another: an
+-- older value with as many rows lacks the row that was written last.
 -- KEYS nothing of its own
 -- ARGV nothing of its own
 -- Replies: nothing of its own
@@ -12,7 +12,7 @@
 -- A repair forgets the rows that were written last before it writes others, because it may stop and begin again.
 local function broken_of(campaign, shares, sums, users, orders, payments, transfers, keys)
   local c = redis.pcall('HMGET', campaign, 'kind', 'phase', 'rule', 'remaining', 'granted', 'grants', 'buyers',
-    'paid', 'moving', 'keyed', 'newest_buyer', 'newest_order')
+    'paid', 'moving', 'keyed', 'newest_buyer', 'newest_order', 'newest_transfer')
   if c.err then
     return 'campaign'
   elseif not c[1] then
@@ -26,7 +26,13 @@ local function broken_of(campaign, shares, sums, users, orders, payments, transf
     local have = redis.pcall('HLEN', key)
     return type(have) ~= 'number' or count and have < tonumber(count)
   end
-  if differs(c[9], 'HLEN', transfers) then
+  -- The journal must have the transfer that began last, unless that has ended.
+  local function lacks_newest_transfer()
+    local to, number = string.match(c[13], '^(%d+) (%d+)$')
+    local standing = redis.call('HGET', transfers, to)
+    return not standing or string.match(standing, '^%d+') ~= number
+  end
+  if differs(c[9], 'HLEN', transfers) or c[13] and lacks_newest_transfer() then
     return 'transfers'
   elseif c[1] == 'sale' then
     return lacks(c[7], users) and 'users' or differs(c[6], 'HLEN', orders) and 'orders'

@@ -3,6 +3,7 @@
 
 use qiang_core::{
     book::{PaymentOutcome, Reply},
+    campaign::AckLevel,
     id::{OrderId, PaymentRef},
     payment::ReceivedMoney,
     ports::{EngineError, RetireEngine as _},
@@ -90,6 +91,9 @@ impl World {
     }
 }
 
+/// Orders that are paid before the value that an older one is copied from, and as many afterwards.
+const PAYERS: usize = 6;
+
 /// Damages a key of a campaign. Then users with a grant claim again, and other users claim. Unless campaigns are
 /// spread, no partition halts.
 async fn check_damaged(is_sale: bool, rest: &str, damage: Damage, is_spread: bool) {
@@ -102,16 +106,17 @@ async fn check_damaged(is_sale: bool, rest: &str, damage: Damage, is_spread: boo
     let pays = rest == ":payments";
     let mut answers = world.grant(0, 40).await;
     let mut orders = Vec::new();
-    if pays {
-        orders.push(world.buy("payer-1").await);
-        world.pay(orders[0]).await;
+    // Each part has some of them.
+    for n in (0..PAYERS).filter(|_| pays) {
+        orders.push(world.buy(&format!("payer-{n}")).await);
+        world.pay(orders[n]).await;
     }
     let key = blocking(|| world.key_of(target, rest));
     blocking(|| world.keep(&key));
     answers.extend(world.grant(40, 60).await);
-    if pays {
-        orders.push(world.buy("payer-2").await);
-        world.pay(orders[1]).await;
+    for n in (PAYERS..2 * PAYERS).filter(|_| pays) {
+        orders.push(world.buy(&format!("payer-{n}")).await);
+        world.pay(orders[n]).await;
     }
     let settling = world.settling();
     blocking(|| world.damage(&key, damage));
@@ -137,7 +142,9 @@ async fn check_damaged(is_sale: bool, rest: &str, damage: Damage, is_spread: boo
     settling.abort();
     drop(settling.await);
     world.check().await;
-    assert_eq!(blocking(|| world.repairs()) > 0, is_spread);
+    // The sums are the same until the shares are others.
+    let is_same = rest == ":sums" && matches!(damage, Damage::Older);
+    assert_eq!(blocking(|| world.repairs()) > 0, is_spread && !is_same);
     if !pays {
         world.close().await;
     }
@@ -146,8 +153,17 @@ async fn check_damaged(is_sale: bool, rest: &str, damage: Damage, is_spread: boo
 /// Keys of a buyer with more keys than fit in the row.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_keys_of_a_sale() {
+    check_damaged_keys(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_keys_of_a_part_of_a_sale() {
+    check_damaged_keys(true).await;
+}
+
+async fn check_damaged_keys(is_spread: bool) {
     for damage in DAMAGES {
-        let mut world = World::calm(false).await;
+        let mut world = World::calm(is_spread).await;
         let builder = open_now(sale(1_000)).limit(100).price(1).hold_ms(3_600_000);
         world.ledger.create(&builder.setup(3)).await.unwrap();
         let target = world.harness.open(builder).await;
@@ -163,7 +179,7 @@ async fn the_keys_of_a_sale() {
         let settling = world.settling();
         blocking(|| world.damage(&key, damage));
         claims(0, 35).await;
-        world.harness.replay(&answers).await;
+        world.harness.replay_with_retries(&answers).await;
         let tally = world.harness.nodes[0].tally(target.id).await;
         assert_eq!(tally.unwrap().unwrap().granted, 35, "{damage:?}");
         settling.abort();
@@ -254,8 +270,169 @@ damaged_keys! {
     the_hash_of_a_part_of_a_sale: true "" true;
     the_users_of_a_part_of_a_sale: true ":users" true;
     the_orders_of_a_part_of_a_sale: true ":orders" true;
+    the_payments_of_a_part_of_a_sale: true ":payments" true;
+    the_admissions_of_a_sale: true ":admissions" false;
+    the_hash_of_a_part_of_a_packet: false "" true;
+    the_sums_of_a_part_of_a_packet: false ":sums" true;
     the_users_of_a_part_of_a_packet: false ":users" true;
     the_shares_of_a_part_of_a_packet: false ":shares" true;
+}
+
+/// The recorded number of parts is damaged. The campaign is open, so its hash has the number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_plan_of_a_sale() {
+    for damage in [Damage::Deleted, Damage::Expired, Damage::WrongType] {
+        let world = World::calm(true).await;
+        let mut answers = world.grant(0, 20).await;
+        let key = blocking(|| world.key_of(world.sale, ":plan"));
+        blocking(|| {
+            world.call(&["DEL", &key]);
+            match damage {
+                Damage::WrongType => world.call(&["HSET", &key, "a", "hash"]),
+                Damage::Expired => world.call(&["SET", &key, "2", "PX", "1"]),
+                _ => {}
+            }
+        });
+        let setup = &world.harness.setups[0];
+        let again = Command::Open(Box::new(setup.clone()));
+        assert!(world.harness.submit(1, again).await.is_ok(), "{damage:?}");
+        answers.extend(world.grant(20, 40).await);
+        world.harness.replay(&answers).await;
+        world.check().await;
+        world.close().await;
+        assert_eq!(blocking(|| world.repairs()), 0);
+    }
+}
+
+/// Units are on their way from one part of a sale to the other when the journal of the giving part is damaged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_transfers_of_a_sale() {
+    for damage in DAMAGES {
+        println!("{damage:?}");
+        let world = World::calm(true).await;
+        let mut answers = world.grant(0, 40).await;
+        let settling = world.settling();
+        blocking(|| world.send_and_damage(damage));
+        let again = answers.iter().map(|(claim, _)| claim.clone()).collect();
+        world.harness.ask_all(again).await;
+        answers.extend(world.grant(40, 80).await);
+        world.tallied().await;
+        world.harness.replay_with_retries(&answers).await;
+        settling.abort();
+        drop(settling.await);
+        world.check().await;
+        world.close().await;
+    }
+}
+
+/// Units of a transfer.
+const SENT: u32 = 5;
+
+impl World {
+    /// Two transfers of the sale from the part on partition 1 to the other one: one that has arrived, and one that is
+    /// under way, as `transfer_out.lua` begins it. Damages the journal in the same step.
+    fn send_and_damage(&self, damage: Damage) {
+        let prefix = &self.harness.options.prefix;
+        let campaign = self.sale.id.to_string();
+        let key = |part: u8, rest: &str| format!("{prefix}:{{p0{part}}}:{rest}");
+        let part = |part: u8, rest: &str| key(part, &format!("c:{campaign}{rest}"));
+        let script = "
+            local time = redis.call('TIME')
+            local millis = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+            local function record(partition, log, body)
+                local seq = redis.call('HINCRBY', partition, 'seq', 1)
+                redis.call('XADD', log, seq .. '-0', 'c', ARGV[1], 't', millis, 'e', body)
+            end
+            local function move(hash, by)
+                redis.call('HINCRBY', hash, 'supply', by)
+                redis.call('HINCRBY', hash, 'remaining', by)
+            end
+            local units = tonumber(ARGV[2])
+            local journal
+            for n = 1, 2 do
+                local number = redis.call('HINCRBY', KEYS[3], 'sent', 1)
+                move(KEYS[3], -units)
+                record(KEYS[1], KEYS[2], 'transferred_out 0 ' .. units .. ' 0')
+                journal = journal or number .. '\\n' .. units
+                if n == 1 then
+                    move(KEYS[7], units)
+                    redis.call('HSET', KEYS[7], 'from:1', number)
+                    record(KEYS[5], KEYS[6], 'transferred_in 1 ' .. units .. ' 0')
+                else
+                    redis.call('HSET', KEYS[4], '0', number .. '\\n' .. units)
+                    redis.call('HSET', KEYS[3], 'moving', 1, 'newest_transfer', '0 ' .. number)
+                end
+            end
+            if ARGV[3] == 'Deleted' then redis.call('DEL', KEYS[4])
+            elseif ARGV[3] == 'Expired' then redis.call('PEXPIRE', KEYS[4], 1)
+            elseif ARGV[3] == 'WrongType' then redis.call('SET', KEYS[4], 'a string')
+            else redis.call('HSET', KEYS[4], '0', journal) end";
+        let keys = [
+            key(1, "partition"),
+            key(1, "log"),
+            part(1, ""),
+            part(1, ":transfers"),
+            key(0, "partition"),
+            key(0, "log"),
+            part(0, ""),
+        ];
+        let (units, damage) = (SENT.to_string(), format!("{damage:?}"));
+        let mut words = vec!["EVAL", script, "7"];
+        words.extend(keys.iter().map(String::as_str));
+        words.extend([campaign.as_str(), &units, &damage]);
+        self.call(&words);
+    }
+}
+
+/// Replies that are kept for a repeated call, and marks that are written before a `WAIT`, belong to no campaign.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_and_marks_of_calls() {
+    let mut options = options(String::new());
+    options.call_timeout = Duration::from_secs(10);
+    options.claim_timeout = Duration::from_secs(20);
+    options.replicas = 1;
+    let mut world = World::with(options).await;
+    let builder = open_now(sale(1_000))
+        .price(1)
+        .ack(AckLevel::Replica)
+        .hold_ms(3_600_000);
+    world.ledger.create(&builder.setup(3)).await.unwrap();
+    let target = world.harness.open(builder).await;
+    let confirmed = |from: usize| {
+        let claims = (from..from + 10).map(|n| target.one(&name(n)));
+        world.harness.ask_all(claims.collect())
+    };
+    let mut answers = world.grant(0, 10).await;
+    answers.extend(confirmed(0).await);
+    for (n, damage) in (1..).zip(DAMAGES) {
+        println!("{damage:?}");
+        let keys = |kind: &str| {
+            let pattern = format!("{}:{{p0?}}:{kind}:*", world.harness.options.prefix);
+            let found = blocking(|| world.server().call(&["KEYS", &pattern]).unwrap());
+            let found = found
+                .array()
+                .iter()
+                .map(|key| key.text().unwrap().to_owned());
+            let found: Vec<String> = found.collect();
+            assert!(!found.is_empty(), "{kind}");
+            found
+        };
+        let keys = [keys("call"), keys("mark")].concat();
+        let damage_all = |is_before| {
+            let damage = |key: &String| world.damage_partition_key(key, damage, is_before);
+            blocking(|| keys.iter().for_each(damage));
+        };
+        damage_all(true);
+        answers.extend(world.grant(20 * n, 20 * n + 10).await);
+        answers.extend(confirmed(20 * n).await);
+        damage_all(false);
+        answers.extend(world.grant(20 * n + 10, 20 * n + 20).await);
+        answers.extend(confirmed(20 * n + 10).await);
+        world.harness.replay(&answers).await;
+    }
+    assert_eq!(blocking(|| world.repairs()), 0);
+    world.check().await;
+    world.close().await;
 }
 
 /// Both shards of a spread campaign are damaged at once, one of them on a partition that gets no calls.

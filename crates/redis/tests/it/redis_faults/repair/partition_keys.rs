@@ -120,8 +120,9 @@ impl World {
             Damage::Expired => self.call(&["PEXPIRE", key, "1"]),
             Damage::WrongType => {
                 self.call(&["DEL", key]);
-                let is_string =
-                    key.contains(":place:") || STRINGS.iter().any(|it| key.ends_with(it));
+                let is_named = |it: &&str| key.contains(it);
+                let is_string = [":place:", ":call:", ":mark:"].iter().any(is_named)
+                    || STRINGS.iter().any(|it| key.ends_with(it));
                 match is_string {
                     true => self.call(&["HSET", key, "a", "hash"]),
                     false => self.call(&["SET", key, "a string"]),
