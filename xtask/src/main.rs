@@ -13,6 +13,7 @@ mod deny;
 mod deploy;
 mod disk;
 mod faults;
+mod matrix;
 mod needs;
 mod openapi;
 mod steps;
@@ -100,6 +101,15 @@ enum Task {
         #[arg(long)]
         built: bool,
     },
+    /// Run the tests that need servers against the servers of another Debian release: newer Redis, Valkey, PostgreSQL,
+    /// MariaDB, MySQL and RabbitMQ
+    Matrix {
+        /// Debian release
+        #[arg(long, default_value = "unstable")]
+        release: String,
+        /// Run only suites whose names contain this
+        suite: Option<String>,
+    },
     /// Check the compose file and the Helm chart: render, validate, and compare with the program
     Deploy,
 }
@@ -136,6 +146,7 @@ fn run(root: &Path) -> Result<()> {
         Task::Browser => browser::run(root),
         Task::Pictures => browser::pictures(root),
         Task::Upgrade { commit } => upgrade::run(root, &commit),
+        Task::Matrix { release, suite } => matrix::run(root, &release, suite.as_deref()),
         Task::Container { twice: true, .. } => container::run_twice(root),
         Task::Container { built: true, .. } => container::run_built(root).map(drop),
         Task::Container { .. } => container::run(root),

@@ -54,6 +54,17 @@ const NEEDS: &str = "
     fonts-wqy-microhei | /usr/share/fonts/truetype/wqy/wqy-microhei.ttc | the same: Chinese in their pictures
 ";
 
+/// Packages of `cargo xtask matrix`, in the same form.
+const MATRIX_NEEDS: &str = "
+    mmdebstrap | mmdebstrap | installs another Debian release into a folder
+    util-linux | unshare | a mount namespace for each run
+";
+
+/// Installs the missing packages of `cargo xtask matrix`.
+pub(crate) fn install_for_matrix() -> Result<()> {
+    install_on(&Machine::here(), &rows(MATRIX_NEEDS)).map(drop)
+}
+
 /// Installs the missing packages without questions. If that is impossible, the error lists them.
 pub(crate) fn install() -> Result<Done> {
     install_on(&Machine::here(), &rows(NEEDS))

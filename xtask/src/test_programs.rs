@@ -44,15 +44,20 @@ struct Profile {
 
 /// Test program of a package.
 #[derive(Debug, PartialEq, Eq)]
-struct Program {
+pub(crate) struct Program {
     /// Directory of the package.
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     kind: String,
     target: String,
-    executable: PathBuf,
+    pub(crate) executable: PathBuf,
 }
 
 impl Program {
+    /// Whether it is the integration tests of this package.
+    pub(crate) fn is_integration_of(&self, package: &str) -> bool {
+        self.kind == "test" && self.folder.ends_with(package)
+    }
+
     fn name(&self) -> String {
         let package = self.folder.file_name().unwrap_or_default();
         format!("{} {} {}", package.display(), self.kind, self.target)
@@ -73,13 +78,22 @@ impl Program {
 /// # Errors
 /// If a build or a program fails. All programs run in any case; the error names those that failed.
 pub(crate) fn run(line: &str, root: &Path, env: &[(&str, &str)]) -> Result<()> {
+    let mut programs = build(line, root)?;
+    programs.sort_by_key(Program::rank);
+    run_side_by_side(programs, env)
+}
+
+/// Builds the tests that `line`, a `cargo test` command, names.
+///
+/// # Errors
+/// If the build fails, or there are no tests.
+pub(crate) fn build(line: &str, root: &Path) -> Result<Vec<Program>> {
     let build = format!("{line} --no-run --message-format=json-render-diagnostics");
-    let mut programs = programs(&command::read(&build, root)?)?;
+    let programs = programs(&command::read(&build, root)?)?;
     if programs.is_empty() {
         bail!("`{line}` has no test programs");
     }
-    programs.sort_by_key(Program::rank);
-    run_side_by_side(programs, env)
+    Ok(programs)
 }
 
 /// Test programs that cargo's messages name.

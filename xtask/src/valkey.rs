@@ -43,12 +43,17 @@ pub(crate) fn install() -> Result<Done> {
 
 /// Folder of Valkey in the user's cache.
 fn folder() -> Result<PathBuf> {
+    Ok(cache()?.join("valkey"))
+}
+
+/// Folder of the project in the user's cache.
+pub(crate) fn cache() -> Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let cache = cache
         .or(home)
         .context("neither XDG_CACHE_HOME nor HOME is set")?;
-    Ok(cache.join("qiang/valkey"))
+    Ok(cache.join("qiang"))
 }
 
 fn server(folder: &Path) -> String {
@@ -130,7 +135,7 @@ fn fetch(staging: &Path, list: &str) -> Result<()> {
 }
 
 /// Texts of `sources.list` and of all files beside it.
-fn sources(apt: &Path) -> Vec<String> {
+pub(crate) fn sources(apt: &Path) -> Vec<String> {
     let parts = fs::read_dir(apt.join("sources.list.d"))
         .into_iter()
         .flatten()
@@ -146,7 +151,7 @@ fn sources(apt: &Path) -> Vec<String> {
 }
 
 /// Sources of the release's packages, each with its options in brackets, as in `sources.list`.
-fn mirrors(sources: &[String], release: &str) -> Vec<String> {
+pub(crate) fn mirrors(sources: &[String], release: &str) -> Vec<String> {
     let mut mirrors: Vec<String> = sources
         .iter()
         .flat_map(|text| one_line(text, release))
