@@ -159,4 +159,12 @@ async fn nginx_lets_pages_and_the_api_through_and_nothing_of_operators() {
     stream.write_all(head.as_bytes()).await.unwrap();
     let (came, is_over) = read_to_end(&mut stream, Duration::from_secs(3)).await;
     assert!(came.contains("\ndata:") && !is_over, "{came}");
+
+    // Without a node, a claim gets a problem that names the remedy, and not a page of nginx.
+    drop(node);
+    let lost = ask("POST", &path).await;
+    assert_eq!(lost.status, 503, "{lost:?}");
+    assert_eq!(lost.header("content-type"), "application/problem+json");
+    assert_eq!(lost.header("retry-after"), "1");
+    assert_eq!(lost.text("type"), "/problems/uncertain");
 }
