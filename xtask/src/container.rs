@@ -137,6 +137,8 @@ pub(crate) fn run_built(root: &Path) -> Result<Done> {
     }
     let target = target(root)?;
     check_image(root, &target, &target.join("debug/qiang"))?;
+    // It needs several times the space of the program.
+    fs::remove_dir_all(target.join("image")).context("cannot remove the image")?;
     Ok(Done::Passed)
 }
 

@@ -46,6 +46,7 @@ pub(crate) fn run_built(root: &Path) -> Result<Done> {
     }
     let target = target(root)?;
     try_package(root, &target, "debug", "-Zgzip -z1")?;
+    fs::remove_dir_all(target.join("deb")).context("cannot remove the package")?;
     Ok(Done::Passed)
 }
 
