@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Open files that connections of clients may not use. They serve data files, operators, refused clients, and
 /// connections to Redis, the ledger and endpoints.
-const FILES_KEPT_BACK: u64 = 512;
+pub(crate) const FILES_KEPT_BACK: u64 = 512;
 
 /// The disk of a file.
 pub(crate) fn disk_of(file: &Path) -> Option<Disk> {

@@ -10,6 +10,7 @@ mod completions;
 mod config;
 mod copies;
 mod demo;
+mod doctor;
 mod environment;
 mod health;
 mod histogram;
@@ -22,6 +23,7 @@ mod packet;
 mod packet_file;
 mod partition;
 mod quarantine;
+mod quickstart;
 mod reconcile;
 mod reconciler;
 mod sale;
@@ -67,6 +69,8 @@ enum CliCommand {
     /// Check the configuration, or show it.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    Quickstart(quickstart::QuickstartArgs),
+    Doctor(doctor::DoctorArgs),
     Health(health::HealthArgs),
     /// Create or update the ledger's tables in a database.
     Migrate(migrate::MigrateArgs),
@@ -131,6 +135,8 @@ fn main() -> ExitCode {
         CliCommand::Serve(args) => serve::run(&args),
         CliCommand::Worker(args) => worker::run(&args),
         CliCommand::Config(command) => config::carry_out(&command),
+        CliCommand::Quickstart(args) => quickstart::run(&args),
+        CliCommand::Doctor(args) => doctor::run(&args),
         CliCommand::Health(args) => health::run(&args),
         CliCommand::Migrate(args) => migrate::run(&args),
         CliCommand::Backup(args) => copies::back_up(&args),

@@ -5,6 +5,7 @@ mod audience;
 mod backup;
 mod crowd;
 mod deploy;
+mod doctor;
 mod failures;
 mod keys;
 mod logs;
