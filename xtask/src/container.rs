@@ -20,8 +20,8 @@ const FILE: &str = "deploy/container/Containerfile";
 const IMAGE: &str = "localhost/qiang";
 /// Largest sum of the image's files, with a program of the profile `dist`.
 const MIB_MAX: u64 = 60;
-/// Builds the program of an image.
-pub(crate) const BUILD: &str = "cargo build --profile dist --features full --locked -p qiang";
+/// Builds the program of an image or of a package.
+const BUILD: &str = "cargo build --profile dist --features full --locked -p qiang";
 
 /// Storage of buildah below a folder, apart from the images of the machine.
 struct Store {
@@ -111,8 +111,8 @@ impl Commit {
 /// Builds the program and its image, runs the image, and writes it to a file.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let target = target(root)?;
-    command::run(BUILD, root)?;
-    let image = check_image(root, &target, &target.join("dist/qiang"))?;
+    let program = build_program(root, &target.join("image-build"))?;
+    let image = check_image(root, &target, &program)?;
     if image.bytes > MIB_MAX << 20 {
         bail!(
             "the files of the image are {} MiB: at most {MIB_MAX}",
@@ -169,23 +169,9 @@ pub(crate) fn run_twice(root: &Path) -> Result<()> {
     for name in ["first", "second-checkout"] {
         let (source, built) = (folder.join(name), folder.join(format!("{name}-build")));
         let id = crate::upgrade::with_checkout(root, &commit, &source, |source| {
-            let built_at = built.display().to_string();
-            let prefixes = [
-                (source, "/src"),
-                (built.as_path(), "/build"),
-                (&cargo_home()?, "/cargo"),
-            ];
-            let rust =
-                prefixes.map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
-            let c = prefixes.map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()));
-            let env = [
-                ("CARGO_TARGET_DIR", built_at.as_str()),
-                ("RUSTFLAGS", &rust.join(" ")),
-                ("CFLAGS", &c.join(" ")),
-            ];
-            command::run_with(BUILD, source, &env)?;
+            let program = build_program(source, &built)?;
             let store = Store::new(&folder.join(format!("{name}-image")))?;
-            Ok(store.build(source, &built.join("dist/qiang"))?.id)
+            Ok(store.build(source, &program)?.id)
         })?;
         println!("{name}: {id}");
         ids.push(id);
@@ -194,6 +180,24 @@ pub(crate) fn run_twice(root: &Path) -> Result<()> {
         bail!("two builds of one commit are two images");
     }
     Ok(())
+}
+
+/// Builds the program in a folder of its own, without the names of this machine's folders in it.
+pub(crate) fn build_program(source: &Path, built: &Path) -> Result<PathBuf> {
+    let prefixes = [
+        (source, "/src"),
+        (built, "/build"),
+        (&cargo_home()?, "/cargo"),
+    ];
+    let rust = prefixes.map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+    let c = prefixes.map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()));
+    let env = [
+        ("CARGO_TARGET_DIR", &*built.display().to_string()),
+        ("RUSTFLAGS", &rust.join(" ")),
+        ("CFLAGS", &c.join(" ")),
+    ];
+    command::run_with(BUILD, source, &env)?;
+    Ok(built.join("dist/qiang"))
 }
 
 /// Folder of Cargo's registry.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::command;
-use crate::container::{BUILD, Commit, copy};
+use crate::container::{Commit, build_program, copy};
 use crate::faults::target;
 use crate::steps::Done;
 
@@ -32,9 +32,9 @@ const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
 /// Builds the program and its package, and tries the package.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    command::run(BUILD, root)?;
     let target = target(root)?;
-    let file = try_package(root, &target, "dist", "-Zxz")?;
+    let program = build_program(root, &target.join("image-build"))?;
+    let file = try_package(root, &target, &program, "-Zxz")?;
     println!("{}: install it with `apt-get install`", file.display());
     Ok(())
 }
@@ -45,17 +45,17 @@ pub(crate) fn run_built(root: &Path) -> Result<Done> {
         return Ok(Done::Skipped("only root may install a package".to_owned()));
     }
     let target = target(root)?;
-    try_package(root, &target, "debug", "-Zgzip -z1")?;
+    try_package(root, &target, &target.join("debug/qiang"), "-Zgzip -z1")?;
     fs::remove_dir_all(target.join("deb")).context("cannot remove the package")?;
     Ok(Done::Passed)
 }
 
-/// Writes a package with the program of a profile, and tries it.
-fn try_package(root: &Path, target: &Path, profile: &str, compression: &str) -> Result<PathBuf> {
+/// Writes a package with a program, and tries it.
+fn try_package(root: &Path, target: &Path, program: &Path, compression: &str) -> Result<PathBuf> {
     let folder = target.join("deb");
     drop(fs::remove_dir_all(&folder));
     let package = folder.join("package");
-    write(root, &target.join(profile).join("qiang"), &package)?;
+    write(root, program, &package)?;
     let file = folder.join("qiang.deb");
     let commit = Commit::of(root)?;
     let line = format!(
