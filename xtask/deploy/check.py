@@ -189,7 +189,9 @@ def nginx(service):
     """The command of the service makes a configuration that nginx accepts, with both nodes."""
     with tempfile.TemporaryDirectory() as folder:
         line = service["command"][2].split(" && ")[0]
-        line = line.replace("/etc/qiang/nginx.conf", str(DEPLOY / "nginx.conf")).replace("/tmp/", f"{folder}/")
+        # In this order: the project may be below /tmp.
+        line = line.replace("/tmp/", f"{folder}/")
+        line = line.replace("/etc/qiang/nginx.conf", str(DEPLOY / "nginx.conf"))
         run(["sh", "-c", line])
         file = pathlib.Path(folder, "nginx.conf")
         text = file.read_text()
