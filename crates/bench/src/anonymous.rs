@@ -225,6 +225,14 @@ fn cases(scene: &Scene) -> Vec<Case> {
             &format!("/v1/campaigns/{packet}/state"),
         ),
         unknown(STATE, "/v1/campaigns/", "/state"),
+        get("GET /v1/sales/{id}", "", &format!("/v1/sales/{sale}")),
+        get(
+            "GET /v1/red-packets/{id}",
+            "",
+            &format!("/v1/red-packets/{packet}"),
+        ),
+        unknown("GET /v1/sales/{id}", "/v1/sales/", ""),
+        unknown("GET /v1/red-packets/{id}", "/v1/red-packets/", ""),
         of(
             EVENTS,
             "sale, first event",
@@ -257,11 +265,13 @@ fn cases(scene: &Scene) -> Vec<Case> {
         page("GET /send"),
         page("GET /packets"),
         page("GET /orders"),
+        page("GET /balance"),
         page("GET /admin"),
         page("GET /admin/lookup"),
         page("GET /admin/live"),
         page("GET /admin/operation"),
         page("GET /admin/sales/new"),
+        page("GET /admin/packets/new"),
         get("GET /admin/sales/{id}", "", &format!("/admin/sales/{sale}")),
         get(
             "GET /admin/packets/{id}",

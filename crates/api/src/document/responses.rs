@@ -317,7 +317,8 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
         StatusCode::SERVICE_UNAVAILABLE if path != "/readyz" => add("Retry-After", "RetryAfter"),
         StatusCode::OK | StatusCode::NOT_MODIFIED if has_parameter(operation, IF_NONE_MATCH) => {
             add("ETag", "EntityTag");
-            let own = !is_public(operation);
+            // Only the state is the same for all callers.
+            let own = !path.ends_with("/state");
             add("Cache-Control", if own { "OwnCaching" } else { "Caching" });
         }
         _ => {}

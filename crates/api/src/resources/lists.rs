@@ -43,6 +43,10 @@ pub(crate) struct CampaignListQuery {
     product_id: Option<Text<ProductId>>,
     /// draft, scheduled, live, paused, ended or closed.
     phase: Option<String>,
+    /// Only sales that every user may buy in, of all sellers: without an audience, and with `phase` `scheduled` or
+    /// `live`. Needs no scope. A page may have fewer sales than `limit` and still a `next`.
+    #[serde(default)]
+    open: bool,
     /// Includes archived campaigns.
     #[serde(default)]
     archived: bool,
@@ -89,7 +93,8 @@ struct PageBody {
 
 /// Sales of the caller.
 ///
-/// Sales of other sellers need the scope `read:any`.
+/// Sales of other sellers need the scope `read:any`. With `open`, any user lists the sales of all sellers that every
+/// user may buy in.
 #[utoipa::path(get, path = "/v1/sales", tag = "sales", params(CampaignListQuery),
     operation_id = "listSales", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = SalesBody), (status = 403, body = ProblemBody),
@@ -100,9 +105,17 @@ pub(crate) async fn sales(
     uri: Uri,
     Params(list): Params<CampaignListQuery>,
 ) -> Result<Response, ApiProblem> {
+    let is_open = list.open;
     let (records, page) = records(&app, &caller, list, CampaignKind::Sale).await?;
     let mut sales = Vec::with_capacity(records.len());
     for record in records {
+        if is_open {
+            // A sale for some users is not announced to the others.
+            let meta = app.meta(record.campaign.id).await?;
+            if meta.is_none_or(|meta| meta.audience.is_some()) {
+                continue;
+            }
+        }
         let tally = record.settled_tally(app.ports.engine_clock.now());
         sales.push(SaleBody::new(record, &tally, &app).await?);
     }
@@ -125,6 +138,9 @@ pub(crate) async fn red_packets(
 ) -> Result<Response, ApiProblem> {
     if list.product_id.is_some() {
         return Err(ApiProblem::invalid("a red packet has no product").in_parameter("product_id"));
+    }
+    if list.open {
+        return Err(ApiProblem::invalid("only sales are open to all users").in_parameter("open"));
     }
     let (records, page) = records(&app, &caller, list, CampaignKind::RedPacket).await?;
     let packet = |record| ListedRedPacket::new(record, &app);
@@ -188,7 +204,20 @@ async fn records(
         let unknown = "a phase is draft, scheduled, live, paused, ended or closed";
         Phase::from_name(name).ok_or_else(|| ApiProblem::bad_request(unknown).in_parameter("phase"))
     });
-    let owner = caller.lists(list.owner, list.all)?;
+    let owner = match list.open {
+        true => {
+            let is_offered = matches!(
+                list.phase.as_deref().and_then(Phase::from_name),
+                Some(Phase::Scheduled | Phase::Live)
+            );
+            if !is_offered || list.owner.is_some() || list.all || list.archived {
+                let detail = "`open` needs the phase scheduled or live, and excludes `owner`, `all` and `archived`";
+                return Err(ApiProblem::invalid(detail).in_parameter("open"));
+            }
+            None
+        }
+        false => caller.lists(list.owner, list.all)?,
+    };
     if list.order.is_some() && list.product_id.is_some() {
         let detail = "rounds of a product are always ordered by their start";
         return Err(ApiProblem::invalid(detail));

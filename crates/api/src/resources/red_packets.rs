@@ -24,7 +24,7 @@ use crate::{
     audience::{Audience, AudienceRequest, DrawVisibility},
     auth::{Caller, Scope},
     claims::requirements::{self, RequirementList},
-    extract::{self, Param, Params, RequestKey},
+    extract::{self, MaybeCaller, Param, Params, RequestKey},
     http::{
         paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
         problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
@@ -172,7 +172,7 @@ impl RedPacketRequest {
             app.check_repeated(created.id, audience).await?;
         }
         let (record, tally) = app.created(created, CampaignKind::RedPacket).await?;
-        RedPacketBody::new(record, &tally, app, caller).await
+        RedPacketBody::new(record, &tally, app, Some(caller)).await
     }
 }
 
@@ -266,12 +266,12 @@ pub(crate) struct RedPacketBody {
 }
 
 impl RedPacketBody {
-    /// Packet as the caller may see it.
+    /// Packet as the caller may see it; without one, the draws are hidden.
     async fn new(
         record: CampaignRecord,
         tally: &Tally,
         app: &App,
-        caller: &Caller,
+        caller: Option<&Caller>,
     ) -> Result<Self, ApiProblem> {
         let campaign = record.campaign;
         let Rules::RedPacket(packet) = &campaign.rules else {
@@ -282,8 +282,10 @@ impl RedPacketBody {
         let audience = meta.as_ref().and_then(|meta| meta.audience.as_deref());
         let draws = audience.map_or_else(DrawVisibility::default, |kept| kept.draws);
         let (id, owner) = (campaign.id, &campaign.owner);
-        let luckiest = match &meta {
-            Some(meta) if is_over && app.may_see_draws(id, owner, draws, caller).await? => {
+        let luckiest = match (&meta, caller) {
+            (Some(meta), Some(caller))
+                if is_over && app.may_see_draws(id, owner, draws, caller).await? =>
+            {
                 meta.luckiest(app.ports.ledger.luckiest(id)).await?
             }
             _ => None,
@@ -434,19 +436,21 @@ pub(crate) async fn create(
     Ok((status, location, Json(body)))
 }
 
-/// A red packet: its commitment and its state.
+/// A red packet: its commitment and its state. No token is needed: a user who has the link sees the packet before
+/// signing in. `luckiest` is only for users who may see the draws.
 ///
 /// The entity tag covers everything that the caller may see, except `now`. An answer 304 has the server's time in
 /// `Date`.
 #[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
-    operation_id = "getRedPacket",
+    operation_id = "getRedPacket", security(()),
     params(("id" = String, Path, description = "The red packet's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
     responses((status = 200, body = RedPacketBody), (status = 304, description = "Unchanged since the tag"),
+        (status = 401, description = "A token was sent, but it is not valid", body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
-    caller: Caller,
+    MaybeCaller(caller): MaybeCaller,
     Param(id): Param<CampaignId>,
     headers: HeaderMap,
 ) -> Result<Response, ApiProblem> {
@@ -458,7 +462,7 @@ pub(crate) async fn get(
         app.settled().await?;
         (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
     }
-    let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
+    let body = RedPacketBody::new(record, &tally, &app, caller.as_ref()).await?;
     Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }
 

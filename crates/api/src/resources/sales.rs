@@ -27,7 +27,7 @@ use crate::{
     audience::{AudienceRequest, DrawVisibility},
     auth::{Caller, Scope},
     claims::requirements::{RequirementList, list},
-    extract::{self, Param, RequestKey},
+    extract::{self, MaybeCaller, Param, RequestKey},
     http::{
         problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
         wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, StateBody, Text},
@@ -328,18 +328,19 @@ fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, ApiProblem> {
     policy.ok_or_else(|| CampaignError::PaymentPolicy.into())
 }
 
-/// A sale and its state.
+/// A sale and its state. No token is needed: a user who has the link sees the sale before signing in.
 ///
 /// The entity tag covers everything except `now`. An answer 304 has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
-    operation_id = "getSale",
+    operation_id = "getSale", security(()),
     params(("id" = String, Path, description = "The sale's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
     responses((status = 200, body = SaleBody), (status = 304, description = "Unchanged since the tag"),
+        (status = 401, description = "A token was sent, but it is not valid", body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
-    _: Caller,
+    _: MaybeCaller,
     Param(id): Param<CampaignId>,
     headers: HeaderMap,
 ) -> Result<Response, ApiProblem> {

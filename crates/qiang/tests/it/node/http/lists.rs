@@ -105,6 +105,43 @@ async fn a_sale_is_described() {
 }
 
 #[tokio::test]
+async fn sales_open_to_all_users_are_listed_for_any_user() {
+    let service = Service::start().await;
+    let (operator, ann) = (service.operator(), service.token("ann", ""));
+    let live = service.sale(5, |_| ()).await;
+    let closed = service.sale(5, |_| ()).await;
+    let path = format!("/v1/campaigns/{closed}/close");
+    assert_eq!(service.act(&path, &operator).await.status, 200);
+    service
+        .sale(5, |body| {
+            body["audience"] = json!({ "passphrase": "sesame" })
+        })
+        .await;
+    let later = service
+        .sale(5, |body| {
+            body["starts_at"] = json!("2026-11-22T00:00:00Z");
+            body["ends_at"] = json!("2026-11-23T00:00:00Z");
+        })
+        .await;
+    for (phase, expected) in [("live", &live), ("scheduled", &later)] {
+        let path = format!("/v1/sales?open=true&phase={phase}");
+        let listed = service.get(&path, &ann).await;
+        assert_eq!(ids(&listed, "sales"), [expected.as_str()], "{phase}");
+    }
+    for query in [
+        "sales?open=true",
+        "sales?open=true&phase=closed",
+        "sales?open=true&phase=live&all=true",
+        "sales?open=true&phase=live&owner=ann",
+        "sales?open=true&phase=live&archived=true",
+        "red-packets?open=true&phase=live",
+    ] {
+        let refused = service.get(&format!("/v1/{query}"), &operator).await;
+        refused.assert_problem(422, "invalid");
+    }
+}
+
+#[tokio::test]
 async fn campaigns_are_listed_and_archived() {
     let service = Service::start().await;
     let (operator, sam) = (service.operator(), service.token("sam", ""));
