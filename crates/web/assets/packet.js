@@ -2,13 +2,40 @@
 // The page of a red packet.
 
 import { ask, claim, element, explain, facts, keepFocus, keepTime, numbers, often, phase, price, problem, say, show,
-  showClock, sleep, watch, wish } from "./qiang.js";
+  share, showClock, signInFor, sleep, tintOf, wantedBefore, watch, wish } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 /** @typedef {import("./qiang.js").Share} Share */
 
 /** How often the numbers are asked for until they have the draws that are shown. */
 const LOOKS_MAX = 5;
+
+/** A time of which the page has the end: it begins as the start of the packet does. @param {string} end */
+function completed(end) {
+  const start = facts.packet.state.starts_at;
+  return start.slice(0, Math.max(0, start.length - end.length)) + end;
+}
+
+/** A time on this day, or with its date. @param {string} text */
+function openedAt(text) {
+  const at = new Date(text);
+  const time = at.toLocaleTimeString("en-GB");
+  const day = at.toDateString() === new Date().toDateString() ? "" : at.toLocaleDateString(facts.language);
+  return Object.assign(document.createElement("small"), { textContent: ` ${day} ${time}`.replace("  ", " ") });
+}
+
+/** The sign that stands for a user without a picture. @param {string} user */
+const initialOf = (user) => (user.match(/[\p{L}\p{N}]/u)?.[0] ?? user[0] ?? "").toUpperCase();
+
+/** A length of time in its largest units. @param {number} ms */
+function span(ms) {
+  const seconds = Math.max(1, Math.round(ms / 1_000));
+  const [minutes, hours] = [Math.floor(seconds / 60), Math.floor(seconds / 3_600)];
+  if (seconds < 60) return say("seconds", { n: seconds });
+  const rest = hours ? minutes % 60 : seconds % 60;
+  const large = hours ? say("hours", { n: hours }) : say("minutes", { n: minutes });
+  return rest ? `${large} ${say(hours ? "minutes" : "seconds", { n: rest })}` : large;
+}
 
 function packetPage() {
   let packet = facts.packet;
@@ -18,7 +45,8 @@ function packetPage() {
   const button = /** @type {HTMLButtonElement} */ (element("open"));
   const outcome = element("outcome");
   /** @type {Map<number, Share>} */
-  const draws = new Map((facts.draws?.claims ?? []).map((share) => [share.number, share]));
+  const draws = new Map((facts.draws?.claims ?? []).map(([number, user, minor, end]) => [number,
+    { number, user, amount: { amount: minor, currency: packet.total.currency }, granted_at: completed(end) }]));
   let next = facts.draws?.next;
   let shown = 100;
   /** This user's share, as far as it is known. */
@@ -26,6 +54,8 @@ function packetPage() {
   /** @type {Money | undefined} */
   let mine;
   let isOpening = false;
+  /** Time of the last opening, as far as it is known. */
+  let lastAt = 0;
   /** Whether the numbers shown may not have what was just opened. */
   let isCounting = false;
   let isRefused = false;
@@ -46,6 +76,9 @@ function packetPage() {
       const [user, amount] = [document.createElement("span"), document.createElement("span")];
       const isBest = packet.luckiest?.number === share.number;
       user.textContent = isBest ? `${share.user} · ${say("luckiest")}` : share.user;
+      if (share.granted_at) user.append(openedAt(share.granted_at));
+      line.dataset.initial = initialOf(share.user);
+      line.classList.add(`tint-${tintOf(share.user)}`);
       amount.textContent = price(share.amount);
       line.classList.toggle("first", first.includes(share));
       line.classList.toggle("best", isBest);
@@ -55,12 +88,43 @@ function packetPage() {
     });
     element("draws").replaceChildren(...lines);
     element("more").hidden = all.length <= shown && next === undefined;
-    show(element("no-draws"), facts.draws === null ? say("draws_hidden") : all.length === 0 ? say("nobody_yet") : "");
+    const hidden = say(facts.session ? "draws_hidden" : "draws_signed_out");
+    show(element("no-draws"), facts.draws === null ? hidden : all.length === 0 ? say("nobody_yet") : "");
     if (own && !mine) got(own.amount);
+    showSummary();
   };
 
-  /** @param {Money} amount */
-  const got = (amount) => {
+  /** How long it took until all was opened, and this user's place by amount, once it is over. */
+  const showSummary = () => {
+    const isAll = draws.size >= packet.state.granted;
+    const isOver = !!packet.seed && packet.state.granted > 0;
+    if (isAll) lastAt = Math.max(0, ...[...draws.values()].map(({ granted_at }) => Date.parse(granted_at ?? "") || 0));
+    /** @type {string[]} */
+    const parts = [];
+    const count = packet.state.granted;
+    if (isOver && lastAt) {
+      parts.push(say("opened_in", { count, time: span(lastAt - Date.parse(packet.state.starts_at)) }));
+    }
+    if (isOver && isAll && own && count > 1) {
+      const [{ amount: { amount } }, all] = [own, [...draws.values()]];
+      parts.push(say("your_rank", { rank: 1 + all.filter((share) => share.amount.amount > amount).length, count }));
+    }
+    element("summary").hidden = parts.length === 0;
+    show(element("summary"), parts.join(" · "));
+    if (isOver && !isAll && !lastAt && facts.draws) void readLast();
+  };
+
+  let isReadingLast = false;
+  const readLast = async () => {
+    if (isReadingLast) return;
+    isReadingLast = true;
+    const answer = await ask("GET", `/v1/red-packets/${packet.id}/claims?limit=1&after=${packet.state.granted - 1}`);
+    lastAt = Date.parse(answer?.body?.claims?.[0]?.granted_at ?? "") || 0;
+    if (lastAt) showSummary();
+  };
+
+  /** @param {Money} amount @param {boolean} [isFresh] */
+  const got = (amount, isFresh = false) => {
     mine = amount;
     button.hidden = true;
     element("envelope").classList.add("opened");
@@ -72,6 +136,13 @@ function packetPage() {
     const length = large.textContent?.length ?? 0;
     outcome.classList.toggle("long", length > 9 && length <= 14);
     outcome.classList.toggle("longest", length > 14);
+    element("send-too").hidden = false;
+    if (isFresh && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      void import("./joy.js").then(({ confetti, countUp }) => {
+        countUp(large, amount.amount, (minor) => price({ ...amount, amount: minor }));
+        confetti(element("envelope"));
+      });
+    }
   };
 
   const showState = () => {
@@ -87,6 +158,7 @@ function packetPage() {
     const canOpen = !mine && !isRefused && is === "live" && state.remaining > 0;
     button.hidden = !(canOpen || isOpening);
     element("passphrase-line").hidden = !(canOpen && packet.audience === "passphrase");
+    if (is === "over") element("send-too").hidden = false;
     if (mine || isOpening || isRefused) return;
     const isEmpty = counted.state.remaining === 0 || is === "over";
     element("envelope").classList.toggle("empty", isEmpty);
@@ -102,6 +174,7 @@ function packetPage() {
     if (!packet.seed) return;
     show(element("seed"), packet.seed);
     /** @type {HTMLButtonElement} */ (element("check")).disabled = false;
+    element("fair").hidden = false;
   };
 
   let isReading = false;
@@ -143,6 +216,10 @@ function packetPage() {
   element("claim").addEventListener("submit", async (event) => {
     event.preventDefault();
     if (isOpening || mine) return;
+    if (!facts.session) {
+      signInFor(packet.id);
+      return;
+    }
     isOpening = true;
     button.disabled = true;
     button.classList.add("busy");
@@ -157,10 +234,10 @@ function packetPage() {
     button.classList.remove("busy");
     if (!answer) note = say("gave_up");
     else if (answer.status === 200 || answer.status === 201) {
-      got(answer.body.amount);
+      got(answer.body.amount, true);
       isCounting = true;
-      const { number, amount } = answer.body;
-      own = { number, user: me ?? "", amount };
+      const { number, amount, granted_at } = answer.body;
+      own = { number, user: me ?? "", amount, granted_at };
       if (facts.draws) draws.set(number, own);
       showDraws();
       showState();
@@ -183,42 +260,57 @@ function packetPage() {
     keepFocus(element("draws"));
   });
 
-  element("check").addEventListener("click", async () => {
-    const { shares, commitment, knows, madeOf, serverSeedHash, unhex } = await import("./split.js");
+  /** Whether the split is proved to be fair; shows why not. @returns {Promise<boolean>} */
+  const verify = async () => {
     // Draws may be missing between the draws that the stream delivered.
     if (next === undefined && draws.size < packet.state.granted) next = 0;
     while (next !== undefined && (await readMore()));
-    const seed = unhex(packet.seed ?? "");
-    const split = {
-      total: BigInt(packet.total.amount), count: BigInt(packet.shares), rule: packet.split.rule,
-      min: BigInt(packet.split.min ?? 1), max: BigInt(packet.split.max ?? 0),
-    };
-    const verdict = element("verdict");
-    // A page that is older than the service must not accuse a packet whose rule it does not know.
-    if (!knows(split.rule)) {
-      show(verdict, say("proof_unknown_rule"));
-      return;
-    }
-    const bound = { id: packet.id, currency: packet.total.currency };
-    if (commitment(seed, split, bound) !== packet.commitment) {
-      show(verdict, say("proof_bad_commitment"));
-      return;
-    }
-    const { server_seed: serverSeed = "", client_seed: clientSeed } = packet;
-    if (clientSeed && (serverSeedHash(packet.id, serverSeed) !== packet.server_seed_hash
-      || madeOf(serverSeed, clientSeed) !== packet.seed)) {
-      show(verdict, say("proof_bad_promise"));
-      return;
-    }
-    const promised = shares(seed, split);
-    const wrong = [...draws.values()].find((share) => promised[share.number - 1] !== BigInt(share.amount.amount));
-    const good = clientSeed ? "proof_good_both" : "proof_good";
-    show(verdict, wrong ? say("proof_bad_share", { number: wrong.number }) : say(good, { count: draws.size }));
+    const { verdictOf } = await import("./proof.js");
+    const { isGood, words } = verdictOf(packet, [...draws.values()]);
+    show(element("verdict"), words);
+    return isGood;
+  };
+
+  const showVerdict = async () => {
+    const isGood = await verify();
+    show(element("fair"), say(isGood ? "fair_good" : "fair_bad"));
+    element("fair").classList.toggle("good", isGood);
+    element("fair").classList.toggle("bad", !isGood);
+    element("share-proof").hidden = !isGood;
+  };
+  const openProof = () => {
+    /** @type {HTMLDetailsElement} */ (/** @type {unknown} */ (element("proof"))).open = true;
+    void showVerdict();
+  };
+  element("check").addEventListener("click", () => void showVerdict());
+  element("fair").addEventListener("click", openProof);
+
+  const link = location.origin + location.pathname;
+  const shareWith = (/** @type {string} */ text, /** @type {string} */ url) => async () => {
+    show(element("shared"), await share(packet.title, text, url) ? say("copied") : "");
+  };
+  element("share").addEventListener("click", shareWith(say("share_words", { title: packet.title }), link));
+  const proofWords = say("proof_words", { title: packet.title });
+  element("share-proof").addEventListener("click", shareWith(proofWords, `${link}#fair`));
+  const canvas = /** @type {HTMLCanvasElement} */ (/** @type {unknown} */ (element("canvas")));
+  element("poster").addEventListener("click", async () => {
+    const { drawPoster } = await import("./poster.js");
+    await drawPoster(canvas, packet);
+    /** @type {HTMLDialogElement} */ (element("poster-box")).showModal();
+  });
+  element("save").addEventListener("click", async () => {
+    const { savePoster } = await import("./poster.js");
+    await savePoster(canvas, packet.title);
   });
 
   showDraws();
   often(showState);
   showProof();
+  if (location.hash === "#fair" && packet.seed) openProof();
+  if (wantedBefore(packet.id) !== null && !button.hidden) {
+    if (packet.audience === "passphrase") element("passphrase").focus();
+    else /** @type {HTMLFormElement} */ (element("claim")).requestSubmit();
+  }
   if (counted.state.granted < draws.size) void reload();
   watch(packet.id, Math.max(0, ...draws.keys()), {
     state: (state) => {

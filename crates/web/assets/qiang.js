@@ -6,7 +6,8 @@
 /** @typedef {{ phase: string, supply: number, granted: number, remaining: number, returned: number,
  *   withheld: number,
  *   starts_at: string, ends_at: string, now: string }} State */
-/** @typedef {{ number: number, user: string, amount: Money }} Share */
+/** @typedef {{ number: number, user: string, amount: Money, granted_at?: string }} Share */
+/** A share in a page: number, user, minor units, time. @typedef {[number, string, number, string]} ShortShare */
 /** @typedef {{ id: string, sender: string, title: string, total: Money, shares: number, state: State,
  *   commitment: string, seed?: string, server_seed_hash?: string, server_seed?: string, client_seed?: string,
  *   luckiest?: Share, claimed: Money, remaining: Money, refunded: Money, audience?: string, requirements: string[],
@@ -16,7 +17,7 @@
 /** @typedef {{ order: string, campaign: string, quantity: number, amount: Money, state: string, granted_at: string,
  *   hold_until?: string, returned_quantity?: number }} Order */
 /** @typedef {{ texts: Record<string, string>, language: string, session: { user: string, scopes: string[] } | null,
- *   desk?: Record<string, string>, packet: Packet, draws: { claims: Share[], next?: number } | null,
+ *   desk?: Record<string, string>, packet: Packet, draws: { claims: ShortShare[], next?: number } | null,
  *   own: Share | null, sale: Sale,
  *   orders: Order[], settled: boolean, place: { ahead: number } | null, sandbox: boolean,
  *   payment_url: string, then: string, account: { balances: { available: Money }[] } | null }} Facts */
@@ -110,6 +111,21 @@ export function keepFocus(...places) {
   const place = places.find(canHave);
   if (place && place.tabIndex < 0) place.tabIndex = -1;
   place?.focus({ preventScroll: true });
+}
+
+/** The number of a name's tint, as `avatar.rs` has it. @param {string} name */
+export const tintOf = (name) =>
+  [...name].reduce((hash, sign) => (hash * 31 + (sign.codePointAt(0) ?? 0)) % 4_099, 0) % 8;
+
+/** Shares a link by the means of the device, or copies it. Returns whether it was copied.
+ * @param {string} title @param {string} text @param {string} url */
+export async function share(title, text, url) {
+  if (navigator.share) {
+    await navigator.share({ title, text, url }).catch(() => {});
+    return false;
+  }
+  await navigator.clipboard.writeText(`${text} ${url}`);
+  return true;
 }
 
 /** @param {number} ms */
@@ -381,6 +397,18 @@ export function duration(ms) {
   return days > 0 ? `${days} ${say("day")} ${clock}` : clock;
 }
 
+/** `Sat 28 Nov, 20:00 (UTC+8)`, in the browser's time zone. @param {number} at */
+export function moment(at) {
+  const date = new Date(at);
+  const year = date.getFullYear() === new Date(now()).getFullYear() ? {} : { year: /** @type {const} */ ("numeric") };
+  const day = date.toLocaleDateString(facts.language === "zh" ? "zh" : "en-GB",
+    { weekday: "short", day: "numeric", month: "short", ...year }).replace(",", "");
+  const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const [east, minutes] = [date.getTimezoneOffset() <= 0, Math.abs(date.getTimezoneOffset())];
+  const offset = `${east ? "+" : "−"}${Math.floor(minutes / 60)}${minutes % 60 ? `:${minutes % 60}` : ""}`;
+  return `${day}${facts.language === "zh" ? " " : ", "}${time} (UTC${minutes ? offset : ""})`;
+}
+
 /** What a campaign is in, by the service's clock: its phase changes with the time alone. @param {State} state */
 export function phase(state) {
   if (["closed", "ended"].includes(state.phase) || now() >= Date.parse(state.ends_at)) return "over";
@@ -428,6 +456,23 @@ export function numbers(state) {
 /** Path of the sign-in, which leads back to this page. Browsers keep the fragment beside it. */
 export const signInPath = () =>
   `/sign-in?then=${encodeURIComponent(location.pathname + location.search)}${location.hash}`;
+
+/** A wish that began before the sign-in is made after it, unless it was longer ago than this. */
+const WISH_LASTS_MS = 600_000;
+
+/** Leads to the sign-in, and then back to what was wanted. @param {string} id @param {string} [what] */
+export function signInFor(id, what = "") {
+  sessionStorage.setItem(`qiang:wanted:${id}`, `${Date.now()} ${what}`);
+  location.assign(signInPath());
+}
+
+/** What this tab wanted of a campaign before the sign-in; null if nothing. @param {string} id */
+export function wantedBefore(id) {
+  if (!facts.session) return null;
+  const [at, what] = (sessionStorage.getItem(`qiang:wanted:${id}`) ?? "0 ").split(" ");
+  sessionStorage.removeItem(`qiang:wanted:${id}`);
+  return Date.now() - Number(at) < WISH_LASTS_MS ? what : null;
+}
 
 /** Shows the way to the sign-in to a user whose session ended, for instance in another tab. */
 function offerSignIn() {

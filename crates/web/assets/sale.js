@@ -1,11 +1,29 @@
 // @ts-check
 // The page of a sale.
 
-import { ask, claim, duration, element, explain, facts, field, isDecided, keepFocus, keepTime, noteTime, now,
-  numbers, often, phase, price, problem, say, show, showClock, sleep, standInLine, watch, wish } from "./qiang.js";
+import { ask, claim, duration, element, explain, facts, field, isDecided, keepFocus, keepTime, moment, noteTime, now,
+  numbers, often, phase, price, problem, say, show, showClock, signInFor, sleep, standInLine, wantedBefore, watch,
+  wish } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Answer} Answer */
 /** @typedef {import("./qiang.js").Order} Order */
+
+/** A start that is farther away is one to be reminded of. */
+const SOON_MS = 600_000;
+/** A second press of Buy must not pay: it comes within this time. */
+const SETTLES_MS = 700;
+/** Problems after which money is not spoken of: nothing was asked for, or it is not known yet. */
+const SILENT = ["limit-reached", "uncertain", "unauthenticated", "key-reused", "already-waiting", "sold-out",
+  "internal", "paused", "ended", "not-started"];
+
+/** A picture that does not load is replaced by the drawing after it. @param {Element | null} picture */
+function replaceIfDead(picture) {
+  if (!(picture instanceof HTMLImageElement)) return;
+  picture.decode().catch(() => {
+    picture.nextElementSibling?.removeAttribute("hidden");
+    picture.remove();
+  });
+}
 
 /** How often the numbers are asked for until they have what this user has. */
 const LOOKS_MAX = 5;
@@ -23,6 +41,13 @@ function salePage() {
   /** @type {Map<string, HTMLElement>} */
   const lines = new Map();
   let isAsking = false;
+  let isPaying = false;
+  /** Whether the buyer wants another order before paying for the last one. */
+  let wantsMore = false;
+  /** When a fresh order can be paid. */
+  let payableAt = 0;
+  const reminded = `qiang:reminded:${sale.id}:${sale.state.starts_at}`;
+  const title = document.title;
   /** Whether the numbers shown may not have what was just done. */
   let isCounting = false;
   /** @type {number | null} */
@@ -39,21 +64,43 @@ function salePage() {
   const unitsOf = ({ quantity, returned_quantity }) => quantity - (returned_quantity ?? 0);
   const mine = () => [...orders.values()].filter(isMine).reduce((sum, order) => sum + unitsOf(order), 0);
 
-  /** What the button says while it cannot be pressed; nothing while it can. @param {ReturnType<typeof phase>} is */
-  const reason = (is) => {
-    if (before !== null) return say("in_line", { ahead: before });
-    if (isAsking) return say("buying");
-    if (mine() >= sale.per_user_limit) return say("yours", { quantity: mine() });
-    if (is === "over") return say("over");
-    if (is === "paused") return say("paused");
-    if (is === "before") return say("not_yet");
-    return sale.state.remaining === 0 ? say("sold_out") : "";
-  };
-
   /** @param {Order} order */
   const untilEnd = (order) => Date.parse(order.hold_until ?? sale.state.ends_at) - now();
   /** Whether it waits for a payment that is still in time. @param {Order} order */
   const isOpen = (order) => order.state === "held" && untilEnd(order) > 0;
+  /** The order that is to be paid next. */
+  const due = () => [...orders.values()].filter(isOpen).sort((a, b) => untilEnd(a) - untilEnd(b))[0];
+  const canPay = facts.sandbox || facts.payment_url !== "";
+  /** However late the answer came, a hold is no longer than it is. @param {Order} order */
+  const holdLeft = (order) => duration(Math.min(untilEnd(order), sale.hold_seconds * 1_000));
+
+  /** What the one button does, and what it says. Without a deed it cannot be pressed.
+   * @param {ReturnType<typeof phase>} is
+   * @returns {{ deed: "" | "buy" | "pay" | "remind", words: string }} */
+  const offer = (is) => {
+    const none = (/** @type {string} */ words) => ({ deed: /** @type {const} */ (""), words });
+    if (before !== null) return none(say("in_line", { ahead: before }));
+    if (isAsking) return none(say("buying"));
+    if (isPaying) return none(say("paying"));
+    const order = due();
+    if (order && !wantsMore) {
+      const words = canPay ? say("pay", { amount: price(order.amount) }) : say("pay_in_app");
+      const isSettled = performance.now() >= payableAt;
+      return { deed: canPay && isSettled ? "pay" : "", words: `${words} · ${holdLeft(order)}` };
+    }
+    if (mine() >= sale.per_user_limit) return none(isAllPaid() ? say("is_paid") : say("yours", { quantity: mine() }));
+    if (is === "over") return none(say("over"));
+    if (is === "paused") return none(say("paused"));
+    if (is === "before") {
+      const left = Date.parse(sale.state.starts_at) - now();
+      if (left > SOON_MS && !localStorage.getItem(reminded)) return { deed: "remind", words: say("notify_me") };
+      return none(`${say("begins_in")} ${duration(left)}`);
+    }
+    return sale.state.remaining === 0 ? none(say("sold_out")) : { deed: "buy", words: say("buy") };
+  };
+
+  const isAllPaid = () =>
+    [...orders.values()].filter(isMine).every((it) => it.state === "paid" && it.amount.amount > 0);
 
   /** Tells something for as long as it is true; a refusal lasts as long as the state of the sale.
    * @param {string | (() => string)} text @param {() => boolean} [lasts] */
@@ -88,17 +135,30 @@ function salePage() {
       if (wasSoldOut && canBuy()) tell(() => say("came_back", { remaining: sale.state.remaining }), canBuy);
       wasSoldOut = soldOut;
     }
-    const why = reason(is);
-    button.disabled = why !== "";
-    button.classList.toggle("mine", before === null && !isAsking && mine() >= sale.per_user_limit);
-    show(button, why || say("buy"));
+    const { deed, words } = offer(is);
+    button.disabled = deed === "";
+    button.dataset.deed = deed;
+    button.classList.toggle("settling", performance.now() < payableAt);
+    button.formNoValidate = deed !== "buy";
+    const isDone = mine() >= sale.per_user_limit;
+    button.classList.toggle("mine", before === null && !isAsking && isDone && !due());
+    show(button, words);
+    // A tab in the background says that something can be bought.
+    document.title = document.hidden && deed === "buy" ? `● ${title}` : title;
     const rest = sale.per_user_limit - mine();
-    // Both rows keep their places while the countdown runs: the button must not move as it begins.
+    // The rows keep their places: the button must not move as the sale begins, nor as an order is made.
     const canWant = rest > 0 && is !== "over";
-    element("quantity-line").hidden = !canWant || rest === 1;
+    element("quantity-line").classList.toggle("off", !canWant || rest === 1 || (deed === "pay" && !wantsMore));
+    const canMore = canWant && is === "live" && sale.state.remaining > 0 && !!due() && !wantsMore && !isAsking;
+    element("another").classList.toggle("on", canMore);
+    element("remind").hidden = is !== "before";
+    const [name, at] = is === "before" ? ["starts_at", sale.state.starts_at] : [is === "over" ? "ended_at" : "ends_at",
+      sale.state.ends_at];
+    show(element("when"), say(name, { time: moment(Date.parse(at)) }));
+    showTally(is);
     const quantity = field("quantity");
     quantity.readOnly = isAsking;
-    quantity.max = String(rest);
+    quantity.max = String(Math.max(1, rest));
     if (Number(quantity.value) > rest) quantity.value = String(Math.max(1, rest));
     element("passphrase-line").hidden = !canWant || sale.audience !== "passphrase";
     show(outcome, told(is));
@@ -113,7 +173,11 @@ function salePage() {
     const line = /** @type {HTMLElement} */ (template.content.firstElementChild?.cloneNode(true));
     const [pay, cancel] = [line.querySelector(".pay"), line.querySelector(".cancel")];
     pay?.addEventListener("click", () => void payFor(id));
-    cancel?.addEventListener("click", () => void giveBack(id));
+    cancel?.addEventListener("click", () => void askToCancel(id));
+    for (const picture of document.querySelectorAll(".photo > *")) {
+      line.querySelector(".thumb")?.append(picture.cloneNode(true));
+    }
+    replaceIfDead(line.querySelector(".thumb img"));
     lines.set(id, line);
     return line;
   };
@@ -134,17 +198,19 @@ function salePage() {
       show(part("amount"), price(order.amount));
       // A free order is paid from the start. Its buyer can cancel it like a held order.
       const isFree = order.state === "paid" && order.amount.amount === 0;
-      // However late the answer came, a hold is no longer than it is.
-      const left = Math.min(untilEnd(order), sale.hold_seconds * 1_000);
       /** @type {Record<string, string>} */
       const words = { paid: isFree ? "free" : "paid", cancelled: "cancelled", returned: "returned" };
       const stands = isPart ? say("returned_part", { returned, quantity }) : say(words[order.state] ?? "expired");
-      show(part("hold"), isHeld ? `${say("pay_within")} ${duration(left)}` : stands);
+      show(part("hold"), isHeld ? `${say("pay_within")} ${holdLeft(order)}` : stands);
       line.dataset.state = order.state === "held" && !isHeld ? "expired" : order.state;
       const pay = part("pay");
-      pay.hidden = !isHeld || !(facts.sandbox || facts.payment_url);
-      show(pay, say(facts.sandbox ? "pay_sandbox" : "pay", { amount: price(order.amount) }));
-      part("elsewhere").hidden = !(isHeld && pay.hidden);
+      // The one button pays for the order whose hold ends first.
+      pay.hidden = !isHeld || !canPay || (due() === order && !wantsMore);
+      show(pay, say("pay", { amount: price(order.amount) }));
+      part("elsewhere").hidden = !isHeld || (canPay && !facts.sandbox);
+      show(part("elsewhere"), say(facts.sandbox ? "demo_money" : "pay_elsewhere"));
+      const time = moment(Date.parse(order.granted_at));
+      show(part("made"), say("order_made", { number: order.order.split("-").pop() ?? "", time }));
       part("cancel").hidden = !isHeld && !isFree;
       part("cancel").setAttribute("aria-label", `${say("cancel")}: ${yours}`);
       if (order.state === "held" && untilEnd(order) < -1_000) void lookAgain();
@@ -164,6 +230,17 @@ function salePage() {
     const ids = [...new Set([...hinted(), order.order])].slice(-20);
     if (isChanged) localStorage.setItem(kept, JSON.stringify({ orders: ids, at: Date.now() }));
     showState();
+  };
+
+  /** Once nothing is left, the published counts show that no unit was sold twice.
+   * @param {ReturnType<typeof phase>} is */
+  const showTally = (is) => {
+    const { supply, granted, remaining, returned, withheld } = sale.state;
+    const isWhole = granted + remaining + returned + withheld === supply;
+    const isShown = !isCounting && granted > 0 && (is === "over" || remaining === 0) && isWhole;
+    element("tally").hidden = !isShown;
+    const words = say("sold_tally", { sold: granted, oversold: Math.max(0, granted - supply) });
+    show(element("tally"), isShown ? words : "");
   };
 
   /** The numbers anew, until they have what this user has. */
@@ -229,13 +306,16 @@ function salePage() {
       tell(answer.body.state === "held" ? say("granted", { time }) : "", () => [...orders.values()].some(isOpen));
       noteTime(Date.parse(answer.body.granted_at));
       isCounting = true;
+      wantsMore = false;
+      payableAt = performance.now() + SETTLES_MS;
       keep(answer.body, true);
       // Not to the button: it may be pressed twice, and one order is wanted.
       keepFocus(outcome);
       if (!isOther) intent().forget();
       await count();
     } else {
-      tell(explain(answer));
+      const isSilent = SILENT.includes(problem(answer)) || sale.unit_price.amount === 0;
+      tell(isSilent ? explain(answer) : `${explain(answer)} ${say("not_charged")}`);
       if (isDecided(answer) && !isOther) intent().forget();
       if (problem(answer) === "sold-out") {
         tell("");
@@ -252,9 +332,7 @@ function salePage() {
     showState();
   };
 
-  element("order").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (isAsking || button.disabled) return;
+  const buy = async () => {
     isAsking = true;
     tell("");
     showState();
@@ -264,6 +342,32 @@ function salePage() {
     // An order of another tab is in line: this one can follow, under its key.
     if (answer && problem(answer) === "already-waiting") await decided(await standInLine(sale.id, null, inLine), true);
     else await decided(answer);
+  };
+
+  /** Saves a file that has the visitor's calendar remind of the start. */
+  const remind = async () => {
+    const { saveReminder } = await import("./calendar.js");
+    saveReminder(sale);
+    localStorage.setItem(reminded, "yes");
+    tell(say("reminder_saved"));
+    showState();
+    keepFocus(button, element("remind"), outcome);
+  };
+
+  element("remind").addEventListener("click", () => void remind());
+  element("another").addEventListener("click", () => {
+    wantsMore = true;
+    showState();
+    keepFocus(field("quantity"), button);
+  });
+  element("order").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (isAsking || isPaying || button.disabled) return;
+    const order = due();
+    if (button.dataset.deed === "remind") await remind();
+    else if (button.dataset.deed === "pay" && order) await payFor(order.order);
+    else if (!facts.session) signInFor(sale.id, field("quantity").value);
+    else await buy();
   });
 
   /** @param {string} id */
@@ -272,9 +376,12 @@ function salePage() {
       location.assign(facts.payment_url.replace("{order}", encodeURIComponent(id)));
       return;
     }
+    isPaying = true;
+    showState();
     const answer = await ask("POST", "/sandbox/payments", { body: { order: id } });
+    isPaying = false;
     if (!answer) tell(say("gave_up"));
-    else if (answer.status >= 400) tell(explain(answer));
+    else if (answer.status >= 400) tell(`${explain(answer)} ${say("payment_failed")}`);
     else {
       tell(say(answer.body.outcome === "refund_due" ? "paid_late" : "paid"), () => true);
       keep(answer.body.order, true);
@@ -284,10 +391,22 @@ function salePage() {
     await count();
   };
 
+  const sure = /** @type {HTMLDialogElement} */ (element("sure"));
+  let wanted = "";
+  /** @param {string} id */
+  const askToCancel = (id) => {
+    wanted = id;
+    sure.returnValue = "";
+    sure.showModal();
+  };
+  sure.addEventListener("close", () => {
+    if (sure.returnValue === "yes") void giveBack(wanted);
+  });
+
   /** @param {string} id */
   const giveBack = async (id) => {
     const answer = await ask("POST", `/v1/orders/${id}/cancellation`);
-    tell(!answer ? say("gave_up") : answer.status === 200 ? say("cancelled") : explain(answer));
+    tell(!answer ? say("gave_up") : answer.status === 200 ? say("did_cancel") : explain(answer));
     isCounting = true;
     if (answer?.status === 200) keep(answer.body, true);
     else await look(id);
@@ -302,19 +421,17 @@ function salePage() {
     if (event.key === kept && event.newValue) void lookAtAll().then(count);
   });
 
-  const photo = document.querySelector(".photo img");
-  if (photo instanceof HTMLImageElement) {
-    // A picture that does not load is replaced by the drawing after it.
-    photo.decode().catch(() => {
-      photo.nextElementSibling?.removeAttribute("hidden");
-      photo.remove();
-    });
-  }
+  replaceIfDead(document.querySelector(".photo img"));
   show(element("limit"), sale.per_user_limit > 1 ? say("limit", { limit: sale.per_user_limit }) : "");
   often(showState);
   // Orders that this browser knows and the service's list does not have yet.
   void Promise.all(hinted().filter((id) => !orders.has(id)).map(look));
-  if (!facts.settled) void ordersAnew();
+  if (facts.session && !facts.settled) void ordersAnew();
+  const quantity = wantedBefore(sale.id);
+  if (quantity !== null && !button.disabled && button.dataset.deed === "buy") {
+    field("quantity").value = quantity || "1";
+    void buy();
+  }
   if (facts.place) {
     isAsking = true;
     void standInLine(sale.id, facts.place.ahead, inLine).then((answer) => decided(answer));

@@ -179,6 +179,13 @@ export async function says(page, selector, text) {
   await until(async () => (await said()).includes(text), told);
 }
 
+/** Cancels an order, and says yes to the question. @param {import("playwright-core").Page} page
+ * @param {string} [order] */
+export async function cancelOrder(page, order = ".order[data-state=held]") {
+  await page.click(`${order} .cancel`);
+  await page.click("#sure-yes");
+}
+
 /** A port that nobody listens on. @returns {Promise<number>} */
 export function freePort() {
   return new Promise((done) => {

@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use axum::{
+    body::Body,
     extract::Path,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
@@ -16,16 +17,29 @@ use crate::{language::Language, money};
 /// Style of all pages.
 pub(crate) static STYLE: LazyLock<String> =
     LazyLock::new(|| slim(include_str!("../assets/qiang.css")));
+/// Additional style of the first page.
+pub(crate) static HOME_STYLE: LazyLock<String> =
+    LazyLock::new(|| slim(include_str!("../assets/home.css")));
+/// Additional style of the page of a red packet.
+pub(crate) static PACKET_STYLE: LazyLock<String> =
+    LazyLock::new(|| slim(include_str!("../assets/packet.css")));
+/// Additional style of the page of a sale.
+pub(crate) static SALE_STYLE: LazyLock<String> =
+    LazyLock::new(|| slim(include_str!("../assets/sale.css")));
 /// Additional style of the desk's pages.
 pub(crate) const DESK_STYLE: &str = include_str!("../assets/desk.css");
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
+/// Picture of a red packet for previews of links.
+const COVER: &[u8] = include_bytes!("../assets/cover.png");
+
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 19] = [
+const FILES: [(&str, &str, &str); 24] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
+    ("calendar.js", SCRIPT, include_str!("../assets/calendar.js")),
     ("csv.js", SCRIPT, include_str!("../assets/csv.js")),
     ("plot.js", SCRIPT, include_str!("../assets/plot.js")),
     (
@@ -70,11 +84,16 @@ const FILES: [(&str, &str, &str); 19] = [
     ("send.js", SCRIPT, include_str!("../assets/send.js")),
     ("sign-in.js", SCRIPT, include_str!("../assets/sign-in.js")),
     ("split.js", SCRIPT, include_str!("../assets/split.js")),
+    ("home.js", SCRIPT, include_str!("../assets/home.js")),
+    ("joy.js", SCRIPT, include_str!("../assets/joy.js")),
+    ("poster.js", SCRIPT, include_str!("../assets/poster.js")),
+    ("proof.js", SCRIPT, include_str!("../assets/proof.js")),
     ("icon.svg", SVG, include_str!("../assets/icon.svg")),
 ];
 
 /// Main scripts of the pages of buyers and senders.
-const SAYING: [&str; 6] = [
+const SAYING: [&str; 7] = [
+    "home.js",
     "orders.js",
     "packet.js",
     "qiang.js",
@@ -134,10 +153,20 @@ pub(crate) fn version() -> &'static str {
 static TEXTS: LazyLock<Vec<(&str, Language, Value)>> = LazyLock::new(|| {
     let languages = [Language::English, Language::Chinese];
     let all = SAYING.iter().flat_map(|script| {
-        languages.map(|language| (*script, language, named_in(&["qiang.js", script], language)))
+        languages.map(|language| (*script, language, named_in(&scripts_of(script), language)))
     });
     all.collect()
 });
+
+/// Scripts that a page's main script may load.
+fn scripts_of(script: &'static str) -> Vec<&'static str> {
+    let more: &[&str] = match script {
+        "sale.js" => &["calendar.js"],
+        "packet.js" => &["joy.js", "poster.js", "proof.js"],
+        _ => &[],
+    };
+    [&["qiang.js", script], more].concat()
+}
 
 fn named_in(scripts: &[&str], language: Language) -> Value {
     let files = FILES.iter().filter(|(name, _, _)| scripts.contains(name));
@@ -160,10 +189,17 @@ pub(crate) fn texts_of(script: &str, language: Language) -> Value {
 }
 
 pub(crate) async fn get(Path((version, name)): Path<(String, String)>) -> Response {
+    if name == "cover.png" {
+        return sent("image/png", &version, Body::from(COVER));
+    }
     let file = SENT.iter().find(|(known, _, _)| *known == name);
     let Some((_, media_type, text)) = file else {
         return StatusCode::NOT_FOUND.into_response();
     };
+    sent(media_type, &version, Body::from(text.as_str()))
+}
+
+fn sent(media_type: &'static str, version: &str, body: Body) -> Response {
     // While nodes are replaced, pages of one node request files of another.
     let caching = match version == *VERSION {
         true => "public, max-age=31536000, immutable",
@@ -173,7 +209,7 @@ pub(crate) async fn get(Path((version, name)): Path<(String, String)>) -> Respon
         (header::CONTENT_TYPE, HeaderValue::from_static(media_type)),
         (header::CACHE_CONTROL, HeaderValue::from_static(caching)),
     ];
-    (headers, text.as_str()).into_response()
+    (headers, body).into_response()
 }
 
 #[cfg(test)]
@@ -204,7 +240,7 @@ mod tests {
             let texts = texts_of(script, Language::Chinese);
             let texts = texts.as_object().unwrap();
             let all = serde_json::to_value(Language::Chinese.texts()).unwrap();
-            for name in ["qiang.js", script] {
+            for name in scripts_of(script) {
                 let (_, _, source) = FILES.iter().find(|(file, _, _)| *file == name).unwrap();
                 for said in source.split("say(\"").skip(1) {
                     let said = said.split('"').next().unwrap();

@@ -6,13 +6,16 @@
 
 mod api;
 mod assets;
+mod avatar;
 mod desk;
 mod desk_texts;
 mod development;
+mod home;
 mod language;
 mod mine;
 mod money;
 mod next_path;
+mod preview;
 mod qr;
 mod sale;
 mod sandbox;
@@ -103,9 +106,9 @@ pub fn paths() -> Vec<&'static str> {
 /// Path of scripts and pictures.
 const ASSETS: &str = "/assets/{version}/{name}";
 
-fn page_routes() -> [(&'static str, MethodRouter<PageState>); 16] {
+fn page_routes() -> [(&'static str, MethodRouter<PageState>); 17] {
     [
-        ("/", get(views::home)),
+        ("/", get(home::home)),
         ("/p/{id}", get(views::packet)),
         ("/p/{id}/qr.svg", get(qr::packet)),
         ("/s/{id}", get(sale::page)),
@@ -113,6 +116,7 @@ fn page_routes() -> [(&'static str, MethodRouter<PageState>); 16] {
         ("/send", get(views::send)),
         ("/packets", get(mine::packets)),
         ("/orders", get(mine::orders)),
+        ("/balance", get(home::balance)),
         ("/admin", get(desk::campaigns)),
         ("/admin/lookup", get(desk::lookup)),
         ("/admin/live", get(desk::live)),

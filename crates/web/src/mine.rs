@@ -32,7 +32,7 @@ pub(crate) struct ListCursors {
     /// Cursor of the packets that the visitor opened.
     opened: Option<String>,
     /// Cursor of the orders.
-    after: Option<String>,
+    pub(crate) after: Option<String>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for ListCursors {
@@ -51,7 +51,7 @@ fn listing(path: &str, cursor: Option<&str>) -> String {
 }
 
 /// Link to the next page of a list.
-fn older(path: &str, name: &str, list: &Value) -> Option<String> {
+pub(crate) fn older(path: &str, name: &str, list: &Value) -> Option<String> {
     let next = list["next"].as_str()?;
     Some(format!("{path}?{name}={}", escape(next)))
 }
@@ -72,12 +72,12 @@ struct PacketList {
 }
 
 /// A packet in a list.
-struct PacketLine {
-    id: String,
-    title: String,
+pub(crate) struct PacketLine {
+    pub(crate) id: String,
+    pub(crate) title: String,
     /// Sender, or the number of shares left.
-    about: String,
-    amount: String,
+    pub(crate) about: String,
+    pub(crate) amount: String,
 }
 
 pub(crate) async fn packets(
@@ -132,7 +132,7 @@ pub(crate) async fn packets(
     frame.answer(&page, StatusCode::OK)
 }
 
-fn sent_line(packet: &Value, texts: &Texts) -> PacketLine {
+pub(crate) fn sent_line(packet: &Value, texts: &Texts) -> PacketLine {
     let number = |field: &str| grouped(&packet["state"][field].to_string());
     let left = texts
         .packet_left
@@ -263,15 +263,7 @@ pub(crate) async fn orders(
             amount: money(&order["amount"]),
             is_held: state == "held",
             name: state,
-            state: match (state, order["returned_quantity"].as_u64()) {
-                ("paid", Some(returned @ 1..)) => {
-                    let quantity = grouped(&order["quantity"].to_string());
-                    let words = frame.texts.returned_part.replace("{quantity}", &quantity);
-                    words.replace("{returned}", &grouped(&returned.to_string()))
-                }
-                ("paid", _) if order["amount"]["amount"] == 0 => frame.texts.free.to_owned(),
-                _ => word(state, frame.texts).to_owned(),
-            },
+            state: order_words(order, frame.texts),
             until: order["hold_until"].as_str(),
             pay: match pays_elsewhere {
                 true => pages
@@ -291,12 +283,19 @@ pub(crate) async fn orders(
 }
 
 /// Text for the state of an order.
-fn word(state: &str, texts: &Texts) -> &'static str {
-    match state {
-        "held" => texts.held,
-        "paid" => texts.paid,
-        "cancelled" => texts.cancelled,
-        "returned" => texts.returned,
+pub(crate) fn order_words(order: &Value, texts: &Texts) -> String {
+    let words = match (text(order, "state"), order["returned_quantity"].as_u64()) {
+        ("paid", Some(returned @ 1..)) => {
+            let quantity = grouped(&order["quantity"].to_string());
+            let words = texts.returned_part.replace("{quantity}", &quantity);
+            return words.replace("{returned}", &grouped(&returned.to_string()));
+        }
+        ("paid", _) if order["amount"]["amount"] == 0 => texts.free,
+        ("held", _) => texts.held,
+        ("paid", _) => texts.paid,
+        ("cancelled", _) => texts.cancelled,
+        ("returned", _) => texts.returned,
         _ => texts.expired,
-    }
+    };
+    words.to_owned()
 }

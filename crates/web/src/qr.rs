@@ -33,6 +33,12 @@ pub(crate) async fn sale(
     code(link("s", &path.0, &uri, &headers, pages.options.speaks_tls))
 }
 
+/// Scheme and host of the request, as in [`link`]; `None` for a host that no page has.
+pub(crate) fn origin(uri: &Uri, headers: &HeaderMap, pages: &PageState) -> Option<String> {
+    let link = link("p", "", uri, headers, pages.options.speaks_tls)?;
+    link.strip_suffix("/p/").map(str::to_owned)
+}
+
 /// Link to a page, with the scheme and host of the request. The scheme is `https` if the node, or a proxy in front of
 /// it, uses TLS.
 fn link(kind: &str, id: &str, uri: &Uri, headers: &HeaderMap, speaks_tls: bool) -> Option<String> {

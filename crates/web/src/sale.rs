@@ -3,16 +3,18 @@
 use askama::Template;
 use axum::{
     extract::{Path, State},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, Uri},
     response::Response,
 };
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{
-    PageState,
+    PageState, assets, avatar,
     language::Texts,
     money::money,
+    preview::LinkPreview,
+    qr,
     views::{Frame, PageRequest, escape, plain, text},
 };
 
@@ -28,7 +30,12 @@ pub(crate) const ASKED_AT_ONCE: usize = 20;
 struct SalePage<'a> {
     frame: &'a Frame,
     sale: &'a Value,
+    style: &'static str,
     image: Option<&'a str>,
+    /// Placeholder of a product without a picture.
+    tint: u32,
+    initial: String,
+    preview: LinkPreview,
     price: String,
     one_each: bool,
     needs_passphrase: bool,
@@ -40,6 +47,7 @@ pub(crate) async fn page(
     State(pages): State<PageState>,
     Path(id): Path<String>,
     asked: PageRequest,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Response {
     let id = plain(&id);
@@ -53,7 +61,10 @@ pub(crate) async fn page(
         true => pages.place(id, &headers).await,
         false => None,
     };
-    let (mut orders, settled) = pages.orders_of(&sale, &session, &headers).await;
+    let (mut orders, settled) = match session["user"].is_null() {
+        true => (Vec::new(), true),
+        false => pages.orders_of(&sale, &session, &headers).await,
+    };
     // A grant from the queue may not be in the ledger yet.
     let granted = place.as_ref().map(|place| &place["grant"]);
     let is_new = |grant: &&Value| orders.iter().all(|order| order["order"] != grant["order"]);
@@ -71,7 +82,11 @@ pub(crate) async fn page(
     let frame = Frame::script_json("sale.js", &asked, &headers, &session, facts);
     let page = SalePage {
         frame: &frame,
+        style: &assets::SALE_STYLE,
         image: sale["image_url"].as_str(),
+        tint: avatar::tint(text(&sale, "title")),
+        initial: avatar::initial(text(&sale, "title")),
+        preview: LinkPreview::of_sale(&sale, frame.texts, qr::origin(&uri, &headers, &pages)),
         price: money(&sale["unit_price"]),
         one_each: sale["per_user_limit"] == 1,
         needs_passphrase: sale["audience"] == "passphrase",

@@ -11,14 +11,20 @@ use axum::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use sha2::{Digest as _, Sha256};
 
-use crate::assets::{DESK_STYLE, STYLE};
+use crate::assets::{DESK_STYLE, HOME_STYLE, PACKET_STYLE, SALE_STYLE, STYLE};
 
 /// Scripts must be the service's own files, and styles must match their hashes. Images of products may come from any
 /// site.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let style = [STYLE.as_str(), DESK_STYLE]
-        .map(|style| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(style))))
-        .join(" ");
+    let style = [
+        STYLE.as_str(),
+        &HOME_STYLE,
+        &PACKET_STYLE,
+        &SALE_STYLE,
+        DESK_STYLE,
+    ]
+    .map(|style| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(style))))
+    .join(" ");
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src {style}; img-src 'self' https:; \
          connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use askama::Template;
 use axum::{
     extract::{FromRequestParts, Path, Query, Request, State},
-    http::{HeaderMap, HeaderName, Method, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts},
     response::{Html, IntoResponse as _, Response},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -15,9 +15,11 @@ use serde_json::{Value, json};
 use crate::{
     PageState,
     api::ApiAnswer,
-    assets, desk_texts,
+    assets, avatar,
     language::{Language, Texts},
-    next_path, security, session,
+    next_path,
+    preview::LinkPreview,
+    qr, security,
 };
 
 /// Number of draws in the first rendering of a page.
@@ -130,18 +132,15 @@ impl Frame {
 }
 
 #[derive(Template)]
-#[template(path = "home.html")]
-struct HomeView<'a> {
-    frame: &'a Frame,
-    /// Name of the desk, for users who may use it.
-    desk: Option<&'static str>,
-}
-
-#[derive(Template)]
 #[template(path = "packet.html")]
 struct PacketView<'a> {
     frame: &'a Frame,
+    style: &'static str,
     packet: &'a Value,
+    /// Placeholder of the sender's picture.
+    tint: u32,
+    initial: String,
+    preview: LinkPreview,
 }
 
 #[derive(Template)]
@@ -250,25 +249,11 @@ pub(crate) fn plain(id: &str) -> &str {
     }
 }
 
-pub(crate) async fn home(
-    State(pages): State<PageState>,
-    asked: PageRequest,
-    headers: HeaderMap,
-) -> Response {
-    let session = pages.session(&headers).await;
-    let frame = Frame::script_json("qiang.js", &asked, &headers, &session, Value::Null);
-    let texts = desk_texts::Texts::for_language(frame.language);
-    let page = HomeView {
-        frame: &frame,
-        desk: session::is_operator(&session).then_some(texts.desk),
-    };
-    frame.answer(&page, StatusCode::OK)
-}
-
 pub(crate) async fn packet(
     State(pages): State<PageState>,
     Path(id): Path<String>,
     asked: PageRequest,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Response {
     let id = plain(&id);
@@ -283,7 +268,7 @@ pub(crate) async fn packet(
     let (packet, session) = (answer.body, pages.session(&headers).await);
     let path = format!("/v1/red-packets/{id}/claims?limit={DRAWS}");
     let draws = pages.api.get(&path, &headers).await;
-    let draws = draws.ok().map(short);
+    let draws = draws.ok().map(|draws| short(draws, &packet));
     // The first draws have the visitor's share, unless there are more or they are hidden.
     let own = match &draws {
         Some(draws) if draws["next"].is_null() => None,
@@ -293,17 +278,28 @@ pub(crate) async fn packet(
     let frame = Frame::script_json("packet.js", &asked, &headers, &session, facts);
     let page = PacketView {
         frame: &frame,
+        style: &assets::PACKET_STYLE,
+        tint: avatar::tint(text(&packet, "sender")),
+        initial: avatar::initial(text(&packet, "sender")),
+        preview: LinkPreview::of_packet(&packet, frame.texts, qr::origin(&uri, &headers, &pages)),
         packet: &packet,
     };
     frame.answer(&page, StatusCode::OK)
 }
 
-/// Removes the fields of draws that the page does not show, because there may be many draws.
-fn short(mut draws: Value) -> Value {
+/// Draws without the names of their fields, because there may be many draws: number, user, minor units, and the end of
+/// the time, from where it differs from the packet's start. All times have the same length.
+fn short(mut draws: Value, packet: &Value) -> Value {
+    let start = text(&packet["state"], "starts_at").as_bytes();
     for draw in draws["claims"].as_array_mut().into_iter().flatten() {
-        if let Value::Object(draw) = draw {
-            draw.remove("granted_at");
-        }
+        let amount = &draw["amount"]["amount"];
+        let time = text(draw, "granted_at");
+        let same = time.bytes().zip(start).take_while(|(a, b)| a == *b).count();
+        let end = match time.len() == start.len() {
+            true => time.get(same..).unwrap_or(time),
+            false => time,
+        };
+        *draw = json!([draw["number"], draw["user"], amount, end]);
     }
     draws
 }
