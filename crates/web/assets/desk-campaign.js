@@ -3,13 +3,24 @@
 
 import { chart, SECONDS } from "./chart.js";
 import { showActions } from "./desk-actions.js";
-import { desk, tell } from "./desk.js";
+import { chip, desk, sumOf, tell } from "./desk.js";
 import { linesOf } from "./desk-orders.js";
 import { edges } from "./plot.js";
-import { ask, clock, element, facts, field, freshKey, grouped, keepTime, now, often, say, show, watch } from
-  "./qiang.js";
+import { ask, clock, element, facts, field, freshKey, grouped, keepTime, moment, now, often, say, show, sleep, watch }
+  from "./qiang.js";
 
 /** @typedef {import("./qiang.js").State} State */
+/** @typedef {import("./qiang.js").Order} Order */
+
+/** Orders that the funnel reads, in pages. */
+const ORDERS_MAX = 20_000;
+const ON_PAGE = 1_000;
+/** The funnel is counted again this long after a change at the earliest. */
+const COUNT_MS = 3_000;
+/** While orders are missing that the engine has granted, they are read again this often, at most so many times. */
+const AGAIN_MS = 500;
+const TURNS_MAX = 20;
+const STAGES = ["held", "paid", "expired", "cancelled", "returned"];
 
 function campaignPage() {
   const { campaign } = desk;
@@ -33,7 +44,12 @@ function campaignPage() {
   };
 
   const showState = () => {
-    show(element("phase"), say(campaign.archived_at ? "archived" : state.phase));
+    const name = campaign.archived_at ? "archived" : state.phase;
+    show(element("phase"), say(name));
+    element("phase").dataset.state = name;
+    show(element("dates"), [state.starts_at, state.ends_at].map((it) => moment(Date.parse(it))).join(" – "));
+    const bar = /** @type {HTMLProgressElement} */ (element("sold-bar"));
+    [bar.max, bar.value] = [Math.max(1, state.supply), state.granted];
     const warmth = state.phase === "draft" || state.phase === "scheduled" ? say(`warm_${state.phase}`) : "";
     show(element("warm"), warmth);
     for (const name of /** @type {const} */ (["supply", "granted", "remaining", "returned", "withheld"])) {
@@ -50,6 +66,53 @@ function campaignPage() {
       const change = document.getElementById(id);
       if (change instanceof HTMLButtonElement) change.disabled = isOver || isBusy;
     }
+  };
+
+  // --- Orders by state.
+
+  let isCounting = false;
+  let isOld = false;
+  /** Counts orders by state, and what was paid for them. */
+  const countOrders = async () => {
+    isOld = true;
+    if (isCounting || !document.getElementById("funnel")) return;
+    isCounting = true;
+    for (let turn = 0; isOld; turn++) {
+      isOld = false;
+      /** @type {Order[]} */
+      const orders = [];
+      for (let after = /** @type {number | undefined} */ (0); after !== undefined && orders.length < ORDERS_MAX;) {
+        const answer = await ask("GET", `/v1/sales/${campaign.id}/orders?after=${after}&limit=${ON_PAGE}`);
+        if (answer?.status !== 200) {
+          show(element("funnel-note"), tell(answer));
+          isCounting = false;
+          return;
+        }
+        orders.push(...answer.body.orders);
+        after = answer.body.next;
+      }
+      element("funnel").replaceChildren(...STAGES.map((stage) => {
+        const some = orders.filter((order) => order.state === stage);
+        const item = document.createElement("li");
+        item.dataset.stage = stage;
+        const bar = Object.assign(document.createElement("progress"), { max: Math.max(1, orders.length),
+          value: some.length });
+        bar.setAttribute("aria-label", say(`order_${stage}`));
+        const count = document.createElement("span");
+        show(count, `${grouped(some.length)} · ${sumOf(some.map(({ amount }) => amount))}`);
+        item.append(chip(stage, say(`order_${stage}`)), bar, count);
+        return item;
+      }));
+      const paid = orders.filter(({ state }) => state === "paid");
+      show(element("revenue"), say("revenue", { amount: sumOf(paid.map(({ amount, quantity, returned_quantity }) =>
+        ({ ...amount, amount: amount.amount / quantity * (quantity - (returned_quantity ?? 0)) }))) }));
+      // The list is of the ledger, which follows the engine in a moment.
+      const isHad = (/** @type {Order} */ { state: it }) => it === "held" || it === "paid";
+      const had = orders.filter(isHad).reduce((sum, it) => sum + it.quantity - (it.returned_quantity ?? 0), 0);
+      isOld ||= turn < TURNS_MAX && orders.length < ORDERS_MAX && had !== state.granted;
+      await sleep(had === state.granted ? COUNT_MS : AGAIN_MS);
+    }
+    isCounting = false;
   };
 
   // --- Operator actions.
@@ -111,6 +174,7 @@ function campaignPage() {
   }
 
   showState();
+  void countOrders();
   second();
   setInterval(second, 1_000);
   often(() => show(element("clock"), clock(state)));
@@ -121,6 +185,7 @@ function campaignPage() {
     state: (fresh) => {
       state = fresh;
       showState();
+      void countOrders();
     },
   });
 }

@@ -3,20 +3,28 @@
 
 import { LINES_MAX, save } from "./csv.js";
 import { showActions } from "./desk-actions.js";
-import { tell } from "./desk.js";
-import { ask, element, facts, field, grouped, keepFocus, price, say, show } from "./qiang.js";
+import { chip, tell } from "./desk.js";
+import { ask, digitsOf, element, facts, field, freshKey, grouped, keepFocus, mark, minor, price, say, show, whole } from
+  "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 
 /** An order's id: its sale's, and its number. */
 const ORDER = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-\d{1,10}$/i;
 
+/** Figures that are amounts. */
+const MONEY = ["amount", "available", "due", "refunded"];
+const amountOf = (/** @type {string} */ text) =>
+  Object.assign(document.createElement("span"), { className: "amount", textContent: text });
+
 /** @param {[name: string, value: string | Node][]} figures */
 function showFigures(figures) {
   element("figures").replaceChildren(...figures.map(([name, value]) => {
     const [group, term, text] = ["div", "dt", "dd"].map((it) => document.createElement(it));
     show(term, say(name));
-    text.append(value);
+    // Each amount stays in one piece.
+    const parts = MONEY.includes(name) ? String(value).split(", ") : [];
+    text.append(...parts.length ? parts.flatMap((part, i) => [i ? ", " : "", amountOf(part)]) : [value]);
     group.append(term, text);
     return group;
   }));
@@ -37,10 +45,116 @@ async function showOrder(id, sale) {
   const { user, quantity, returned_quantity, amount, state } = order.body;
   const returned = returned_quantity;
   const units = returned ? say("units_returned", { quantity, returned }) : grouped(quantity);
-  showFigures([["user", user], ["quantity", units], ["amount", price(amount)],
-    ["state", say(`order_${state}`)], ...dueOf(refunds.body), ["sale", link(`/admin/sales/${sale}`, sale)]]);
+  const buyer = Object.assign(document.createElement("button"), { className: "plain", textContent: user });
+  buyer.addEventListener("click", () => lookUp(user));
+  showFigures([["user", buyer], ["quantity", units], ["amount", price(amount)],
+    ["state", chip(state, say(`order_${state}`))], ...dueOf(refunds.body),
+    ["sale", link(`/admin/sales/${sale}`, sale)]]);
+  /** @type {Owed} */
+  const { due, refunded } = refunds.body;
+  // `due` is all that ever was: a refund is of what is left of it.
+  showDeeds({ ...order.body, order: id, due: { ...due, amount: due.amount - refunded.amount } });
   return "";
 }
+
+// --- Actions on an order.
+
+/** @typedef {{ order: string, quantity: number, returned_quantity?: number, amount: Money, state: string,
+ *   due: Money }} Ordered */
+/** @typedef {{ scopes: string[], is: (order: Ordered) => boolean, path: string, fields: string[],
+ *   danger?: boolean }} Deed */
+
+/** Scopes of which one is needed, when it can be done, and what it asks for. @type {Record<string, Deed>} */
+const DEEDS = {
+  payment: { scopes: ["pay"], is: ({ state }) => state === "held", path: "payment", fields: ["reference", "money"] },
+  return: { scopes: ["campaigns:write", "campaigns:write:any", "admin"], is: ({ state, amount }) => state === "paid"
+    && amount.amount > 0, path: "return", fields: ["units"] },
+  refund: { scopes: ["pay"], is: ({ due }) => due.amount > 0, path: "refunds", fields: ["reference", "money"] },
+  cancel: { scopes: ["admin"], is: ({ state, amount }) => state === "held" || (state === "paid" && amount.amount === 0),
+    path: "cancellation", fields: [], danger: true },
+};
+
+/** @type {Ordered | undefined} */
+let current;
+/** What is asked about, and the key of it: a retry after a lost answer has its effect once. */
+let [asked, deedKey] = ["", ""];
+
+/** @param {Ordered} order */
+function showDeeds(order) {
+  current = order;
+  const scopes = facts.session?.scopes ?? [];
+  /** @type {Set<string>} */
+  const lacking = new Set();
+  for (const button of document.querySelectorAll("#order-actions [data-deed]")) {
+    const it = /** @type {HTMLButtonElement} */ (button);
+    const deed = DEEDS[it.dataset.deed ?? ""];
+    const may = deed.scopes.some((scope) => scopes.includes(scope));
+    it.hidden = !deed.is(order);
+    it.disabled = !may;
+    if (!it.hidden && !may) lacking.add(deed.scopes[0]);
+  }
+  show(element("deeds-note"), [...lacking].map((scope) => say("not_you", { scope })).join(" "));
+}
+
+const confirm = /** @type {HTMLDialogElement} */ (element("confirm"));
+
+/** @param {string} name */
+function askFor(name) {
+  const order = current;
+  if (!order) return;
+  [asked, deedKey] = [name, freshKey()];
+  const { fields, danger } = DEEDS[name];
+  const isRefund = name === "refund";
+  show(element("confirm-title"), say(`${name}_title`));
+  show(element("confirm-help"), say(`${name}_help`));
+  for (const id of ["units", "money", "reference"]) {
+    element(`${id}-line`).hidden = !fields.includes(id);
+    mark(id, "");
+  }
+  const { amount, currency } = isRefund ? order.due : order.amount;
+  const digits = digitsOf(currency) ?? 0;
+  const text = String(amount).padStart(digits + 1, "0");
+  field("money").value = digits ? `${text.slice(0, -digits)}.${text.slice(-digits)}` : text;
+  show(element("money-currency"), `(${currency})`);
+  field("units").value = String(order.quantity - (order.returned_quantity ?? 0));
+  field("reference").value = "";
+  const yes = element("confirm-yes");
+  show(yes, say(`${name}_do`));
+  yes.className = danger ? "danger" : "main";
+  confirm.showModal();
+}
+
+for (const button of document.querySelectorAll("#order-actions [data-deed]")) {
+  button.addEventListener("click", () => askFor(/** @type {HTMLElement} */ (button).dataset.deed ?? ""));
+}
+element("confirm-no").addEventListener("click", () => confirm.close());
+element("confirm-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const order = current;
+  if (!order) return;
+  const { path, fields } = DEEDS[asked];
+  const { currency } = asked === "refund" ? order.due : order.amount;
+  const [units, amount, reference] = [whole(field("units").value), minor(field("money").value, currency),
+    field("reference").value.trim()];
+  const left = order.quantity - (order.returned_quantity ?? 0);
+  const bad = { units: units >= 1 && units <= left ? "" : "bad_units", money: amount >= 1 ? "" : "bad_price",
+    reference: /^[!-~]{1,128}$/.test(reference) ? "" : "bad_id" };
+  for (const id of /** @type {(keyof typeof bad)[]} */ (Object.keys(bad))) mark(id, bad[id] ? say(bad[id]) : "");
+  const wrong = /** @type {(keyof typeof bad)[]} */ (fields).find((id) => bad[id]);
+  if (wrong) {
+    field(wrong).focus();
+    return;
+  }
+  const body = { ...(fields.includes("reference") && { reference, amount: { amount, currency } }),
+    ...(fields.includes("units") && { quantity: units }) };
+  const answer = await ask("POST", `/v1/orders/${order.order}/${path}`, { body, key: deedKey });
+  confirm.close();
+  const isDone = answer !== null && answer.status < 300;
+  const sale = order.order.match(ORDER)?.[1] ?? "";
+  const wrongNow = await showOrder(order.order, sale);
+  await showActions(order.order);
+  show(element("outcome"), isDone ? say("done") : tell(answer) || wrongNow);
+});
 
 /** @typedef {{ kind: string, account: string, amount: Money, order?: string, campaign?: string, reference?: string,
  *   at: string }} Posting */
@@ -110,7 +224,9 @@ const lists = [
     const { quantity, returned_quantity: returned } = units;
     const words = returned ? say("units_returned", { quantity, returned }) : say("units_words", { quantity });
     const sale = link(`/admin/sales/${campaign}`, title);
-    return line(granted_at, sale, words, price(amount), say(`order_${state}`), order);
+    const number = Object.assign(document.createElement("button"), { className: "plain", textContent: order });
+    number.addEventListener("click", () => lookUp(order));
+    return line(granted_at, sale, words, price(amount), say(`order_${state}`), number);
   }),
   pages("claims", (/** @type {Draw} */ { campaign, number, amount, granted_at }) =>
     line(granted_at, price(amount), link(`/admin/packets/${campaign}`, campaign), say("share_words", { number }))),
@@ -156,16 +272,36 @@ element("csv").addEventListener("click", async () => {
   save("postings", lines);
 });
 
+/** Looks up an order or a user that the page names. @param {string} wanted */
+function lookUp(wanted) {
+  field("by").value = "id";
+  field("wanted").value = wanted;
+  /** @type {HTMLFormElement} */ (element("lookup")).requestSubmit();
+}
+
+/** The order that a payment is of; empty if it is of none. @param {string} reference */
+async function orderOfPayment(reference) {
+  const answer = await ask("GET", `/v1/payments/${encodeURIComponent(reference)}`);
+  if (answer?.status !== 200) return { order: "", problem: tell(answer) };
+  return { order: String(answer.body.order ?? ""), problem: answer.body.order ? "" : say("no_order_of_payment") };
+}
+
 let newest = 0;
 element("lookup").addEventListener("submit", async (event) => {
   event.preventDefault();
   const one = ++newest;
-  const wanted = field("wanted").value.trim();
+  let wanted = field("wanted").value.trim();
   element("result").hidden = true;
   show(element("outcome"), say("searching"));
+  let problem = "";
+  if (field("by").value === "payment") {
+    const found = await orderOfPayment(wanted);
+    [wanted, problem] = [found.order || wanted, found.problem];
+  }
   const sale = wanted.match(ORDER)?.[1];
-  const problem = await (sale ? showOrder(wanted, sale) : showAccount(wanted));
+  if (!problem) problem = await (sale ? showOrder(wanted, sale) : showAccount(wanted));
   if (one !== newest) return;
+  element("order-actions").hidden = problem !== "" || sale === undefined;
   show(element("outcome"), problem);
   show(element("subject"), wanted);
   element("result").hidden = problem !== "";

@@ -1,8 +1,9 @@
 // @ts-check
 // Operators' desk: form that opens a sale. It checks input while the operator types.
 
-import { tell } from "./desk.js";
-import { ask, digitsOf, element, field, freshKey, mark, minor, say, show, whole } from "./qiang.js";
+import { tell, zoneWords } from "./desk.js";
+import { ask, digitsOf, element, field, freshKey, mark, minor, moment, price, say, show, tintOf, whole } from
+  "./qiang.js";
 
 /** Fields of the form, and where in the request they are. */
 const POINTERS = {
@@ -58,12 +59,75 @@ function read() {
   return { body, bad };
 }
 
+/** Shows the sale as buyers will see it. @param {ReturnType<typeof read>} form */
+function preview({ body, bad }) {
+  const peek = element("peek");
+  const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (peek.querySelector(name));
+  const face = element("face");
+  show(part(".face b"), (body.title.match(/[\p{L}\p{N}]/u)?.[0] ?? "").toUpperCase());
+  face.className = `face tint-${tintOf(body.title)}`;
+  const url = bad.picture ? "" : body.image_url ?? "";
+  const shown = face.querySelector("img");
+  if (shown?.getAttribute("src") !== url) {
+    shown?.remove();
+    if (url) {
+      const image = Object.assign(document.createElement("img"), { src: url, alt: "" });
+      image.addEventListener("error", () => image.remove());
+      face.append(image);
+    }
+  }
+  show(part(".tag"), bad.price || bad.currency ? "–" : price(body.unit_price));
+  show(part(".title"), body.title || say("title"));
+  const start = body.starts_at ? Date.parse(body.starts_at) : NaN;
+  show(part(".when"), Number.isNaN(start) ? say("starts_now") : say("starts_on", { time: moment(start) }));
+  const units = bad.stock ? "–" : say("units_words", { quantity: body.stock });
+  show(part(".more"), bad.limit ? units : `${units} · ${say("limit_words", { limit: body.per_user_limit })}`);
+}
+
+/** A time as a field has it, in the browser's time zone. @param {string} text */
+function localTime(text) {
+  const at = new Date(text);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+/** Fills the form with a sale that is to be held again. Its times are not taken. @param {string} id */
+async function copyFrom(id) {
+  const answer = await ask("GET", `/v1/sales/${id}`);
+  if (answer?.status !== 200) {
+    show(element("outcome"), tell(answer));
+    return;
+  }
+  const sale = answer.body;
+  const plain = (/** @type {{ amount: number, currency: string }} */ money) => {
+    const digits = digitsOf(money.currency) ?? 0;
+    const text = String(money.amount).padStart(digits + 1, "0");
+    return digits ? `${text.slice(0, -digits)}.${text.slice(-digits)}` : text;
+  };
+  /** @type {Record<string, string>} */
+  const values = { title: sale.title, stock: String(sale.stock), price: plain(sale.unit_price),
+    currency: sale.unit_price.currency, limit: String(sale.per_user_limit),
+    hold: String(Math.ceil(sale.hold_seconds / 60)),
+    description: sale.description ?? "", product: sale.product_id ?? "", picture: sale.image_url ?? "",
+    policy: sale.payment_policy };
+  if (sale.payment_tolerance) values.tolerance = plain(sale.payment_tolerance);
+  // A sale that is still to come keeps its times.
+  if (Date.parse(sale.state.starts_at) > Date.now()) {
+    values.starts = localTime(sale.state.starts_at);
+    values.ends = localTime(sale.state.ends_at);
+  }
+  for (const [name, value] of Object.entries(values)) field(name).value = value;
+  field("ticket").checked = sale.requirements.includes("ticket");
+  field("line").checked = sale.waiting_room;
+  show(element("outcome"), say("copied_from", { title: sale.title }));
+}
+
 function salePage() {
   const outcome = element("outcome");
   /** @type {Set<string>} */
   const touched = new Set();
   const check = () => {
     const { body, bad } = read();
+    preview({ body, bad });
     element("tolerance-line").hidden = field("policy").value !== "accept_with_tolerance";
     for (const id of FIELDS) if (touched.has(id)) mark(id, bad[id] ? say(bad[id]) : "");
     return { body, wrong: FIELDS.filter((id) => bad[id]) };
@@ -76,6 +140,9 @@ function salePage() {
   });
   // A browser may have kept what was chosen.
   check();
+  show(/** @type {HTMLElement} */ (document.querySelector(".zone")), zoneWords());
+  const from = new URLSearchParams(location.hash.slice(1)).get("from") ?? "";
+  if (/^[0-9a-f-]{36}$/.test(from)) void copyFrom(from).then(check);
   let isAsking = false;
   let [sent, key] = ["", ""];
   form.addEventListener("submit", async (event) => {

@@ -1,12 +1,14 @@
 // @ts-check
 // Operators' desk: campaign search. The helpers that other desk pages share come first.
 
-import { ask, element, explain, facts, field, keepFocus, now, problem, say, show } from "./qiang.js";
+import { ask, element, explain, facts, field, grouped, keepFocus, moment, now, price, problem, say, show } from
+  "./qiang.js";
 
 /** @typedef {import("./qiang.js").Answer} Answer */
 /** @typedef {import("./qiang.js").State} State */
 /** @typedef {{ id: string, title: string, state: State, archived_at?: string, product_id?: string, seller?: string,
- *   sender?: string, admission_percent?: number, updated_at: string }} Campaign */
+ *   sender?: string, admission_percent?: number, updated_at: string, unit_price?: import("./qiang.js").Money,
+ *   total?: import("./qiang.js").Money }} Campaign */
 
 /** What pages of the desk are told beside what all pages are. */
 export const desk = /** @type {{ sees_all: boolean, campaign: Campaign, leads: boolean }} */ (
@@ -33,27 +35,84 @@ function firstId(ms) {
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`;
 }
 
+/** A chip that names a state. @param {string} name @param {string} [words] */
+export function chip(name, words = say(name)) {
+  const it = document.createElement("span");
+  it.className = "chip";
+  it.dataset.state = name;
+  show(it, words);
+  return it;
+}
+
+/** What a campaign's units that users have are worth: the price of each; a packet's shares differ, and have no sum.
+ * @param {Campaign} campaign */
+const valueOf = ({ unit_price, state }) => unit_price && { ...unit_price, amount: unit_price.amount * state.granted };
+
+/** What rows are sorted by. @type {Record<string, (campaign: Campaign) => string | number>} */
+const KEYS = {
+  title: ({ title }) => title.toLowerCase(), phase: ({ state, archived_at }) => (archived_at ? "z" : state.phase),
+  starts: ({ state }) => state.starts_at, sold: ({ state }) => state.granted / Math.max(1, state.supply),
+  value: (campaign) => valueOf(campaign)?.amount ?? 0,
+};
+
 /** @param {Campaign} campaign @param {string} kind */
-function card(campaign, kind) {
+function rowOf(campaign, kind) {
+  const row = document.createElement("tr");
   const link = document.createElement("a");
-  link.className = "card";
   link.href = `/admin/${kind === "sales" ? "sales" : "packets"}/${campaign.id}`;
-  const title = document.createElement("b");
-  const { remaining, supply, phase } = campaign.state;
-  const parts = [campaign.seller ?? campaign.sender ?? "", say("left", { remaining, supply }),
-    say(campaign.archived_at ? "archived" : phase)];
-  show(title, campaign.title);
-  link.append(title, ...parts.map((part) => Object.assign(document.createElement("span"), { textContent: part })));
-  const item = document.createElement("li");
-  item.append(link);
-  return item;
+  link.append(Object.assign(document.createElement("b"), { textContent: campaign.title }));
+  const owner = document.createElement("small");
+  show(owner, campaign.seller ?? campaign.sender ?? "");
+  const { granted, supply, phase, starts_at, ends_at } = campaign.state;
+  const dates = document.createElement("small");
+  show(dates, `${moment(Date.parse(starts_at))} –`);
+  const end = document.createElement("small");
+  show(end, moment(Date.parse(ends_at)));
+  const sold = document.createElement("span");
+  show(sold, say("of", { part: granted, whole: supply }));
+  const bar = Object.assign(document.createElement("progress"), { max: Math.max(1, supply), value: granted });
+  bar.setAttribute("aria-label", say("sold"));
+  const value = valueOf(campaign) ?? campaign.total;
+  row.insertCell().append(link, owner);
+  row.insertCell().append(chip(campaign.archived_at ? "archived" : phase));
+  row.insertCell().append(dates, end);
+  row.insertCell().append(sold, bar);
+  const cell = row.insertCell();
+  cell.className = "number";
+  show(cell, value ? price(value) : "");
+  return row;
+}
+
+/** The time zone that typed times are in, by name and offset. */
+export function zoneWords() {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  const offset = moment(Date.now()).match(/\((.*)\)/)?.[1] ?? "";
+  return say("zone", { name: timeZone, offset });
+}
+
+/** A figure with its name. @param {string} name @param {string} text */
+export function figure(name, text) {
+  const [group, term, value] = ["div", "dt", "dd"].map((it) => document.createElement(it));
+  show(term, name);
+  show(value, text);
+  group.append(term, value);
+  return group;
+}
+
+/** Sums of money, each in its currency. @param {import("./qiang.js").Money[]} all */
+export function sumOf(all) {
+  /** @type {Map<string, number>} */
+  const sums = new Map();
+  for (const { amount, currency } of all) sums.set(currency, (sums.get(currency) ?? 0) + amount);
+  const texts = [...sums].map(([currency, amount]) => price({ amount, currency }));
+  return texts.join(" · ") || "–";
 }
 
 /** A campaign of either kind, by its id. @param {string} id */
 async function byId(id) {
   for (const kind of ["sales", "red-packets"]) {
     const answer = await ask("GET", `/v1/${kind}/${id}`);
-    if (answer?.status === 200) return [card(answer.body, kind)];
+    if (answer?.status === 200) return [{ campaign: /** @type {Campaign} */ (answer.body), kind }];
   }
   return [];
 }
@@ -61,7 +120,7 @@ async function byId(id) {
 const FILTERS = ["kind", "phase", "since", "words", "archived"];
 
 /** @param {string} id */
-const valueOf = (id) => (field(id).type === "checkbox" ? String(field(id).checked) : field(id).value.trim());
+const chosenIn = (id) => (field(id).type === "checkbox" ? String(field(id).checked) : field(id).value.trim());
 
 /** @param {string} id @param {string} value */
 function setValue(id, value) {
@@ -79,8 +138,43 @@ function deskPage() {
   /** How many campaigns were looked at, and behind which one it goes on. */
   let [seen, behind] = [0, ""];
 
+  /** What was found, and how it is sorted. @type {{ campaign: Campaign, kind: string }[]} */
+  let rows = [];
+  let [by, isUp] = ["starts", false];
+
+  const showRows = () => {
+    const key = KEYS[by];
+    const sorted = [...rows].sort((a, b) => {
+      const [one, other] = [key(a.campaign), key(b.campaign)];
+      const order = one < other ? -1 : one > other ? 1 : 0;
+      return isUp ? order : -order;
+    });
+    list.replaceChildren(...sorted.map(({ campaign, kind }) => rowOf(campaign, kind)));
+    for (const button of document.querySelectorAll(".sort")) {
+      const is = /** @type {HTMLElement} */ (button).dataset.by === by;
+      if (is) button.parentElement?.setAttribute("aria-sort", isUp ? "ascending" : "descending");
+      else button.parentElement?.removeAttribute("aria-sort");
+    }
+    const all = rows.map(({ campaign }) => campaign);
+    const count = (/** @type {string} */ phase) => grouped(all.filter(({ state }) => state.phase === phase).length);
+    const units = all.reduce((sum, { state }) => sum + state.granted, 0);
+    const money = all.flatMap((campaign) => valueOf(campaign) ?? campaign.total ?? []);
+    element("sums").replaceChildren(figure(say("sum_live"), count("live")),
+      figure(say("sum_coming"), count("scheduled")), figure(say("sum_units"), grouped(units)),
+      figure(say("value"), sumOf(money)));
+  };
+
+  for (const button of document.querySelectorAll(".sort")) {
+    button.addEventListener("click", () => {
+      const wanted = /** @type {HTMLElement} */ (button).dataset.by ?? "starts";
+      isUp = wanted === by ? !isUp : wanted === "title" || wanted === "phase";
+      by = wanted;
+      showRows();
+    });
+  }
+
   /** Filters, and their values when nothing is chosen. */
-  const usual = Object.fromEntries(FILTERS.map((id) => [id, valueOf(id)]));
+  const usual = Object.fromEntries(FILTERS.map((id) => [id, chosenIn(id)]));
 
   /** Takes the filters from the page's URL. They are in its fragment, because a server must not log users' names. */
   const takeFilters = () => {
@@ -90,7 +184,7 @@ function deskPage() {
 
   /** Has the URL name the filters, so that a link, a reload and Back lead to the same search. */
   const keepFilters = () => {
-    const chosen = FILTERS.map((id) => [id, valueOf(id)]).filter(([id, value]) => value !== usual[id]);
+    const chosen = FILTERS.map((id) => [id, chosenIn(id)]).filter(([id, value]) => value !== usual[id]);
     const hash = String(new URLSearchParams(chosen));
     history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
   };
@@ -106,7 +200,7 @@ function deskPage() {
     if (!isMore) [seen, behind] = [0, ""];
     more.hidden = true;
     show(found, say("searching"));
-    /** @type {HTMLElement[]} */
+    /** @type {{ campaign: Campaign, kind: string }[]} */
     const cards = [];
     let isAll = false;
     if (ID.test(words)) {
@@ -131,15 +225,15 @@ function deskPage() {
       seen += campaigns.length;
       cards.push(...campaigns.filter(({ title, id, product_id, seller, sender }) =>
         [title, id, product_id, seller, sender].some((text) => text?.toLowerCase().includes(words)))
-        .map((it) => card(it, kind)));
+        .map((campaign) => ({ campaign, kind })));
       behind = answer.body.next ?? "";
       isAll = !behind || campaigns.length < all.length;
     }
     if (one !== newest) return;
-    if (isMore) list.append(...cards);
-    else list.replaceChildren(...cards);
+    rows = isMore ? [...rows, ...cards] : cards;
+    showRows();
     more.hidden = isAll;
-    const count = list.children.length;
+    const count = rows.length;
     show(found, isAll ? say("found", { count }) : say("found_many", { count, seen }));
     if (isMore) keepFocus(more, found);
   };

@@ -36,7 +36,7 @@ const SVG: &str = "image/svg+xml";
 const COVER: &[u8] = include_bytes!("../assets/cover.png");
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 24] = [
+const FILES: [(&str, &str, &str); 25] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
     ("calendar.js", SCRIPT, include_str!("../assets/calendar.js")),
@@ -77,6 +77,11 @@ const FILES: [(&str, &str, &str); 24] = [
         "desk-sale.js",
         SCRIPT,
         include_str!("../assets/desk-sale.js"),
+    ),
+    (
+        "desk-packet.js",
+        SCRIPT,
+        include_str!("../assets/desk-packet.js"),
     ),
     ("orders.js", SCRIPT, include_str!("../assets/orders.js")),
     ("packet.js", SCRIPT, include_str!("../assets/packet.js")),

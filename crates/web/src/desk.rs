@@ -25,6 +25,7 @@ struct Nav {
     here: String,
     sees_all: bool,
     may_open: bool,
+    may_send: bool,
     may_operate: bool,
 }
 
@@ -35,6 +36,7 @@ impl Nav {
             here: here.to_owned(),
             sees_all: may(session, "read:any"),
             may_open: may(session, "campaigns:write"),
+            may_send: may(session, "send"),
             may_operate: may(session, "admin"),
         }
     }
@@ -65,6 +67,17 @@ struct NewSalePage<'a> {
     nav: Nav,
     /// Text that names the missing scope, if one is missing.
     lacks: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "desk_packet.html")]
+struct NewPacketPage<'a> {
+    frame: &'a Frame,
+    desk: &'a Texts,
+    nav: Nav,
+    /// Text that names the missing scope, if one is missing.
+    lacks: Option<String>,
+    greeting: &'static str,
 }
 
 #[derive(Template)]
@@ -242,6 +255,25 @@ pub(crate) async fn new_sale(
         desk,
         nav: Nav::new(&session, path),
         lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
+    };
+    Ok(frame.answer(&page, StatusCode::OK))
+}
+
+pub(crate) async fn new_packet(
+    State(pages): State<PageState>,
+    asked: PageRequest,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let path = "/admin/packets/new";
+    let session = pages.operator(&asked, &headers, path).await?;
+    let (frame, desk) = frame(&asked, &headers, &session, json!({}));
+    let scope = "send";
+    let page = NewPacketPage {
+        frame: &frame,
+        desk,
+        nav: Nav::new(&session, path),
+        lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
+        greeting: frame.texts.greeting_default,
     };
     Ok(frame.answer(&page, StatusCode::OK))
 }

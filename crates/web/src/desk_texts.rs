@@ -16,6 +16,64 @@ texts! {
     only_own: "These are your own campaigns. To see all, you need the scope read:any.",
         "仅显示你自己的活动。查看全部活动需要 read:any 权限。";
     new_sale: "New sale", "新建秒杀";
+    new_packet: "New red packet", "新建红包";
+    sums: "Key figures", "关键指标";
+    dates: "Dates", "时间";
+    sold: "Sold", "已售";
+    value: "Order value", "订单金额";
+    of: "{part} of {whole}", "{part}/{whole}";
+    sum_live: "Live now", "进行中";
+    sum_coming: "Coming up", "未开始";
+    sum_units: "Units sold", "已售件数";
+    duplicate: "Duplicate", "复制";
+    copied_from: "Copied from “{title}”. Check the times, then create it.", "已从“{title}”复制，请确认时间后创建。";
+    funnel: "Orders", "订单转化";
+    funnel_help: "Orders by state, and what they amount to. Counts the first 20,000 orders.",
+        "按状态统计的订单数与金额，最多统计前 20,000 单。";
+    revenue: "Paid: {amount}", "已收款：{amount}";
+    preview: "Preview", "预览";
+    zone: "Times are in {name} ({offset}).", "时间为 {name}（{offset}）。";
+    starts_now: "Starts when created", "创建后立即开始";
+    starts_on: "Starts {time}", "{time} 开抢";
+    limit_words: "limit {limit} per person", "每人限购 {limit} 件";
+    greeting: "Greeting", "祝福语";
+    total: "Total amount", "总金额";
+    shares: "Shares", "个数";
+    rule: "How to split", "分配方式";
+    ends_packet_help: "Your local time. Unopened money returns then. Leave empty for 24 hours after the start.",
+        "你的本地时间，到时未领取的金额退回。留空则为开始后 24 小时。";
+    draws_shown: "Who sees the list of shares", "谁可查看领取详情";
+    draws_all: "All users", "所有人";
+    draws_grabbers: "Users who opened it", "领取者";
+    draws_sender: "Only the sender", "仅发送人";
+    create_packet: "Send red packet", "发红包";
+    paid_from: "Paid from your balance: {amount}.", "从你的余额支付：{amount}。";
+    bad_total_small: "Enter at least one minor unit per share.", "每份至少为最小货币单位。";
+    by: "Search by", "搜索方式";
+    by_payment: "Payment reference", "支付流水号";
+    no_order_of_payment: "This payment has no order.", "该付款没有对应订单。";
+    order_actions: "Actions", "操作";
+    mark_paid: "Mark as paid…", "登记付款…";
+    return_order: "Return units…", "退货…";
+    record_refund: "Record refund…", "登记退款…";
+    cancel_order: "Cancel order…", "取消订单…";
+    reference: "Payment reference", "支付流水号";
+    bad_units: "Enter a number from 1 to the units that aren’t returned.", "请输入 1 到未退件数之间的整数。";
+    payment_title: "Mark this order as paid?", "登记为已付款？";
+    payment_help: "Only if the money has arrived. The reference comes from your payment service, and counts once.",
+        "仅在款项已到账时登记。流水号由支付服务提供，只生效一次。";
+    payment_do: "Mark as paid", "登记付款";
+    return_title: "Return units of this order?", "退货？";
+    return_help: "The units go back on sale, and their price becomes a refund due.", "退回的件数重新开售，对应金额记为应退款。";
+    return_do: "Return units", "确认退货";
+    refund_title: "Record a refund?", "登记退款？";
+    refund_help: "Only if your payment service has sent the money. This doesn’t move any money.",
+        "仅在支付服务已退款时登记，此操作不会转账。";
+    refund_do: "Record refund", "登记退款";
+    cancel_title: "Cancel this order?", "取消此订单？";
+    cancel_help: "The buyer loses the units, and they go back on sale at once. This can’t be undone.",
+        "买家将失去这些商品，商品立即重新开售，且无法撤销。";
+    cancel_do: "Cancel order", "取消订单";
     search: "Search", "搜索";
     kind: "Kind", "类型";
     sales: "Sales", "秒杀";
@@ -31,7 +89,7 @@ texts! {
     words_help: "Searches title, product, owner and ID.", "按标题、商品、所有者或编号搜索。";
     owner: "Owner", "所有者";
     with_archived: "Include archived", "包括已归档";
-    found: "{count} found, newest first.", "找到 {count} 个，按时间倒序。";
+    found: "{count} found.", "找到 {count} 个。";
     found_many: "{count} found in the newest {seen}.", "在最新的 {seen} 个中找到 {count} 个。";
     search_on: "Search older campaigns", "继续查找更早的活动";
     searching: "Searching…", "正在搜索…";

@@ -106,7 +106,7 @@ pub fn paths() -> Vec<&'static str> {
 /// Path of scripts and pictures.
 const ASSETS: &str = "/assets/{version}/{name}";
 
-fn page_routes() -> [(&'static str, MethodRouter<PageState>); 17] {
+fn page_routes() -> [(&'static str, MethodRouter<PageState>); 18] {
     [
         ("/", get(home::home)),
         ("/p/{id}", get(views::packet)),
@@ -122,6 +122,7 @@ fn page_routes() -> [(&'static str, MethodRouter<PageState>); 17] {
         ("/admin/live", get(desk::live)),
         ("/admin/operation", get(desk::operation)),
         ("/admin/sales/new", get(desk::new_sale)),
+        ("/admin/packets/new", get(desk::new_packet)),
         ("/admin/sales/{id}", get(desk::sale)),
         ("/admin/packets/{id}", get(desk::packet)),
         ("/sign-in", get(sign_in::page)),
