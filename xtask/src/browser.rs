@@ -20,15 +20,19 @@ const MEASURE: [&str; 2] = ["lighthouse.test.mjs", "pages.test.mjs"];
 /// Folder of the pictures of docs/guide/pages.md.
 const PICTURES: &str = "docs/pictures";
 /// Pictures on that page; the tests take more.
-const SHOWN: [&str; 22] = [
+const SHOWN: [&str; 27] = [
     "home",
     "sign-in",
     "send",
     "packet-before",
     "packet-opened",
     "packet-over",
+    "packet-fair",
+    "packet-poster",
     "packets",
     "orders",
+    "balance",
+    "sale-tally",
     "sale-before",
     "sale-held",
     "sale-sold-out",
@@ -43,6 +47,7 @@ const SHOWN: [&str; 22] = [
     "desk-live",
     "desk-operation",
     "desk-lookup",
+    "desk-order",
 ];
 
 /// Builds the program and tests its pages.
