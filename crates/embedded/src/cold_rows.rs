@@ -14,7 +14,7 @@ use crate::{
     deferred_read::DeferredRead,
     error::DataFileError,
     ledger::{accounts, campaigns},
-    recall::{former_grant, has_set_aside, last_order, skipped_numbers, standing_of, unsound},
+    recall::{has_set_aside, last_order, skipped_numbers, unsound},
 };
 
 /// The numbers of a user's orders. The index has all columns that it looks at.
@@ -173,7 +173,7 @@ fn excerpt(
     rows: &[SettledRow],
     has_payments: bool,
 ) -> Result<Excerpt, DataFileError> {
-    let standing = standing_of(&record);
+    let standing = record.counters();
     let campaign = record.campaign;
     let (mut escrow_minor, mut skipped) = (0, Vec::new());
     let last_number = match campaign.kind() {
@@ -188,7 +188,7 @@ fn excerpt(
             last_order(conn, campaign_ref)?
         }
     };
-    let grants: Vec<_> = rows.iter().filter_map(former_grant).collect();
+    let grants: Vec<_> = rows.iter().filter_map(SettledRow::former_grant).collect();
     let numbers: Vec<_> = grants.iter().map(|grant| grant.number).collect();
     let mut excerpt = Excerpt::new(campaign, &numbers);
     for grant in &grants {

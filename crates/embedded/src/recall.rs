@@ -6,11 +6,11 @@
 use std::collections::HashSet;
 
 use qiang_core::{
-    book::{Book, CampaignCounters, CampaignSnapshot, FormerGrant, InvalidRows},
+    book::{Book, CampaignSnapshot, InvalidRows},
     campaign::{CampaignKind, Phase},
     event::{Entry, Event, Seq},
     id::CampaignId,
-    ports::{CampaignRecord, EngineError, SettledPayment, SettledReturn, SettledRow},
+    ports::{EngineError, SettledPayment, SettledReturn, SettledRow},
     rows::{
         SettledPaymentColumns, SettledReturnColumns, SettledRowColumns, has_fixed_shares, setup_of,
     },
@@ -120,7 +120,7 @@ fn read(
         let restored = CampaignSnapshot::unopened(setup, upto).skipping(&skipped);
         return Ok(LoadedCampaign::Draft(Box::new(restored)));
     }
-    let standing = standing_of(&record);
+    let standing = record.counters();
     let campaign = record.campaign;
     let is_sale = campaign.kind() == CampaignKind::Sale;
     let mut shares = Vec::new();
@@ -136,7 +136,8 @@ fn read(
     each_row(conn, campaign_ref, is_sale, |row| {
         breaks.row();
         // Shares without a user have no grant.
-        former_grant(&row).map_or(Ok(()), |grant| restored.add(&grant).map_err(unsound))
+        row.former_grant()
+            .map_or(Ok(()), |grant| restored.add(&grant).map_err(unsound))
     })?;
     if is_sale {
         let mut payments = conn.prepare_cached(
@@ -219,30 +220,6 @@ fn each_row(
 pub(crate) fn last_order(conn: &Connection, campaign_ref: i64) -> Result<u32, DataFileError> {
     let mut statement = conn.prepare_cached(LAST_ORDER)?;
     Ok(statement.query_row([campaign_ref], |row| row.get(0))?)
-}
-
-pub(crate) fn standing_of(record: &CampaignRecord) -> CampaignCounters {
-    CampaignCounters {
-        phase: record.phase,
-        granted: record.granted,
-        returned: record.returned,
-        refunded_minor: record.refunded_minor,
-    }
-}
-
-/// The grant in a row; `None` for a share without a user.
-pub(crate) fn former_grant(row: &SettledRow) -> Option<FormerGrant<'_>> {
-    let (user, granted_at) = row.granted.as_ref()?;
-    Some(FormerGrant {
-        number: row.number,
-        user,
-        quantity: row.quantity,
-        amount_minor: row.amount_minor?,
-        granted_at: *granted_at,
-        key: row.key.as_ref(),
-        state: row.state,
-        returned: row.returned,
-    })
 }
 
 pub(crate) fn unsound(error: InvalidRows) -> DataFileError {

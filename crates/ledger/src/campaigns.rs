@@ -3,7 +3,7 @@
 use qiang_core::{
     book::Setup,
     campaign::{CampaignKind, Details, Rules},
-    id::CampaignId,
+    id::{CampaignId, UserId},
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{Action, CampaignRecord, GrantRecord, LedgerError, SettledRow},
     rows::{
@@ -30,6 +30,8 @@ const AMOUNTS: Statement =
     sql!(both "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number");
 const CLAIMED_PACKETS: Statement = sql!("claimed_packets");
 const GRANTED_SHARES: Statement = sql!("granted_shares");
+const SHARE_OF_USER: Statement = sql!("share_of_user");
+const SETTLED_ORDERS_OF_USER: Statement = sql!(both include_str!("sql/settled_orders_of_user.sql"));
 const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql"));
 
 /// Maximum shares inserted by one statement.
@@ -271,6 +273,26 @@ pub(crate) async fn grants<D: Dialect>(
 ) -> Result<Vec<GrantRecord>, WorkError> {
     let rows = numbered_rows::<D>(conn, id, (after, limit), &GRANTED_SHARES).await?;
     Ok(rows.into_iter().filter_map(GrantRecord::from_row).collect())
+}
+
+/// A user's rows in a campaign, in order.
+pub(crate) async fn rows_of_user<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    user: &UserId,
+) -> Result<Vec<SettledRow>, WorkError> {
+    let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
+        return Ok(Vec::new());
+    };
+    let statement = match row.kind == CampaignKind::RedPacket.name() {
+        true => &SHARE_OF_USER,
+        false => &SETTLED_ORDERS_OF_USER,
+    };
+    let values = [row.campaign_ref.into(), user.as_str().into()];
+    let rows = fetch::<D, SettledRowColumns>(conn, statement, &values).await?;
+    rows.into_iter()
+        .map(|row| Ok(SettledRow::from_columns(row)?))
+        .collect()
 }
 
 /// Up to `limit` rows with numbers above `after`, in order: shares by a statement, or orders.

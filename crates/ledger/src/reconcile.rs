@@ -3,16 +3,16 @@
 use qiang_core::{
     campaign::Phase,
     event::PartitionId,
-    id::CampaignId,
+    id::{CampaignId, UserId},
     ports::{CampaignOutline, SettledPart, SettledPayment, SettledReturn, SettledRow},
     rows::{
         SettledPaymentColumns, SettledReturnColumns, discarded_orders, page_of, with_discarded,
-        with_discarded_payments, with_discarded_returns,
+        with_discarded_of_user, with_discarded_payments, with_discarded_returns,
     },
 };
 
 use crate::{
-    campaigns::{campaign_id, campaign_row, numbered_rows},
+    campaigns::{campaign_id, campaign_row, numbered_rows, rows_of_user},
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     discards,
     error::WorkError,
@@ -89,6 +89,17 @@ pub(crate) async fn settled_rows<D: Dialect>(
     let rows = numbered_rows::<D>(conn, id, (after, limit), &SETTLED_SHARES).await?;
     let discarded = discards::discarded::<D>(conn, id).await?;
     Ok(with_discarded(rows, &discarded, (after, limit)))
+}
+
+/// Shares or orders of a user, by number.
+pub(crate) async fn settled_rows_of_user<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    user: UserId,
+) -> Result<Vec<SettledRow>, WorkError> {
+    let rows = rows_of_user::<D>(conn, id, &user).await?;
+    let discarded = discards::discarded::<D>(conn, id).await?;
+    Ok(with_discarded_of_user(rows, &discarded, &user))
 }
 
 /// The highest number of a campaign's orders.

@@ -468,6 +468,18 @@ impl<D: Dialect> ReconcileStore for SqlLedger<D> {
             .await
     }
 
+    async fn settled_rows_of_user(
+        &self,
+        id: CampaignId,
+        user: &UserId,
+    ) -> Result<Vec<SettledRow>, LedgerError> {
+        let user = user.clone();
+        self.read(move |conn| {
+            Box::pin(reconcile::settled_rows_of_user::<D>(conn, id, user.clone()))
+        })
+        .await
+    }
+
     async fn last_order(&self, id: CampaignId) -> Result<u32, LedgerError> {
         self.read(move |conn| Box::pin(reconcile::last_order::<D>(conn, id)))
             .await

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{CampaignRecord, LedgerError};
 use crate::{
-    book::PaymentOutcome,
+    book::{CampaignCounters, FormerGrant, PaymentOutcome},
     campaign::{Phase, Sale},
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
@@ -15,6 +15,17 @@ use crate::{
 };
 
 impl CampaignRecord {
+    /// Settled phase and counters of the whole campaign.
+    #[must_use]
+    pub fn counters(&self) -> CampaignCounters {
+        CampaignCounters {
+            phase: self.phase,
+            granted: self.granted,
+            returned: self.returned,
+            refunded_minor: self.refunded_minor,
+        }
+    }
+
     /// The facts of the campaign's row, with the phase of the whole campaign.
     #[must_use]
     pub fn facts(&self) -> CampaignFacts {
@@ -68,6 +79,24 @@ pub struct SettledRow {
     /// Key of the claim for an order, if it had one. `None` for a share, because a user has one share, independent of
     /// keys.
     pub key: Option<IdempotencyKey>,
+}
+
+impl SettledRow {
+    /// The grant; `None` for an unclaimed share.
+    #[must_use]
+    pub fn former_grant(&self) -> Option<FormerGrant<'_>> {
+        let (user, granted_at) = self.granted.as_ref()?;
+        Some(FormerGrant {
+            number: self.number,
+            user,
+            quantity: self.quantity,
+            amount_minor: self.amount_minor?,
+            granted_at: *granted_at,
+            key: self.key.as_ref(),
+            state: self.state,
+            returned: self.returned,
+        })
+    }
 }
 
 /// A payment, as settled.
@@ -146,6 +175,13 @@ pub trait ReconcileStore: Send + Sync + 'static {
         id: CampaignId,
         after: u32,
         limit: u32,
+    ) -> Result<Vec<SettledRow>, LedgerError>;
+
+    /// Shares or orders of a campaign that a user has or had, by number, of all shards. They are found by key.
+    async fn settled_rows_of_user(
+        &self,
+        id: CampaignId,
+        user: &UserId,
     ) -> Result<Vec<SettledRow>, LedgerError>;
 
     /// Highest number of a campaign's orders, of all shards; 0 if there are none.

@@ -28,7 +28,7 @@ pub use self::{
     },
     quarantine::{
         DiscardState, DiscardedOrder, QuarantineRow, discarded_orders, entry_of, like_grant,
-        with_discarded, with_discarded_payments, with_discarded_returns,
+        with_discarded, with_discarded_of_user, with_discarded_payments, with_discarded_returns,
     },
     repair::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
     settled::{SettledPaymentColumns, SettledReturnColumns, SettledRowColumns},

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Contradiction, Value};
 use crate::{
     event::{Entry, Event, PartitionId, Seq},
-    id::CampaignId,
+    id::{CampaignId, UserId},
     order::OrderState,
     ports::{QuarantinedEntry, SettledPayment, SettledReturn, SettledRow},
     time::Timestamp,
@@ -207,6 +207,23 @@ pub fn with_discarded(
         }
     }
     rows.truncate(limit);
+    rows
+}
+
+/// Settled rows of a user, including the user's discarded orders.
+#[must_use]
+pub fn with_discarded_of_user(
+    mut rows: Vec<SettledRow>,
+    discarded: &[Entry],
+    user: &UserId,
+) -> Vec<SettledRow> {
+    for DiscardedOrder { row, .. } in discarded_orders(discarded) {
+        let is_of_user = row.granted.as_ref().is_some_and(|(owner, _)| owner == user);
+        let behind = rows.binary_search_by_key(&row.number, |known| known.number);
+        if let (true, Err(place)) = (is_of_user, behind) {
+            rows.insert(place, row);
+        }
+    }
     rows
 }
 

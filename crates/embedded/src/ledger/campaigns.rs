@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use qiang_core::{
     book::Setup,
     campaign::{Campaign, CampaignKind},
-    id::CampaignId,
+    id::{CampaignId, UserId},
     ports::{CampaignRecord, GrantRecord, SettledRow},
     rows::{CampaignRow, SettledRowColumns, has_fixed_shares, setup_of},
 };
@@ -197,6 +197,38 @@ pub(crate) fn grants(
     Ok(rows.into_iter().filter_map(GrantRecord::from_row).collect())
 }
 
+/// A user's share of a packet, or orders of a sale. Without the name of the index SQLite goes through the campaign.
+const SHARE_OF_USER: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
+     WHERE campaign = ?1 AND user = ?2";
+const ORDERS_OF_USER: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts \
+     FROM orders INDEXED BY orders_of_user WHERE user = ?2 AND campaign = ?1 ORDER BY number";
+
+/// A user's rows in a campaign, in order.
+pub(super) fn rows_of_user(
+    conn: &Connection,
+    id: CampaignId,
+    user: &UserId,
+) -> Result<Vec<SettledRow>, DataFileError> {
+    let Some((campaign_ref, kind)) = ref_and_kind(conn, id)? else {
+        return Ok(Vec::new());
+    };
+    let mut statement = conn.prepare_cached(match kind == CampaignKind::RedPacket.name() {
+        true => SHARE_OF_USER,
+        false => ORDERS_OF_USER,
+    })?;
+    let rows = statement.query_map(params![campaign_ref, user.as_str()], |row| {
+        SettledRowColumns::try_from(row)
+    })?;
+    rows.map(|columns| Ok(SettledRow::from_columns(columns?)?))
+        .collect()
+}
+
+fn ref_and_kind(conn: &Connection, id: CampaignId) -> Result<Option<(i64, String)>, DataFileError> {
+    let mut campaign = conn.prepare_cached("SELECT ref, kind FROM campaigns WHERE id = ?1")?;
+    let found = campaign.query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)));
+    Ok(found.optional()?)
+}
+
 /// Up to `limit` rows with numbers above `after`, in order: shares by a statement, or orders.
 pub(super) fn numbered_rows(
     conn: &Connection,
@@ -204,11 +236,7 @@ pub(super) fn numbered_rows(
     (after, limit): (u32, u32),
     shares: &str,
 ) -> Result<Vec<SettledRow>, DataFileError> {
-    let mut campaign = conn.prepare_cached("SELECT ref, kind FROM campaigns WHERE id = ?1")?;
-    let found: Option<(i64, String)> = campaign
-        .query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((campaign_ref, kind)) = found else {
+    let Some((campaign_ref, kind)) = ref_and_kind(conn, id)? else {
         return Ok(Vec::new());
     };
     let orders = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts FROM orders \

@@ -2,11 +2,11 @@
 
 use qiang_core::{
     event::PartitionId,
-    id::CampaignId,
+    id::{CampaignId, UserId},
     ports::{CampaignOutline, SettledPart, SettledPayment, SettledReturn, SettledRow},
     rows::{
         SettledPaymentColumns, SettledReturnColumns, discarded_orders, page_of, with_discarded,
-        with_discarded_payments, with_discarded_returns,
+        with_discarded_of_user, with_discarded_payments, with_discarded_returns,
     },
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -95,6 +95,17 @@ pub(crate) fn settled_rows(
     let rows = campaigns::numbered_rows(conn, id, (after, limit), shares)?;
     let discarded = discards::discarded(conn, id)?;
     Ok(with_discarded(rows, &discarded, (after, limit)))
+}
+
+/// Shares or orders of a user, by number.
+pub(crate) fn settled_rows_of_user(
+    conn: &Connection,
+    id: CampaignId,
+    user: &UserId,
+) -> Result<Vec<SettledRow>, DataFileError> {
+    let rows = campaigns::rows_of_user(conn, id, user)?;
+    let discarded = discards::discarded(conn, id)?;
+    Ok(with_discarded_of_user(rows, &discarded, user))
 }
 
 /// The highest number of a campaign's orders.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    id::CampaignId,
+    id::{CampaignId, UserId},
     ports::{
         CampaignOutline, Discard, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
         ReconcileStore, RepairAttempt, SettledPart, SettledPayment, SettledReturn, SettledRow,
@@ -197,6 +197,16 @@ where
         limit: u32,
     ) -> Result<Vec<SettledRow>, LedgerError> {
         let rows = move |conn: &_| reconcile::settled_rows(conn, id, after, limit);
+        query(self.readers(), rows).await
+    }
+
+    async fn settled_rows_of_user(
+        &self,
+        id: CampaignId,
+        user: &UserId,
+    ) -> Result<Vec<SettledRow>, LedgerError> {
+        let user = user.clone();
+        let rows = move |conn: &_| reconcile::settled_rows_of_user(conn, id, &user);
         query(self.readers(), rows).await
     }
 

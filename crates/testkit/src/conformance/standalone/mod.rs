@@ -142,6 +142,7 @@ macro_rules! ledger_conformance {
             settling_again_changes_nothing_in_any_part,
             partitions_are_settled_at_once,
             keys_of_orders_are_kept,
+            rows_of_a_user_are_found,
         }
 
         $crate::ledger_conformance! { $subject, repairs:

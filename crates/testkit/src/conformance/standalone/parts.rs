@@ -7,6 +7,7 @@ use qiang_core::{
     campaign::Phase,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey},
+    order::OrderState,
     ports::{CampaignOutline, RepairAttempt},
     split::SplitRule,
 };
@@ -400,6 +401,52 @@ pub async fn partitions_are_settled_at_once(case: &mut Fixture) {
     };
     tokio::join!(together(0), together(1), together(2));
     case.compare().await;
+}
+
+/// A user's orders in a sale, or share of a packet, are found in their order: of all shards, in any state, with their
+/// keys. Other users' rows and other campaigns are left out.
+pub async fn rows_of_a_user_are_found(case: &mut Fixture) {
+    let builder = sale(9).limit(3);
+    let sale = case.open(&builder).await;
+    let other = case.open(&builder).await;
+    let packet = red_packet(1_000, 10, SplitRule::DoubleAverage { min: 1 });
+    let packet = case.open(&packet).await;
+    let (user, stranger) = (case.somebody(0, 0), case.somebody(0, 1));
+    let first = case.granted(sale.keyed(&user, 2, "first")).number;
+    case.granted(sale.units(&stranger, 1));
+    let second = case.granted(sale.units(&user, 1)).number;
+    case.granted(other.one(&user));
+    let share = case.granted(packet.one(&user));
+    case.cancel(sale.order(first));
+    case.settle_all(0).await;
+    let rows = async |id, name: &str| {
+        let user = crate::campaign::user(name);
+        let rows = case.ledger().settled_rows_of_user(id, &user).await;
+        rows.unwrap()
+    };
+    let all = case.ledger().settled_rows(sale.id, 0, 100).await.unwrap();
+    let own: Vec<_> = all
+        .into_iter()
+        .filter(|row| {
+            row.granted
+                .as_ref()
+                .is_some_and(|(it, _)| it.as_str() == user)
+        })
+        .collect();
+    assert_eq!(rows(sale.id, &user).await, own);
+    let numbers: Vec<_> = own.iter().map(|row| (row.number, row.state)).collect();
+    assert_eq!(
+        numbers,
+        [(first, OrderState::Cancelled), (second, OrderState::Held)]
+    );
+    let shares = rows(packet.id, &user).await;
+    let shares: Vec<_> = shares
+        .iter()
+        .map(|row| (row.number, row.amount_minor))
+        .collect();
+    assert_eq!(shares, [(share.number, Some(share.amount_minor))]);
+    assert_eq!(rows(packet.id, &stranger).await, []);
+    assert_eq!(rows(crate::campaign::id(99), &user).await, []);
 }
 
 /// The key of a claim is stored with its order. An order without a key has none.

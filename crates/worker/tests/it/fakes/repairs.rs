@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use qiang_core::{
     event::{PartitionId, Seq},
-    id::CampaignId,
+    id::{CampaignId, UserId},
     ports::{
         BindingStore, CampaignOutline, EngineBinding, LedgerError, ReconcileStore, RepairAttempt,
         RepairRecord, RepairStore, Restatement, SettledPart, SettledPayment, SettledReturn,
@@ -44,6 +44,14 @@ impl ReconcileStore for FakeLedger {
         _: CampaignId,
         _: u32,
         _: u32,
+    ) -> Result<Vec<SettledRow>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settled_rows_of_user(
+        &self,
+        _: CampaignId,
+        _: &UserId,
     ) -> Result<Vec<SettledRow>, LedgerError> {
         Err(broken())
     }
