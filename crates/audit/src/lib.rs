@@ -67,7 +67,7 @@ macro_rules! sql_checks {
 
 /// Checks in SQL. Each file has two statements with an empty line between them. The first counts the examined rows, and
 /// the second returns the offending rows as text.
-const SQL_CHECKS: [(Needs, &str, &str); 67] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 68] = sql_checks![
     // the log alone
     Archives "archives_follow",
     Archives "archives_agree",
@@ -141,6 +141,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 67] = sql_checks![
     Engine "engine_stock",
     Engine "engine_terms",
     Engine "engine_withheld",
+    Engine "engine_users",
 ];
 
 /// Page cache for the ledger.

@@ -46,7 +46,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger, LedgerError, RepairAttempt, RepairEngine, RepairState},
-    reconcile::{Difference, compare},
+    reconcile::{Difference, compare, compare_users},
 };
 use tokio::sync::Mutex;
 
@@ -184,14 +184,20 @@ impl RepairEngine for RedisEngine {
             .await
             .map_err(engine_error_from_ledger)?;
         let both = self.both_sides(ledger, partition, campaign).await?;
-        let Some((engine, known, is_known)) = both else {
+        let Some(mut both) = both else {
             return Ok(Vec::new());
         };
-        if !is_known {
-            return Ok(compare(campaign, &engine, &known, &[]));
-        }
         let in_flight = self.node.partitions.in_flight(partition, from).await?;
-        Ok(compare(campaign, &engine, &known, &in_flight))
+        for wrong in &mut both.wrong_users {
+            let settled = both.ledger.grants.values();
+            let own = settled.filter(|row| row.user == wrong.user);
+            wrong.settled = own.map(|row| u64::from(row.units())).sum();
+        }
+        let users = compare_users(campaign, &both.wrong_users, &in_flight);
+        let settling = if both.is_known { &in_flight[..] } else { &[] };
+        let mut found = compare(campaign, &both.engine, &both.ledger, settling);
+        found.extend(users);
+        Ok(found)
     }
 }
 

@@ -9,6 +9,7 @@
 mod record;
 mod servers;
 mod spread;
+mod users;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +25,7 @@ use qiang_core::{
 use redis::aio::MultiplexedConnection;
 use rusqlite::Connection;
 
-use self::{record::InFlight, servers::Servers, spread::SpreadTotals};
+use self::{record::InFlight, servers::Servers, spread::SpreadTotals, users::PartUsers};
 use crate::place::{EnginePlace, ServerKind};
 
 const TABLES: &str = include_str!("tables.sql");
@@ -106,6 +107,15 @@ pub(super) struct EngineState {
     parts: Vec<AuditedPart>,
     wholes: Vec<SpreadTotals>,
     flight: Vec<(u16, InFlight)>,
+    users: Vec<PartUsers>,
+}
+
+impl AuditedPart {
+    /// Only a sale has a price.
+    fn is_sale(&self) -> bool {
+        let [.., price, _admission] = self.terms;
+        price.is_some_and(|price| price >= 0)
+    }
 }
 
 impl EngineState {
@@ -149,6 +159,15 @@ impl EngineState {
         let mut insert = conn.prepare("INSERT INTO temp.engine_wholes VALUES (?, ?, ?)")?;
         for whole in &self.wholes {
             insert.execute((&whole.campaign, whole.units, whole.stock))?;
+        }
+        let mut insert = conn.prepare("INSERT INTO temp.engine_user_parts VALUES (?, ?)")?;
+        let mut insert_user =
+            conn.prepare("INSERT OR REPLACE INTO temp.engine_users VALUES (?, ?, ?, ?)")?;
+        for part in &self.users {
+            insert.execute((&part.campaign, part.partition))?;
+            for (user, units) in &part.users {
+                insert_user.execute((&part.campaign, user, part.partition, units))?;
+            }
         }
         conn.execute_batch(QUARANTINE)?;
         let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
@@ -251,8 +270,13 @@ impl EngineReader {
                 .await?;
             let missing = match head {
                 Some(head) => {
-                    self.flight(partition, settled, head, &mut state.flight)
-                        .await?
+                    // First, because settled entries may be trimmed at any moment.
+                    let missing = self
+                        .flight(partition, settled, head, &mut state.flight)
+                        .await?;
+                    let found = users::read(self, (partition, head), &state.parts).await?;
+                    state.users.extend(found);
+                    missing
                 }
                 None => 0,
             };

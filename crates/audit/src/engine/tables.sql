@@ -47,3 +47,19 @@ CREATE TEMP TABLE flight (
                                   -- returned: units of a partial return
     PRIMARY KEY (campaign, partition, seq)
 ) WITHOUT ROWID;
+
+-- Parts of sales whose buyers were read and did not change in between.
+CREATE TEMP TABLE engine_user_parts (
+    campaign  TEXT    NOT NULL,
+    partition INTEGER NOT NULL,
+    PRIMARY KEY (campaign, partition)
+) WITHOUT ROWID;
+
+-- Buyers in these parts.
+CREATE TEMP TABLE engine_users (
+    campaign  TEXT    NOT NULL,
+    user      TEXT    NOT NULL,
+    partition INTEGER NOT NULL,
+    units     INTEGER NOT NULL,   -- units that the buyer is said to have
+    PRIMARY KEY (campaign, user, partition)
+) WITHOUT ROWID;

@@ -27,6 +27,11 @@ pub enum SampleCursor {
         /// Position in the engine's own format.
         cursor: String,
     },
+    /// Among the users of a sale.
+    Users {
+        /// Position in the engine's own format.
+        cursor: String,
+    },
 }
 
 impl Default for SampleCursor {

@@ -25,6 +25,8 @@ pub enum DifferenceKind {
     Double,
     /// The order has another state, or a payment another outcome.
     StateDiffers,
+    /// The engine counts other units for a user of a sale than the user has by orders.
+    UserDiffers,
     /// Recorded phase of a campaign, or of a part of one.
     PhaseDiffers,
     /// Stock of a sale, or number of shares of a packet.
@@ -49,12 +51,13 @@ pub enum DifferenceKind {
 
 impl DifferenceKind {
     /// Kinds that are faults.
-    pub const FAULTS: [Self; 15] = [
+    pub const FAULTS: [Self; 16] = [
         Self::MissingInLedger,
         Self::MissingInEngine,
         Self::AmountDiffers,
         Self::Double,
         Self::StateDiffers,
+        Self::UserDiffers,
         Self::PhaseDiffers,
         Self::SupplyDiffers,
         Self::TotalDiffers,
@@ -77,6 +80,7 @@ impl DifferenceKind {
             Self::AmountDiffers => "amount_differs",
             Self::Double => "double",
             Self::StateDiffers => "state_differs",
+            Self::UserDiffers => "user_differs",
             Self::PhaseDiffers => "phase_differs",
             Self::SupplyDiffers => "supply_differs",
             Self::TotalDiffers => "total_differs",
@@ -128,13 +132,14 @@ pub struct Difference {
     pub kind: DifferenceKind,
     /// Campaign.
     pub campaign: CampaignId,
-    /// Number of the grant.
+    /// Number of the grant. For the units of a user, number of the user's last order, or 0.
     pub number: u32,
     /// User of the grant in the engine; if the engine lacks it, user in the ledger.
     pub user: UserId,
     /// The engine's row; empty if there is none.
     pub engine: String,
-    /// The ledger's row, or the kept answer; empty if there is none.
+    /// The ledger's row, or the kept answer; empty if there is none. For the units of a user, the user's orders in the
+    /// engine.
     pub ledger: String,
 }
 
@@ -166,10 +171,17 @@ impl fmt::Display for Difference {
             number,
             engine,
             ledger,
-            ..
+            user,
         } = self;
         let or_nothing = |text: &str| if text.is_empty() { "nothing" } else { text }.to_owned();
         let (engine, ledger) = (or_nothing(engine), or_nothing(ledger));
+        if *kind == DifferenceKind::UserDiffers {
+            let kind = kind.name();
+            return write!(
+                f,
+                "{kind}: {campaign}: user {user}: engine {engine}; orders {ledger}"
+            );
+        }
         let kind = kind.name();
         write!(
             f,

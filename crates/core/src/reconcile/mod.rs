@@ -18,6 +18,7 @@ mod rows;
 mod spread;
 #[cfg(test)]
 mod tests;
+mod users;
 
 pub use self::{
     campaign::{
@@ -29,4 +30,5 @@ pub use self::{
     repair::{EnginePart, PartFacts, Repair, Survey, WithheldUnits},
     rows::{GrantRow, OwnerReturn, PartRows},
     spread::SpreadSurvey,
+    users::{UserUnits, compare_users},
 };

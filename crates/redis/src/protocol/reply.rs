@@ -332,6 +332,29 @@ impl<'a> OrderText<'a> {
     }
 }
 
+/// Row of a buyer of a sale, as `claim_sale.lua` writes it.
+pub(crate) struct BuyerLine {
+    /// Units that the buyer holds.
+    pub(crate) held: u64,
+    /// Numbers of orders that the row names: the newest one, and those with keys in the row.
+    pub(crate) numbers: Vec<u32>,
+}
+
+impl BuyerLine {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (numbers, keys) = text.split_once('\n').unwrap_or((text, ""));
+        let mut numbers = numbers.trim_end_matches('+').split('\t');
+        let held = numbers.next()?.parse().ok()?;
+        let newest = numbers.nth(1)?.parse().ok()?;
+        let named = keys.split('\n').filter_map(|key| key.rsplit_once('\t'));
+        let named = named.filter_map(|(_, number)| number.parse().ok());
+        Some(Self {
+            held,
+            numbers: std::iter::once(newest).chain(named).collect(),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

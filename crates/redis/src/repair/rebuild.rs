@@ -16,7 +16,7 @@ use qiang_core::{
     id::{CampaignId, UserId},
     order::OrderState,
     ports::{EngineError, RepairReport},
-    reconcile::{GrantRow, PartFacts, PartRows, Repair},
+    reconcile::{GrantRow, PartFacts, PartRows, Repair, UserUnits},
     time::Timestamp,
 };
 use redis::ToRedisArgs;
@@ -272,7 +272,8 @@ impl<'a> Rebuild<'a> {
         let keys = self.partitions.keys();
         let of = |rest: &str| keys.for_campaign(self.partition, meta.id, rest);
         if facts.kind == CampaignKind::Sale {
-            self.sale(meta, facts, repair).await?;
+            let wrong_users = before.map_or(&[][..], |before| &before.wrong_users);
+            self.sale(meta, facts, repair, wrong_users).await?;
         } else {
             let removed: Vec<&str> = repair
                 .removed
@@ -298,10 +299,11 @@ impl<'a> Rebuild<'a> {
         meta: &CachedCampaign,
         facts: &PartFacts,
         repair: &Repair,
+        wrong_users: &[UserUnits],
     ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
         let of = |rest: &str| keys.for_campaign(self.partition, meta.id, rest);
-        let rows = ShardRows::from_sale(meta, facts, repair);
+        let rows = ShardRows::from_sale(meta, facts, repair, wrong_users);
         // If this attempt stops half-way, the next one must not take its rows for older ones.
         let hash = keys.campaign(self.partition, meta.id);
         self.put(&hash, "del", 0, &NEWEST_ROWS).await?;

@@ -2,7 +2,7 @@
 //!
 //! The ledger's rows are read by number, together with the engine's orders, so for orders one walk covers both
 //! directions. Shares are stored by user, and payments by reference. A second walk over those hashes finds what the
-//! engine has and the ledger lacks.
+//! engine has and the ledger lacks. A third one compares each buyer's units with the buyer's orders.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,
-    id::CampaignId,
+    id::{CampaignId, UserId},
     ports::{
         EngineError, Ledger, SampleCursor, SampleEngine, SampleResult, SettledPayment,
         SettledReturn, SettledRow,
     },
-    reconcile::{CampaignComparison, GrantRow, PartRows, compare},
+    reconcile::{CampaignComparison, GrantRow, PartRows, UserUnits, compare, compare_users},
 };
 
 use super::{engine_error_from_ledger, facts};
@@ -23,6 +23,7 @@ use crate::{
     connection::{part_of, unavailable},
     engine::RedisEngine,
     partitions::Partitions,
+    protocol::reply::BuyerLine,
     shards::snapshot::{ShardHash, read_order, read_payment, read_share},
 };
 
@@ -33,6 +34,8 @@ const IN_FLIGHT_MAX: u64 = 10_000;
 struct SamplePage {
     engine: PartRows,
     ledger: PartRows,
+    /// Users of a sale.
+    users: Vec<UserUnits>,
     next: Option<SampleCursor>,
 }
 
@@ -41,6 +44,7 @@ impl SamplePage {
         Self {
             engine: PartRows::new(Phase::Scheduled),
             ledger: PartRows::new(Phase::Scheduled),
+            users: Vec::new(),
             next,
         }
     }
@@ -102,11 +106,13 @@ impl SampleEngine for RedisEngine {
                 reader.rows(*after, *until, rows_max.max(1)).await?
             }
             SampleCursor::Scan { cursor } => reader.scan(cursor, rows_max.max(1)).await?,
+            SampleCursor::Users { cursor } => reader.users(cursor, rows_max.max(1)).await?,
         };
         let mut in_flight = partitions.in_flight(partition, from).await?;
         if partitions.get(partition).current_term() != Some(term) {
             return Ok(None); // The rows may be another server's.
         }
+        let users = compare_users(campaign, &page.users, &in_flight);
         if !reader.is_known {
             in_flight.clear();
         }
@@ -114,11 +120,16 @@ impl SampleEngine for RedisEngine {
             engine,
             ledger,
             next,
+            ..
         } = page;
         let numbers: BTreeSet<_> = engine.grants.keys().chain(ledger.grants.keys()).collect();
         Ok(Some(SampleResult {
             rows: numbers.len() as u64,
-            differences: compare(campaign, &engine, &ledger, &in_flight),
+            differences: {
+                let mut found = compare(campaign, &engine, &ledger, &in_flight);
+                found.extend(users);
+                found
+            },
             next,
         }))
     }
@@ -232,6 +243,7 @@ impl<'a> ShardReader<'a> {
             }
         }
         self.find_orders(&mut page.engine, &numbers).await?;
+        self.find_missing_users(&mut page).await?;
         let payments = self.settled_payments(after, upto).await?;
         self.find_payments(&mut page, payments).await?;
         let returns = self.settled_returns(after, upto).await?;
@@ -253,8 +265,12 @@ impl<'a> ShardReader<'a> {
             .partitions
             .query_unfenced(self.partition, &command)
             .await?;
-        let mut page =
-            SamplePage::new((next != "0").then_some(SampleCursor::Scan { cursor: next }));
+        let next = match next.as_str() {
+            "0" if is_packet => None,
+            "0" => Some(SampleCursor::Users { cursor: next }),
+            _ => Some(SampleCursor::Scan { cursor: next }),
+        };
+        let mut page = SamplePage::new(next);
         for pair in fields.chunks_exact(2) {
             let read = match is_packet {
                 true => read_share(&head.meta, &mut page.engine, &pair[0], &pair[1]),
@@ -281,6 +297,70 @@ impl<'a> ShardReader<'a> {
         self.find_payments(&mut page, settled).await?;
         self.find_returns(&mut page, returns).await?;
         Ok(page)
+    }
+
+    /// Users of a sale. Their orders are those that the ledger or their rows name, as the engine has them.
+    async fn users(&self, cursor: &str, rows_max: u32) -> Result<SamplePage, EngineError> {
+        if self.head.is_none() {
+            return Ok(SamplePage::new(None));
+        }
+        let mut command = redis::cmd("HSCAN");
+        command.arg(self.key("users")).arg(cursor);
+        command.arg("COUNT").arg(rows_max);
+        let (next, fields): (String, Vec<String>) = self
+            .partitions
+            .query_unfenced(self.partition, &command)
+            .await?;
+        let mut page =
+            SamplePage::new((next != "0").then_some(SampleCursor::Users { cursor: next }));
+        for pair in fields.chunks_exact(2) {
+            let bad = || self.bad("users", &pair[0]);
+            let user = UserId::new(pair[0].as_str()).map_err(|_| bad())?;
+            let line = BuyerLine::parse(&pair[1]).ok_or_else(bad)?;
+            let settled = self.ledger.settled_rows_of_user(self.campaign, &user).await;
+            let settled = settled.map_err(engine_error_from_ledger)?;
+            let known = settled.iter().map(|row| row.number);
+            let numbers: BTreeSet<u32> = known.chain(line.numbers).collect();
+            let numbers: Vec<u32> = numbers.into_iter().filter(|number| *number > 0).collect();
+            let mut rows = PartRows::new(Phase::Scheduled);
+            self.find_orders(&mut rows, &numbers).await?;
+            let own = rows.grants.iter().filter(|(_, row)| row.user == user);
+            page.users.push(UserUnits {
+                orders: own.map(|(number, row)| (*number, row.units())).collect(),
+                counted: Some(line.held),
+                settled: {
+                    let rows = settled.into_iter().filter_map(grant_of);
+                    rows.map(|row| u64::from(row.units())).sum()
+                },
+                user,
+            });
+        }
+        Ok(page)
+    }
+
+    /// Users of the page's orders whom the engine does not have. Both sides have these orders.
+    async fn find_missing_users(&self, page: &mut SamplePage) -> Result<(), EngineError> {
+        let held = page.engine.grants.iter();
+        let is_settled = |number: &u32, row: &GrantRow| {
+            let settled = page.ledger.grants.get(number);
+            settled.is_some_and(|settled| settled.user == row.user)
+        };
+        let held = held.filter(|(number, row)| row.units() > 0 && is_settled(number, row));
+        let held: Vec<_> = held.collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let users: Vec<&str> = held.iter().map(|(_, row)| row.user.as_str()).collect();
+        let lines = self.fields("users", &users).await?;
+        let missing = held.iter().zip(lines).filter(|(_, line)| line.is_none());
+        let missing = missing.map(|((number, row), _)| UserUnits {
+            user: row.user.clone(),
+            counted: None,
+            orders: vec![(**number, row.units())],
+            settled: row.units().into(),
+        });
+        page.users = missing.collect();
+        Ok(())
     }
 
     /// The engine's shares of the users in the ledger's rows, and the ledger's rows for other numbers of these users.

@@ -9,7 +9,7 @@ use qiang_core::{
     fair_share::OwnerDigest,
     id::CampaignId,
     ports::{EngineError, Ledger},
-    reconcile::{EnginePart, OwnerReturn, PartFacts, PartRows},
+    reconcile::{EnginePart, OwnerReturn, PartFacts, PartRows, UserUnits},
     time::Timestamp,
 };
 
@@ -55,6 +55,16 @@ pub(crate) struct BothSides {
     pub(crate) withheld: u64,
     pub(crate) withheld_shares: BTreeSet<u32>,
     pub(crate) now: Timestamp,
+}
+
+/// Rows of a shard on both sides.
+pub(super) struct ComparedSides {
+    pub(super) engine: PartRows,
+    /// Users of a sale whose count differs from their orders.
+    pub(super) wrong_users: Vec<UserUnits>,
+    pub(super) ledger: PartRows,
+    /// Whether the ledger has the campaign. If not, it has no rows, and will not get them from the log.
+    pub(super) is_known: bool,
 }
 
 /// Result of reading a campaign.
@@ -122,14 +132,13 @@ impl RedisEngine {
         }))
     }
 
-    /// Rows of a shard in the engine and in the ledger, and whether the ledger has the campaign. If not, it has no
-    /// rows, and will not get them from the log. `None` if the partition has no shard of the campaign.
+    /// Rows of a shard in the engine and in the ledger. `None` if the partition has no shard of the campaign.
     pub(super) async fn both_sides(
         &self,
         ledger: &dyn Ledger,
         partition: PartitionId,
         campaign: CampaignId,
-    ) -> Result<Option<(PartRows, PartRows, bool)>, EngineError> {
+    ) -> Result<Option<ComparedSides>, EngineError> {
         let partitions = &self.node.partitions;
         // In this order, because a campaign is in the ledger before it is in Redis.
         let snapshot = partitions.snapshot(partition, campaign).await?;
@@ -150,13 +159,16 @@ impl RedisEngine {
         {
             return Ok(None); // It was evicted.
         }
-        let engine = snapshot.map_or_else(
-            || PartRows::new(Phase::Draft),
-            |snapshot| snapshot.part.rows,
-        );
-        let is_known = known.is_some();
-        let known = known.map_or_else(|| PartRows::new(Phase::Draft), |known| known.rows);
-        Ok(Some((engine, known, is_known)))
+        let (engine, wrong_users) = match snapshot {
+            Some(snapshot) => (snapshot.part.rows, snapshot.wrong_users),
+            None => (PartRows::new(Phase::Draft), Vec::new()),
+        };
+        Ok(Some(ComparedSides {
+            engine,
+            wrong_users,
+            is_known: known.is_some(),
+            ledger: known.map_or_else(|| PartRows::new(Phase::Draft), |known| known.rows),
+        }))
     }
 }
 

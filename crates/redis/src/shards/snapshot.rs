@@ -14,7 +14,7 @@ use qiang_core::{
     ports::{
         EngineError, Ledger, LedgerError, SettledPart, SettledPayment, SettledReturn, SettledRow,
     },
-    reconcile::{EnginePart, GrantRow, PartFacts, PartRows},
+    reconcile::{EnginePart, GrantRow, PartFacts, PartRows, UserUnits},
     rows::has_fixed_shares,
     time::{Timestamp, Window},
 };
@@ -26,7 +26,7 @@ use crate::{
     protocol::{
         campaign_meta::{CachedCampaign, FIELDS},
         log_record::{Record, decode, unreadable},
-        reply::{GrantLine, OrderText, read_payment_state, share},
+        reply::{BuyerLine, GrantLine, OrderText, read_payment_state, share},
     },
     shards::tally,
 };
@@ -54,6 +54,8 @@ pub(crate) struct PartSnapshot {
     pub(crate) terms: Option<Revised>,
     /// The epoch of the last repair that has written its counters.
     pub(crate) repaired: Option<String>,
+    /// Users of a sale, as far as their count differs from their orders.
+    pub(crate) wrong_users: Vec<UserUnits>,
 }
 
 /// Terms of a sale, after the number of the change that set them.
@@ -79,6 +81,7 @@ impl Partitions {
             return Ok(None);
         };
         let mut rows = PartRows::new(head.phase);
+        let mut wrong_users = Vec::new();
         let meta = &head.meta;
         if meta.kind == CampaignKind::RedPacket {
             let users = keys.users(partition, campaign);
@@ -97,6 +100,7 @@ impl Partitions {
                 read_payment(&mut rows, payment, outcome)
             })
             .await?;
+            wrong_users = self.wrong_users(partition, campaign, &rows).await?;
         }
         let shares = match head.facts.fixed_shares {
             true => self.shares(partition, campaign).await?,
@@ -116,8 +120,52 @@ impl Partitions {
             stock: head.stock,
             terms: head.terms,
             repaired: head.repaired,
+            wrong_users,
             meta: head.meta,
         }))
+    }
+
+    /// Users of a sale whose count differs from these orders. The ledger's units are not read.
+    async fn wrong_users(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        rows: &PartRows,
+    ) -> Result<Vec<UserUnits>, EngineError> {
+        let mut orders: HashMap<&str, Vec<(u32, u32)>> = HashMap::new();
+        for (number, row) in &rows.grants {
+            let orders = orders.entry(row.user.as_str()).or_default();
+            orders.push((*number, row.units()));
+        }
+        let mut wrong = Vec::new();
+        let users = self.keys().users(partition, campaign);
+        self.scan(partition, &users, |user, text| {
+            let orders = orders.remove(user).unwrap_or_default();
+            let units: u64 = orders.iter().map(|(_, units)| u64::from(*units)).sum();
+            let counted = BuyerLine::parse(text)?.held;
+            if counted != units {
+                wrong.push(UserUnits {
+                    user: UserId::new(user).ok()?,
+                    counted: Some(counted),
+                    orders,
+                    settled: 0,
+                });
+            }
+            Some(())
+        })
+        .await?;
+        for (user, orders) in orders {
+            if orders.iter().any(|(_, units)| *units > 0) {
+                let user = UserId::new(user).map_err(|error| unavailable(error.to_string()))?;
+                wrong.push(UserUnits {
+                    user,
+                    counted: None,
+                    orders,
+                    settled: 0,
+                });
+            }
+        }
+        Ok(wrong)
     }
 
     /// Hash of a shard; `None` if Redis has nothing of it.

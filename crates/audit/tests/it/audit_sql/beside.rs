@@ -216,6 +216,7 @@ impl World {
             "engine_stock",
             "engine_terms",
             "engine_withheld",
+            "engine_users",
         ] {
             assert!(AUDIT_PAGE.contains(&format!("`{name}`")), "{name}");
             let made = checks.iter().find(|check| check["name"] == name).unwrap();

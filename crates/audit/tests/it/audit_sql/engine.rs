@@ -102,6 +102,56 @@ fn what_is_set_aside_is_not_lost() {
     }
 }
 
+/// A buyer's row that was edited by hand, one without orders, and one that is missing.
+#[test]
+fn units_of_buyers_are_compared() {
+    let script = "local all = redis.call('HGETALL', KEYS[1]) \
+                  for i = 1, #all, 2 do \
+                      local units, rest = string.match(all[i + 1], '^(%d+)(.*)$') \
+                      if tonumber(units) > 0 then \
+                          if ARGV[1] == 'missing' then redis.call('HDEL', KEYS[1], all[i]) \
+                          else redis.call('HSET', KEYS[1], all[i], units + 1 .. rest) end \
+                          return 1 \
+                      end \
+                  end";
+    let world = World::new(Some(LedgerKind::Postgres));
+    history(&world);
+    world.settle(0);
+    assert_eq!(world.broken(), (vec![], 0));
+    // In one part, and spread.
+    for n in [5, 4] {
+        let id = sale(6).price(7).setup(n).campaign.id;
+        let keys = (0..PARTITIONS).map(|part| format!("P:{{p{part:02}}}:c:{id}:users"));
+        let keys: Vec<_> = keys.collect();
+        for (change, shown) in [
+            ("edited", "the engine counts"),
+            (
+                "unknown",
+                "the engine counts 2 units of user stranger, and the orders have 0",
+            ),
+            ("missing", "the engine does not have user"),
+        ] {
+            for key in &keys {
+                world.redis(&["COPY", key, &format!("{key}:kept"), "REPLACE"]);
+                if change == "unknown" {
+                    world.redis(&["HSET", key, "stranger", "2\t0\t1"]);
+                } else {
+                    world.redis(&["EVAL", script, "1", key, change]);
+                }
+            }
+            let (broken, _) = world.broken();
+            let names: Vec<_> = broken.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, ["engine_users"], "{change} in {n}: {broken:#?}");
+            assert!(broken[0].1.contains(shown), "{change} in {n}: {broken:#?}");
+            for key in &keys {
+                world.redis(&["DEL", key]);
+                world.redis(&["COPY", &format!("{key}:kept"), key, "REPLACE"]);
+            }
+            assert_eq!(world.broken(), (vec![], 0));
+        }
+    }
+}
+
 #[test]
 fn what_differs_is_reported() {
     let world = World::new(Some(LedgerKind::Postgres));

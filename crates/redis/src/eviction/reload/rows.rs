@@ -68,7 +68,7 @@ impl WrittenRows {
         };
         let rows = match facts.kind {
             CampaignKind::RedPacket => ShardRows::from_packet(meta, repair),
-            CampaignKind::Sale => ShardRows::from_sale(meta, facts, repair),
+            CampaignKind::Sale => ShardRows::from_sale(meta, facts, repair, &[]),
         };
         let now_ms = part.now.as_millis();
         let sums = sums_of(shares);

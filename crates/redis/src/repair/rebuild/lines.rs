@@ -33,10 +33,16 @@ impl ShardRows {
         }
     }
 
-    /// Rows of a sale that a repair has changed, and of all users who have one of them.
-    pub(crate) fn from_sale(meta: &CachedCampaign, facts: &PartFacts, repair: &Repair) -> Self {
+    /// Rows of a sale that a repair has changed, and of all users who have one of them, or whose count is wrong.
+    pub(crate) fn from_sale(
+        meta: &CachedCampaign,
+        facts: &PartFacts,
+        repair: &Repair,
+        wrong_users: &[UserUnits],
+    ) -> Self {
         let rows = &repair.rows;
         let mut users: BTreeSet<&UserId> = repair.removed.iter().map(|(user, _)| user).collect();
+        users.extend(wrong_users.iter().map(|it| &it.user));
         let (mut orders, mut payments) = (Vec::new(), Vec::new());
         for number in &repair.changed {
             let Some(row) = rows.grants.get(number) else {
