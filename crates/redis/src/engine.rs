@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use qiang_core::{
@@ -11,7 +12,10 @@ use qiang_core::{
     fair_share::OwnerDigest,
     id::{CampaignId, OrderId},
     outcome::{Grant, Outcome},
-    ports::{Claimed, Engine, EngineError, GateAnswers, PendingReply, ProbeResult},
+    ports::{
+        Claimed, Engine, EngineError, GateAnswers, Ledger, PendingReply, ProbeResult, RetireEngine,
+        RetireResult,
+    },
     time::Timestamp,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -22,8 +26,10 @@ use crate::{
         ConnectError, ConnectionContext, PartitionHandle, PartitionHealth, RedisConnections,
         RedisOptions, check_servers, check_set_up,
     },
+    intake::reload_queue::ReloadNeed,
     node::Node,
     partitions::Partitions,
+    protocol::campaign_meta::FoundCampaign,
     queues::RedisQueues,
     repair_offer, tasks,
 };
@@ -256,9 +262,14 @@ impl RedisEngine {
         &self,
         campaign: CampaignId,
     ) -> Result<Option<AckLevel>, EngineError> {
-        let meta = self.node.meta(campaign).await;
-        let meta = meta.map_err(|error| EngineError::uncertain(error.to_string()))?;
-        Ok(meta.map(|meta| meta.ack))
+        let found = self.node.find((campaign, ReloadNeed::Any)).await;
+        Ok(
+            match found.map_err(|error| EngineError::uncertain(error.to_string()))? {
+                FoundCampaign::Here(meta) => Some(meta.ack),
+                FoundCampaign::Settled(record) => Some(record.campaign.ack),
+                FoundCampaign::Unknown => None,
+            },
+        )
     }
 
     /// Positions in the log that are not before an answered command: one in each partition that it changes.
@@ -285,10 +296,17 @@ impl RedisEngine {
             | Command::Cancel { order }
             | Command::Return { order, .. } => order.campaign,
         };
-        let meta = self.node.meta(campaign).await;
-        let meta = meta.map_err(|error| EngineError::uncertain(error.to_string()))?;
-        let unknown = || EngineError::uncertain("the campaign was evicted from Redis");
-        let meta = meta.ok_or_else(unknown)?;
+        let found = self.node.find((campaign, ReloadNeed::Any)).await;
+        let meta = match found.map_err(|error| EngineError::uncertain(error.to_string()))? {
+            FoundCampaign::Here(meta) => meta,
+            // The ledger has all entries of it.
+            FoundCampaign::Settled(_) => return Ok(Vec::new()),
+            FoundCampaign::Unknown => {
+                return Err(EngineError::uncertain(
+                    "the campaign was evicted from Redis",
+                ));
+            }
+        };
         Ok(match command {
             Command::Pay { order, .. }
             | Command::Cancel { order }
@@ -483,4 +501,29 @@ impl Engine for RedisEngine {
 /// Whether the ledger has no entry of any partition.
 fn has_nothing(settled: &[(PartitionId, Seq)]) -> bool {
     settled.iter().all(|(_, seq)| *seq == 0)
+}
+
+#[async_trait]
+impl RetireEngine for RedisEngine {
+    fn recall_from(&self, ledger: Arc<dyn Ledger>) {
+        self.node.recalls.read_from(ledger);
+    }
+
+    async fn leads_retiring(
+        &self,
+        partition: PartitionId,
+        lease: Duration,
+    ) -> Result<bool, EngineError> {
+        let partitions = &self.node.partitions;
+        let key = partitions.keys().retirer(partition);
+        partitions.leads(partition, key, lease).await
+    }
+
+    async fn retire(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<RetireResult, EngineError> {
+        self.node.retire(partition, ledger).await
+    }
 }

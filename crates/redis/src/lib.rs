@@ -33,6 +33,7 @@ mod node;
 mod partition_runtime;
 mod partitions;
 mod protocol;
+mod quarantined;
 mod queues;
 mod repair;
 mod repair_offer;

@@ -358,6 +358,11 @@ impl From<EngineError> for ApiProblem {
                 ProblemKind::Overloaded,
                 "too many requests of this campaign or its owner wait for the ledger; nothing was decided, retry",
             ),
+            EngineError::ReloadBudgetUsed => Self::new(
+                ProblemKind::Overloaded,
+                "this campaign is closed and not in memory, and other campaigns that were reloaded in the last \
+                 minutes use all memory for that; nothing was decided, retry in some minutes",
+            ),
             EngineError::Unavailable { .. } => {
                 problem(ProblemKind::Unavailable).caused_by(chain(&error))
             }

@@ -28,7 +28,8 @@ pub struct Tally {
     pub refunded_minor: i64,
     /// Minor units in escrow that repairs withhold.
     pub withheld_minor: i64,
-    /// Number of grants, including those later cancelled or expired.
+    /// Number of grants, including those later cancelled or expired. 0 for a closed sale that was evicted from Redis,
+    /// because the ledger does not count them.
     pub grants: u32,
     /// Current terms of a sale, if the engine reports them.
     pub terms: Option<SaleSettings>,

@@ -26,6 +26,9 @@ pub enum EngineError {
         "answers of the campaign or its owner that wait for the ledger fill their share of the buffer"
     )]
     LedgerShareFull,
+    /// Campaigns that were reloaded into memory a short time ago use all memory for reloads; nothing was decided.
+    #[error("campaigns that were reloaded in the last minutes use all memory for reloads")]
+    ReloadBudgetUsed,
     /// The engine grants nothing until it is repaired (invariant 6); nothing was decided.
     #[error("the engine has stopped granting: {reason}")]
     Unavailable {

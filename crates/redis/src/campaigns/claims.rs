@@ -15,7 +15,6 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
-    campaigns::damaged_keys::is_damaged,
     connection::{CallConnection, ScriptCall, is_wrong_type, memory_full, unavailable, unreadable},
     intake::{
         batcher::{Batch, PendingClaim},
@@ -200,7 +199,7 @@ async fn decide_one(
             let level = reply.level(meta.ack);
             answer(node, &meta, partition, (&level, reply.text), claims);
         }
-        Ok(reply) if is_damaged(&reply) => node.recall_for(meta.id, claims, answer_damaged),
+        Ok(reply) if reply.is_damaged() => node.recall_for(meta.id, claims, answer_damaged),
         Ok(_) => node.recall_for(meta.id, claims, answer_unknown),
         Err(error) => answer_all(claims, Err(overloaded(error))),
     }

@@ -1,34 +1,35 @@
 //! Commands on one campaign or all of them: pause, resume, close, stock, ticks, counters, probe.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use futures_util::future::join_all;
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply, SaleCorrection},
     campaign::{
-        AckLevel, CampaignError, Phase, STOCK_MAX, STOCK_PRICE_MINOR_MAX, Tally, Transition,
-        TransitionError,
+        AckLevel, CampaignError, Phase, STOCK_MAX, STOCK_PRICE_MINOR_MAX, SaleSettings,
+        SaleSettingsChange, Tally, Transition, TransitionError,
     },
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, ProbeResult},
+    ports::{CampaignRecord, EngineError, ProbeResult},
     time::Timestamp,
 };
 
 use crate::{
     campaigns::agenda::DUE_MAX,
     connection::{memory_full, unreadable},
-    intake::reload_queue::ReloadNeed,
+    intake::reload_queue::{ReloadNeed, ReloadResult},
     node::Node,
     partitions::{
         nobody,
         ticking::{FailedRebuilds, Ticking},
     },
     protocol::{
-        campaign_meta::CachedCampaign,
+        campaign_meta::{CachedCampaign, FoundCampaign},
         scripts::{CHANGE_PHASE, PROBE, SET_STOCK, TICK},
     },
     shards::{
+        settled_record::{settled_action, settled_stock, settled_tally, settled_terms},
         tally::{self, PartTally},
         transfer::moving,
     },
@@ -43,12 +44,20 @@ const MOVES_MAX: usize = 50;
 /// Maximum reloads of shards for one sum over them; they may be evicted again in between.
 const RECALLS_MAX: usize = 4;
 
+/// Counters of a campaign's shards.
+enum PartTallies {
+    Here(Vec<PartTally>),
+    /// Some shards were evicted, and the ledger has all of the campaign.
+    Settled(Arc<CampaignRecord>),
+}
+
 /// Converts the error of a later step of a command that has changed one shard already. After a change, "nothing was
 /// decided" would be false.
 pub(crate) fn after_an_effect(error: EngineError) -> EngineError {
     match error {
         EngineError::Overloaded
         | EngineError::LedgerShareFull
+        | EngineError::ReloadBudgetUsed
         | EngineError::Unavailable { .. }
         | EngineError::Stopping
         | EngineError::Refused(Refusal::UnknownCampaign) => {
@@ -69,13 +78,18 @@ impl Node {
                 received,
             } => self.pay(order, &payment, (paid_at, received)).await,
             Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
-            Command::Act { campaign, action } => self.act(campaign, action).await.map(Reply::Acted),
+            Command::Act { campaign, action } => {
+                let act = || self.act(campaign, action);
+                let settled = |record: &_| settled_action(record, action);
+                let acted = self.if_settled(campaign, act, settled).await;
+                acted.map(Reply::Acted)
+            }
             Command::SetStock { campaign, stock } => {
-                let changed = self.set_stock(campaign, stock, None).await;
+                let changed = self.stock_or_settled(campaign, stock, None).await;
                 changed.map(Reply::Acted)
             }
             Command::SetTerms { campaign, change } => {
-                let changed = self.set_terms(campaign, &change, None).await;
+                let changed = self.terms_or_settled(campaign, &change, None).await;
                 changed.map(Reply::Acted)
             }
             Command::Correct {
@@ -83,11 +97,12 @@ impl Node {
                 correction,
             } => match *correction {
                 SaleCorrection::Stock { expected, stock } => {
-                    let changed = self.set_stock(campaign, stock, Some(expected)).await;
+                    let changed = self.stock_or_settled(campaign, stock, Some(expected)).await;
                     changed.map(Reply::Acted)
                 }
                 SaleCorrection::Terms { expected, change } => {
-                    let changed = self.set_terms(campaign, &change, Some(&expected)).await;
+                    let expected = Some(&expected);
+                    let changed = self.terms_or_settled(campaign, &change, expected).await;
                     changed.map(Reply::Acted)
                 }
             },
@@ -109,6 +124,45 @@ impl Node {
         }
     }
 
+    async fn stock_or_settled(
+        &self,
+        campaign: CampaignId,
+        stock: u64,
+        expected: Option<u64>,
+    ) -> Result<Tally, EngineError> {
+        let set = || self.set_stock(campaign, stock, expected);
+        let settled = |record: &_| settled_stock(record, stock, expected);
+        self.if_settled(campaign, set, settled).await
+    }
+
+    async fn terms_or_settled(
+        &self,
+        campaign: CampaignId,
+        change: &SaleSettingsChange,
+        expected: Option<&SaleSettings>,
+    ) -> Result<Tally, EngineError> {
+        let set = || self.set_terms(campaign, change, expected);
+        let settled = |record: &_| settled_terms(record, change, expected);
+        self.if_settled(campaign, set, settled).await
+    }
+
+    /// Meta of a campaign in Redis. If it has several shards, all of them are there.
+    pub(crate) async fn whole_meta(
+        &self,
+        campaign: CampaignId,
+    ) -> Result<Arc<CachedCampaign>, EngineError> {
+        let FoundCampaign::Here(meta) = self.find((campaign, ReloadNeed::Any)).await? else {
+            return Err(Refusal::UnknownCampaign.into());
+        };
+        // A shard that is not open yet gets stock and terms with which the campaign was created.
+        if meta.parts > 1
+            && let PartTallies::Settled(_) = self.part_tallies(&meta).await?
+        {
+            return Err(Refusal::UnknownCampaign.into());
+        }
+        Ok(meta)
+    }
+
     /// Changes the stock of a sale in its first shard. If that shard has too few units, it first gets units from the
     /// others. With an expected stock, a sale with another stock does not change.
     async fn set_stock(
@@ -117,12 +171,7 @@ impl Node {
         stock: u64,
         expected: Option<u64>,
     ) -> Result<Tally, EngineError> {
-        let meta = self.meta(campaign).await?;
-        let meta = meta.ok_or(Refusal::UnknownCampaign)?;
-        if meta.parts > 1 {
-            // A shard that is not open yet gets its units from the stock with which the campaign was created.
-            self.part_tallies(&meta).await?;
-        }
+        let meta = self.whole_meta(campaign).await?;
         let home = self.partitions.home(campaign);
         // If there are replicas, they have the change before it is reported, at any level that the campaign requests.
         let ack = match self.partitions.options().replicas {
@@ -188,8 +237,7 @@ impl Node {
         campaign: CampaignId,
         action: CampaignAction,
     ) -> Result<Tally, EngineError> {
-        let meta = self.meta(campaign).await?;
-        let meta = meta.ok_or(Refusal::UnknownCampaign)?;
+        let meta = self.whole_meta(campaign).await?;
         // A shard that fails must not prevent the pause or close of the others.
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
         for partition in self.partitions.for_campaign(&meta) {
@@ -244,8 +292,10 @@ impl Node {
     }
 
     pub(crate) async fn tally(&self, campaign: CampaignId) -> Result<Option<Tally>, EngineError> {
-        let Some(meta) = self.meta(campaign).await? else {
-            return Ok(None);
+        let meta = match self.find((campaign, ReloadNeed::Any)).await? {
+            FoundCampaign::Here(meta) => meta,
+            FoundCampaign::Settled(record) => return settled_tally(&record).map(Some),
+            FoundCampaign::Unknown => return Ok(None),
         };
         if meta.parts == 1
             && let Some(tally) = self.partitions.tally_from_replica(&meta).await
@@ -260,9 +310,10 @@ impl Node {
         &self,
         campaign: CampaignId,
     ) -> Result<Option<Tally>, EngineError> {
-        match self.meta(campaign).await? {
-            Some(meta) => self.tally_of_primaries(&meta).await,
-            None => Ok(None),
+        match self.find((campaign, ReloadNeed::Any)).await? {
+            FoundCampaign::Here(meta) => self.tally_of_primaries(&meta).await,
+            FoundCampaign::Settled(record) => settled_tally(&record).map(Some),
+            FoundCampaign::Unknown => Ok(None),
         }
     }
 
@@ -271,14 +322,16 @@ impl Node {
         meta: &CachedCampaign,
     ) -> Result<Option<Tally>, EngineError> {
         // Moving units are in no shard. So pending transfers are completed until there are none.
-        let mut parts = self.part_tallies(meta).await?;
         for _ in 0..MOVES_MAX {
+            let parts = match self.part_tallies(meta).await? {
+                PartTallies::Here(parts) => parts,
+                PartTallies::Settled(record) => return settled_tally(&record).map(Some),
+            };
             if meta.parts == 1 || !self.partitions.finish_transfers(meta).await? {
-                break;
+                return Ok(tally::sum(&parts));
             }
-            parts = self.part_tallies(meta).await?;
         }
-        Ok(tally::sum(&parts))
+        Err(moving())
     }
 
     /// Whether no shard of a paused campaign grants.
@@ -286,27 +339,32 @@ impl Node {
         &self,
         campaign: CampaignId,
     ) -> Result<bool, EngineError> {
-        let Some(meta) = self.meta(campaign).await? else {
-            return Ok(false);
+        let meta = match self.find((campaign, ReloadNeed::Any)).await? {
+            FoundCampaign::Here(meta) => meta,
+            FoundCampaign::Settled(_) => return Ok(true),
+            FoundCampaign::Unknown => return Ok(false),
         };
-        let parts = self.part_tallies(&meta).await?;
+        let PartTallies::Here(parts) = self.part_tallies(&meta).await? else {
+            return Ok(true);
+        };
         let is_over = |phase| matches!(phase, Phase::Paused | Phase::Ended | Phase::Closed);
         Ok(parts.iter().all(|part| is_over(part.tally.phase)))
     }
 
-    /// Counters of each shard, after evicted shards are reloaded.
-    pub(crate) async fn part_tallies(
-        &self,
-        meta: &CachedCampaign,
-    ) -> Result<Vec<PartTally>, EngineError> {
+    /// Counters of each shard. A closed campaign of which shards were evicted is not reloaded.
+    async fn part_tallies(&self, meta: &CachedCampaign) -> Result<PartTallies, EngineError> {
         let mut parts = self.partitions.part_tallies(meta).await;
         for _ in 0..RECALLS_MAX {
-            if parts.is_ok() || !self.recall(meta.id).await? {
+            if parts.is_ok() {
                 break;
             }
-            parts = self.partitions.part_tallies(meta).await;
+            match self.recall(meta.id).await? {
+                ReloadResult::Here => parts = self.partitions.part_tallies(meta).await,
+                ReloadResult::Settled(record) => return Ok(PartTallies::Settled(record)),
+                ReloadResult::Unknown => break,
+            }
         }
-        parts
+        parts.map(PartTallies::Here)
     }
 
     /// Performs what is due in a partition. No payment report was accepted before `since`; `None` sets it to now. A
@@ -395,7 +453,7 @@ impl Node {
     ) -> Result<Option<bool>, EngineError> {
         let grace_ms = self.partitions.options().payment_grace.as_millis() as u64;
         // The home shard may be evicted while an order of this shard is still held.
-        let Some(meta) = self.meta_for((campaign, ReloadNeed::Owed)).await? else {
+        let Some(meta) = self.reloaded_meta(campaign).await? else {
             // A shard that opened before its home: the campaign is not known yet.
             return Ok(None);
         };
@@ -471,6 +529,7 @@ mod tests {
         for error in [
             EngineError::Overloaded,
             EngineError::LedgerShareFull,
+            EngineError::ReloadBudgetUsed,
             EngineError::unavailable("no primary"),
             EngineError::Stopping,
             Refusal::UnknownCampaign.into(),

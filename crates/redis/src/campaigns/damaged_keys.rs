@@ -8,28 +8,27 @@
 //! A shard of a spread campaign depends on the other shards, and quarantined entries are not in the ledger's rows. In
 //! these cases the partition halts with an empty loss, and the repair rebuilds the campaign (`repair/damage.rs`).
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
     campaign::{AckLevel, Phase},
-    event::{Entry, PartitionId, Seq},
+    event::{PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger, SettledPart},
 };
 use tokio::time::Instant;
 
 use crate::{
-    connection::{ScriptReply, is_wrong_type, unavailable},
+    connection::{is_wrong_type, unavailable},
     node::Node,
     partitions::Partitions,
     protocol::{campaign_meta::CachedCampaign, scripts::DAMAGE},
+    quarantined::quarantined,
     shards::snapshot::engine_error_from_ledger,
 };
 
 /// Pause before the ledger's position is read again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Quarantined entries per read.
-const QUARANTINE_PAGE: u32 = 1_000;
 
 /// State of a campaign's keys in one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +64,16 @@ impl Partitions {
             }
             _ => Ok(CampaignKeys::Damaged),
         }
+    }
+
+    /// Whether a closed campaign's keys match, or are absent because it was evicted.
+    pub(crate) async fn are_whole(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<bool, EngineError> {
+        let keys = self.look_at_keys((partition, campaign), false, ("look", ""));
+        Ok(keys.await? == CampaignKeys::Whole)
     }
 
     /// Whether a campaign's keys were damaged and are removed.
@@ -225,11 +234,6 @@ impl Node {
     }
 }
 
-/// Whether a script has found mismatched keys of its campaign.
-pub(crate) fn is_damaged(reply: &ScriptReply) -> bool {
-    reply.status == "damaged"
-}
-
 /// Whether the ledger has entries of a shard in quarantine.
 async fn is_quarantined(
     ledger: &dyn Ledger,
@@ -237,36 +241,4 @@ async fn is_quarantined(
 ) -> Result<bool, EngineError> {
     let campaigns = quarantined(partition, ledger).await?;
     Ok(campaigns.contains(&campaign))
-}
-
-/// Campaigns with quarantined entries: the ledger's position has passed them, and its rows lack them.
-pub(crate) async fn quarantined(
-    partition: PartitionId,
-    ledger: &dyn Ledger,
-) -> Result<BTreeSet<CampaignId>, EngineError> {
-    let entries = quarantined_entries(partition, ledger).await?;
-    Ok(entries.iter().map(|entry| entry.campaign).collect())
-}
-
-/// Entries of a partition that the ledger has in quarantine.
-pub(crate) async fn quarantined_entries(
-    partition: PartitionId,
-    ledger: &dyn Ledger,
-) -> Result<Vec<Entry>, EngineError> {
-    let (mut entries, mut after) = (Vec::new(), (partition, 0));
-    loop {
-        let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
-        let page = page.map_err(engine_error_from_ledger)?;
-        let is_last = page.len() < QUARANTINE_PAGE as usize;
-        for it in page {
-            if it.partition != partition {
-                return Ok(entries);
-            }
-            after.1 = it.entry.seq;
-            entries.push(it.entry);
-        }
-        if is_last {
-            return Ok(entries);
-        }
-    }
 }

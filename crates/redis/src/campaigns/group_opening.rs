@@ -7,7 +7,7 @@ use qiang_core::{book::Setup, campaign::AckLevel, event::PartitionId, ports::Eng
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use crate::{
-    campaigns::opening::{CHUNK, ShardShare, fields_of, sums_of},
+    campaigns::opening::{CHUNK, ShardShare, fields_of},
     connection::{ScriptCall, ScriptReply, unreadable},
     intake::opening_queue::{Opening, OpeningResult},
     node::Node,
@@ -17,6 +17,7 @@ use crate::{
         reply::share_text,
         scripts::OPEN_MANY,
     },
+    shards::sums::sums_of,
 };
 
 impl Node {

@@ -14,6 +14,7 @@ use crate::{
         reply::share_text,
         scripts::{OPEN, PRELOAD_SHARES, SAVE_SHARD_COUNT},
     },
+    shards::sums::sums_of,
 };
 use qiang_core::{
     admission::AdmissionRatio,
@@ -33,8 +34,6 @@ pub(crate) const CHUNK: usize = 1_000;
 const ATTEMPTS_MAX: usize = 5;
 /// Pause before the ledger is read again.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Number of shares per stored sum; as in the scripts.
-const SUM_EVERY: usize = 1_000;
 
 const LEDGER_BEHIND: &str =
     "the ledger lacks entries of evicted campaigns: the campaign may have been open before";
@@ -216,20 +215,6 @@ impl Node {
 pub(crate) fn first_of(supply: u64, parts: u16, index: u16) -> u64 {
     let parts = u64::from(parts);
     supply / parts + u64::from(u64::from(index) < supply % parts)
-}
-
-/// The sums of the last 1000, 2000, … shares: the offset at which each run begins, its number, its sum.
-pub(crate) fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
-    let mut sums = Vec::new();
-    let mut sum = 0;
-    for (at, (_, amount)) in shares.iter().enumerate().rev() {
-        sum += amount;
-        let length = shares.len() - at;
-        if length.is_multiple_of(SUM_EVERY) {
-            sums.push((at, length / SUM_EVERY, sum));
-        }
-    }
-    sums
 }
 
 /// Fields of a campaign's hash when one of its shards opens. Redis finds a field of a hash this small by a scan from

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     connection::{Arguments, Script, unreadable},
-    intake::reload_queue::ReloadNeed,
+    intake::reload_queue::{ReloadNeed, ReloadResult},
     node::Node,
     protocol::{
-        campaign_meta::CachedCampaign,
+        campaign_meta::{CachedCampaign, FoundCampaign},
         reply,
         scripts::{CANCEL, ORDER, PAY, RETURN_ORDER},
     },
@@ -115,15 +115,23 @@ impl Node {
     }
 
     pub(crate) async fn order(&self, order: OrderId) -> Result<Option<OrderView>, EngineError> {
-        let Some((meta, partition)) = self.issuer(order).await? else {
-            return Ok(None);
+        let meta = match self.find((order.campaign, ReloadNeed::Any)).await? {
+            FoundCampaign::Here(meta) => meta,
+            FoundCampaign::Settled(record) => return self.settled_order(&record, order).await,
+            FoundCampaign::Unknown => return Ok(None),
         };
+        let partition = self.partitions.for_order(&meta, order.number);
         let arguments: Arguments<'_> = &|command| command.arg(order.number);
         let read = || {
             let partitions = &self.partitions;
             partitions.call(partition, &ORDER, meta.id, None, arguments)
         };
-        let reply = self.call_back((meta.id, ReloadNeed::Owed), read).await?;
+        let reply = self.call_back((meta.id, ReloadNeed::Any), read).await?;
+        if reply.is_missing()
+            && let ReloadResult::Settled(record) = self.recall(meta.id).await?
+        {
+            return self.settled_order(&record, order).await;
+        }
         match reply.found(Refusal::UnknownOrder) {
             Ok(text) => reply::order(&meta, &text).map(Some).ok_or_else(unreadable),
             Err(_) => Ok(None),
@@ -135,7 +143,7 @@ impl Node {
         &self,
         order: OrderId,
     ) -> Result<Option<(Arc<CachedCampaign>, PartitionId)>, EngineError> {
-        let meta = self.meta_for((order.campaign, ReloadNeed::Owed)).await?;
+        let meta = self.reloaded_meta(order.campaign).await?;
         Ok(meta.map(|meta| {
             let partition = self.partitions.for_order(&meta, order.number);
             (meta, partition)

@@ -45,12 +45,7 @@ impl Node {
         change: &SaleSettingsChange,
         expected: Option<&SaleSettings>,
     ) -> Result<Tally, EngineError> {
-        let meta = self.meta(campaign).await?;
-        let meta = meta.ok_or(Refusal::UnknownCampaign)?;
-        if meta.parts > 1 {
-            // A shard that is not open yet gets the terms with which the campaign was created.
-            self.part_tallies(&meta).await?;
-        }
+        let meta = self.whole_meta(campaign).await?;
         let decide = || self.decide_terms(&meta, (change, expected), None);
         let reply = self.call_back((campaign, ReloadNeed::Any), decide).await?;
         let rules = |error| Err(Refusal::Rules(error).into());
@@ -117,7 +112,7 @@ impl Node {
             let partitions = &self.partitions;
             partitions.change(part, &FOLLOW_TERMS, campaign, arguments)
         };
-        let reply = self.call_back((meta.id, ReloadNeed::Any), follow).await;
+        let reply = self.call_back((meta.id, ReloadNeed::Owed), follow).await;
         self.invalidate(meta.id);
         let text = reply?.found(Refusal::UnknownCampaign)?;
         let phase = PartTally::parse(&text).map(|part| part.tally.phase);

@@ -65,6 +65,16 @@ impl ScriptReply {
 
     /// Whether the script did what it was called for.
     #[must_use]
+    /// Whether the script did not find its campaign, or found it damaged.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.status == "unknown" && self.text == b"campaign" || self.is_damaged()
+    }
+
+    /// Whether the script has found mismatched keys of its campaign.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.status == "damaged"
+    }
+
     pub(crate) fn is_ok(&self) -> bool {
         self.status == "ok"
     }

@@ -1,18 +1,17 @@
 //! Eviction of closed campaigns from Redis, once the ledger has all of their entries and their retention has ended.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::collections::BTreeSet;
 
-use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase},
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{EngineError, Ledger, LedgerError, RetireEngine, RetireResult, SettledPart},
+    ports::{EngineError, Ledger, LedgerError, RetireResult, SettledPart},
 };
 
 use crate::{
-    campaigns::damaged_keys::quarantined, engine::RedisEngine, protocol::scripts::EVICT,
+    node::Node, protocol::scripts::EVICT, quarantined::quarantined,
     shards::snapshot::engine_error_from_ledger,
 };
 
@@ -27,42 +26,27 @@ const DAMAGED_AGAIN_MS: i64 = 86_400_000;
 /// Rows that are read from the ledger at a time.
 const ROWS_PAGE: u32 = 10_000;
 
-#[async_trait]
-impl RetireEngine for RedisEngine {
-    fn recall_from(&self, ledger: Arc<dyn Ledger>) {
-        self.node.recalls.read_from(ledger);
-    }
-
-    async fn leads_retiring(
-        &self,
-        partition: PartitionId,
-        lease: Duration,
-    ) -> Result<bool, EngineError> {
-        let partitions = &self.node.partitions;
-        let key = partitions.keys().retirer(partition);
-        partitions.leads(partition, key, lease).await
-    }
-
-    async fn retire(
+impl Node {
+    /// Evicts closed campaigns of a partition, one slice.
+    pub(crate) async fn retire(
         &self,
         partition: PartitionId,
         ledger: &dyn Ledger,
     ) -> Result<RetireResult, EngineError> {
-        let node = &self.node;
-        if !node.partitions.get(partition).is_open() {
+        if !self.partitions.get(partition).is_open() {
             return Ok(RetireResult::default());
         }
-        let kept_ms = node.partitions.options().closed_campaign_ttl.as_millis() as i64;
-        let now_ms = node.now_ms(partition).await?;
+        let kept_ms = self.partitions.options().closed_campaign_ttl.as_millis() as i64;
+        let now_ms = self.now_ms(partition).await?;
         let mut command = redis::cmd("ZRANGEBYSCORE");
         command
-            .arg(node.partitions.keys().closed(partition))
+            .arg(self.partitions.keys().closed(partition))
             .arg("-inf")
             .arg(now_ms - kept_ms)
             .arg("LIMIT")
             .arg(0)
             .arg(SLICE);
-        let due: Vec<String> = node.partitions.query(partition, &command).await?;
+        let due: Vec<String> = self.partitions.query(partition, &command).await?;
         if due.is_empty() {
             return Ok(RetireResult::default());
         }
@@ -100,9 +84,7 @@ impl RetireEngine for RedisEngine {
         }
         first.map_or(Ok(retired), Err)
     }
-}
 
-impl RedisEngine {
     async fn retire_one(
         &self,
         (partition, campaign): (PartitionId, CampaignId),
@@ -111,7 +93,7 @@ impl RedisEngine {
         quarantined: &BTreeSet<CampaignId>,
         due_ms: i64,
     ) -> Result<bool, EngineError> {
-        let (partitions, again_ms) = (&self.node.partitions, due_ms + AGAIN_MS);
+        let (partitions, again_ms) = (&self.partitions, due_ms + AGAIN_MS);
         if self.is_waited_for(partition, campaign).await? {
             self.look_later(partition, campaign, again_ms).await?;
             return Ok(false);
@@ -170,7 +152,7 @@ impl RedisEngine {
         partition: PartitionId,
         campaign: CampaignId,
     ) -> Result<bool, EngineError> {
-        let partitions = &self.node.partitions;
+        let partitions = &self.partitions;
         let mut get = redis::cmd("HMGET");
         get.arg(partitions.keys().campaign(partition, campaign));
         get.arg(&["first", "grants", "parts", "kind"]);
@@ -199,7 +181,7 @@ impl RedisEngine {
         campaign: CampaignId,
         at_ms: i64,
     ) -> Result<(), EngineError> {
-        let partitions = &self.node.partitions;
+        let partitions = &self.partitions;
         let mut later = redis::cmd("ZADD");
         later.arg(partitions.keys().closed(partition));
         later.arg("XX").arg(at_ms).arg(campaign.to_string());

@@ -1,11 +1,12 @@
-//! Reload of campaigns from the ledger: evicted ones when a caller needs them, and campaigns with damaged keys
-//! (`damage.rs`).
+//! Reload of campaigns from the ledger: evicted ones when a payment, a cancellation or a return needs them, and
+//! campaigns with damaged keys (`damaged_keys.rs`). Other callers are answered from the ledger (`settled_answers.rs`).
 //!
 //! The rows come first, in as many calls as they need, and no script finds them. The hash comes last, and only once all
 //! rows are in place. So a node that dies in between leaves nothing visible, and its rows are removed by a later
 //! eviction. Two nodes that reload the same campaign write the same rows.
 
 mod rows;
+pub(crate) mod settled_answers;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -18,16 +19,15 @@ use qiang_core::{
 };
 use tokio::time::Instant;
 
-use self::rows::united;
+use self::{rows::united, settled_answers::SettledRecord};
 use crate::{
-    campaigns::damaged_keys::is_damaged,
     connection::{ScriptReply, unavailable},
     intake::{
         batcher::PendingClaim,
-        reload_queue::{ReloadNeed, Wanted},
+        reload_queue::{ReloadNeed, ReloadResult, Wanted},
     },
     node::Node,
-    protocol::campaign_meta::CachedCampaign,
+    protocol::campaign_meta::{CachedCampaign, FoundCampaign},
     repair::{sides::lost_part, withhold_again},
     shards::snapshot::{SettledSnapshot, engine_error_from_ledger, settled_rows},
 };
@@ -63,23 +63,28 @@ enum SettledParts {
 
 impl Node {
     /// Meta of a campaign, which is reloaded if it was evicted. `None` if no engine ever opened it.
-    pub(crate) async fn meta(
+    pub(crate) async fn reloaded_meta(
         &self,
         campaign: CampaignId,
     ) -> Result<Option<Arc<CachedCampaign>>, EngineError> {
-        self.meta_for((campaign, ReloadNeed::Any)).await
+        match self.find((campaign, ReloadNeed::Owed)).await? {
+            FoundCampaign::Here(meta) => Ok(Some(meta)),
+            FoundCampaign::Settled(_) | FoundCampaign::Unknown => Ok(None),
+        }
     }
 
-    /// As [`meta`](Self::meta), with the purpose of the reload.
-    pub(crate) async fn meta_for(
-        &self,
-        wanted: Wanted,
-    ) -> Result<Option<Arc<CachedCampaign>>, EngineError> {
-        let known = self.readable_meta(wanted.0).await?;
-        if known.is_some() || !self.recall_until(wanted, self.in_time()).await? {
-            return Ok(known);
+    /// A campaign in Redis, or in the ledger if it was evicted and need not be reloaded. This node may know the meta of
+    /// a campaign that was evicted since: see [`if_settled`](Self::if_settled).
+    pub(crate) async fn find(&self, wanted: Wanted) -> Result<FoundCampaign, EngineError> {
+        let mut known = self.readable_meta(wanted.0).await?;
+        if known.is_none() {
+            match self.recall_until(wanted, self.in_time()).await? {
+                ReloadResult::Here => known = self.partitions.meta(wanted.0).await?,
+                ReloadResult::Settled(record) => return Ok(FoundCampaign::Settled(record)),
+                ReloadResult::Unknown => {}
+            }
         }
-        self.partitions.meta(wanted.0).await
+        Ok(known.map_or(FoundCampaign::Unknown, FoundCampaign::Here))
     }
 
     /// Decides claims of a campaign that Redis lacks, after it is reloaded. If the campaign is unknown, `unknown`
@@ -104,17 +109,20 @@ impl Node {
             // Later claims give up with the first one, because they came soon after it.
             let until = Instant::now() + node.patience(oldest);
             let recalled = node.recall_again(campaign, again, until).await;
-            node.recalls.leave_claims(count);
             match recalled {
-                Ok(true) => {
+                Ok(ReloadResult::Here) => {
                     for mut pending in batch {
                         pending.recalls += 1;
                         node.resubmit(pending);
                     }
                 }
-                Ok(false) => unknown(batch),
+                Ok(ReloadResult::Settled(record)) => {
+                    node.answer_settled(&record, batch, until).await;
+                }
+                Ok(ReloadResult::Unknown) => unknown(batch),
                 Err(error) => refuse(batch, &error),
             }
+            node.recalls.leave_claims(count);
         });
     }
 
@@ -127,7 +135,8 @@ impl Node {
         let until = self.in_time();
         for _ in 0..ATTEMPTS_MAX {
             let reply = call().await?;
-            if !is_missing(&reply) || !self.recall_until(wanted, until).await? {
+            if !reply.is_missing() || self.recall_until(wanted, until).await? != ReloadResult::Here
+            {
                 return Ok(reply);
             }
         }
@@ -135,7 +144,7 @@ impl Node {
     }
 
     /// Deadline of the wait for a campaign.
-    fn in_time(&self) -> Instant {
+    pub(crate) fn in_time(&self) -> Instant {
         Instant::now() + self.partitions.options().claim_timeout
     }
 
@@ -146,7 +155,7 @@ impl Node {
         campaign: CampaignId,
         again: u8,
         until: Instant,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<ReloadResult, EngineError> {
         if again >= RESUBMITS_MAX {
             return Err(leaving(campaign));
         }
@@ -162,21 +171,24 @@ impl Node {
         campaign: CampaignId,
         reply: &ScriptReply,
     ) -> Result<bool, EngineError> {
-        Ok(is_missing(reply) && self.recall(campaign).await?)
+        Ok(reply.is_missing() && self.recall(campaign).await? == ReloadResult::Here)
     }
 
-    /// Ensures that Redis has an evicted campaign. False if it is unknown: neither Redis has it, nor a ledger that has
-    /// all entries of what was evicted.
-    pub(crate) async fn recall(&self, campaign: CampaignId) -> Result<bool, EngineError> {
+    /// Looks for a campaign that Redis lacks, or that is damaged there. An evicted one is not reloaded.
+    pub(crate) async fn recall(&self, campaign: CampaignId) -> Result<ReloadResult, EngineError> {
         self.recall_until((campaign, ReloadNeed::Any), self.in_time())
             .await
     }
 
     /// As [`recall`](Self::recall), with a deadline, however slow the ledger or Redis is. A reload that takes longer
     /// still finishes, for later callers.
-    async fn recall_until(&self, wanted: Wanted, until: Instant) -> Result<bool, EngineError> {
+    async fn recall_until(
+        &self,
+        wanted: Wanted,
+        until: Instant,
+    ) -> Result<ReloadResult, EngineError> {
         if self.recalls.ledger().is_none() {
-            return Ok(false);
+            return Ok(ReloadResult::Unknown);
         }
         let mut is_new = false;
         loop {
@@ -186,8 +198,10 @@ impl Node {
             let known = known.ok().and_then(|known| known.clone());
             is_new |= begins;
             match known {
-                // It may have been opened, closed and evicted since other callers began to look for it.
-                Some(Ok(false)) if !is_new => is_new = true,
+                // It may have been opened or changed, closed and evicted since other callers began to look for it.
+                Some(Ok(ReloadResult::Unknown | ReloadResult::Settled(_))) if !is_new => {
+                    is_new = true;
+                }
                 Some(recalled) => return recalled,
                 None => return Err(EngineError::Stopping),
             }
@@ -199,13 +213,22 @@ impl Node {
         let mut recalling = self.recalls.begin(wanted);
         recalling.outcome = match self.recalls.ledger() {
             Some(ledger) => self.recall_now(&**ledger, wanted).await,
-            None => Ok(false),
+            None => Ok(ReloadResult::Unknown),
         };
     }
 
-    async fn recall_now(&self, ledger: &dyn Ledger, wanted: Wanted) -> Result<bool, EngineError> {
+    async fn recall_now(
+        &self,
+        ledger: &dyn Ledger,
+        wanted: Wanted,
+    ) -> Result<ReloadResult, EngineError> {
         let campaign = wanted.0;
         let home = self.partitions.home(campaign);
+        if wanted.1 == ReloadNeed::Any
+            && let Some(known) = self.kept_record(campaign).await?
+        {
+            return Ok(known);
+        }
         for _ in 0..ATTEMPTS_MAX {
             // Read first, so that all later reads are at least as new.
             let upto = ledger
@@ -222,6 +245,21 @@ impl Node {
                 }
                 None => false,
             };
+            if let Some(known) = &known
+                && wanted.1 == ReloadNeed::Any
+                && known.record.phase == Phase::Closed
+                && !are_gone
+            {
+                match self.settled_record(ledger, campaign, known.parts).await? {
+                    SettledRecord::Whole(record) => return Ok(ReloadResult::Settled(record)),
+                    SettledRecord::Here => return Ok(ReloadResult::Here),
+                    SettledRecord::Behind => {
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                    SettledRecord::Contradictory => {}
+                }
+            }
             let found = match known {
                 Some(known) if are_gone || known.record.phase == Phase::Closed => {
                     let parts = Box::pin(self.recall_parts(ledger, wanted, known.parts)).await?;
@@ -233,7 +271,10 @@ impl Node {
                 }
             };
             if let Some(is_here) = found {
-                return Ok(is_here);
+                return Ok(match is_here {
+                    true => ReloadResult::Here,
+                    false => ReloadResult::Unknown,
+                });
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -391,11 +432,6 @@ impl Node {
         }
         Ok(ReloadAttempt::There)
     }
-}
-
-/// Whether a script did not find its campaign, or found it damaged.
-fn is_missing(reply: &ScriptReply) -> bool {
-    reply.status == "unknown" && reply.text == b"campaign" || is_damaged(reply)
 }
 
 /// Error of reading a campaign from the ledger.

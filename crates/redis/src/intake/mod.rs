@@ -6,5 +6,6 @@ pub(crate) mod batcher;
 pub(crate) mod gate;
 pub(crate) mod opening_queue;
 pub(crate) mod reload_queue;
+pub(crate) mod settled_reads;
 pub(crate) mod unconfirmed_grants;
 pub(crate) mod unsettled_answers;

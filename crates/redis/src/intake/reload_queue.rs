@@ -9,9 +9,11 @@ use parking_lot::Mutex;
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, Ledger},
+    ports::{CampaignRecord, EngineError, Ledger},
 };
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
+
+use crate::intake::settled_reads::SettledReads;
 
 /// Campaigns that one node reloads at a time into one partition.
 const RECALLS_MAX: usize = 4;
@@ -21,13 +23,13 @@ const WAITING_MAX: usize = 16_384;
 /// Maximum campaigns that are reloaded or looked up.
 const CAMPAIGNS_MAX: usize = 16_384;
 
-/// Purpose of a reload. It determines what happens while Redis has reached its `maxmemory`.
+/// Purpose of a reload. It determines whether a campaign is reloaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ReloadNeed {
-    /// A claim, or a campaign's counters or change: the campaign is not reloaded then.
+    /// A claim, a read, or a campaign's change: a closed, evicted campaign is not reloaded, and the ledger answers. No
+    /// campaign is reloaded at `maxmemory`.
     Any,
-    /// A payment, a cancellation, a return, a read of one order, or a due step: it is reloaded within a budget in
-    /// bytes.
+    /// A payment, a cancellation, a return, or a due step: it is reloaded, at `maxmemory` within a budget in bytes.
     Owed,
     /// The repair of another shard: it is reloaded.
     Repair,
@@ -36,8 +38,19 @@ pub(crate) enum ReloadNeed {
 /// A campaign, and the purpose of its reload. An owed reload must not share the refusal of another.
 pub(crate) type Wanted = (CampaignId, ReloadNeed);
 
-/// Result of a reload, once known: whether Redis has the campaign.
-type Outcome = Option<Result<bool, EngineError>>;
+/// Result of a reload.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ReloadResult {
+    /// Redis has the campaign.
+    Here,
+    /// It was closed and evicted, and the ledger has all of it. It was not reloaded.
+    Settled(Arc<CampaignRecord>),
+    /// It is unknown: neither Redis has it, nor a ledger that has all entries of what was evicted.
+    Unknown,
+}
+
+/// Result of a reload, once known.
+type Outcome = Option<Result<ReloadResult, EngineError>>;
 
 /// Reloads on this node.
 pub(crate) struct ReloadQueue {
@@ -45,6 +58,8 @@ pub(crate) struct ReloadQueue {
     ledger: OnceLock<Arc<dyn Ledger>>,
     /// One per partition.
     at_a_time: Vec<Semaphore>,
+    /// Reads that answer claims and reads of evicted campaigns.
+    pub(crate) settled: SettledReads,
     /// Sends requests to the task that reloads.
     asked: mpsc::UnboundedSender<Wanted>,
     to_do: Mutex<Option<mpsc::UnboundedReceiver<Wanted>>>,
@@ -68,6 +83,7 @@ impl ReloadQueue {
             asked,
             to_do: Mutex::new(Some(to_do)),
             ledger: OnceLock::new(),
+            settled: SettledReads::default(),
             at_a_time: std::iter::repeat_with(some).take(partitions).collect(),
             waiting: Mutex::default(),
         }
@@ -140,6 +156,7 @@ impl ReloadQueue {
 
     /// Stops all reloads, and notifies all waiting callers.
     pub(crate) fn stop(&self) {
+        self.settled.stop();
         let mut waiting = self.waiting.lock();
         waiting.is_over = true;
         waiting.campaigns.clear();
@@ -151,7 +168,7 @@ pub(crate) struct ReloadGuard<'a> {
     recalls: &'a ReloadQueue,
     wanted: Wanted,
     /// Initially the error of an abandoned reload.
-    pub(crate) outcome: Result<bool, EngineError>,
+    pub(crate) outcome: Result<ReloadResult, EngineError>,
 }
 
 impl Drop for ReloadGuard<'_> {
@@ -184,11 +201,12 @@ mod tests {
             assert_eq!(asked.try_recv(), Ok(id(n)));
         }
         assert!(asked.try_recv().is_err());
-        recalls.begin(id(1)).outcome = Ok(true);
+        recalls.begin(id(1)).outcome = Ok(ReloadResult::Here);
         let outcomes = waits
             .each_ref()
             .map(|(outcome, _)| outcome.borrow().clone());
-        assert_eq!(outcomes, [Some(Ok(true)), Some(Ok(true)), None]);
+        let here = || Some(Ok(ReloadResult::Here));
+        assert_eq!(outcomes, [here(), here(), None]);
         assert!(recalls.join(id(1)).unwrap().1, "it may have left again");
         let owed = (id(1).0, ReloadNeed::Owed);
         assert!(recalls.join(owed).unwrap().1, "another need has its own");

@@ -1,10 +1,13 @@
 //! Properties of a campaign that nodes cache.
 
+use std::sync::Arc;
+
 use qiang_core::{
     admission::AdmissionRatio,
     campaign::{AckLevel, CampaignKind},
     fair_share::OwnerDigest,
     id::CampaignId,
+    ports::CampaignRecord,
     time::{Timestamp, Window},
 };
 
@@ -31,6 +34,16 @@ pub(crate) struct CachedCampaign {
     pub(crate) ack: AckLevel,
     /// `None` admits all users.
     pub(crate) admission: Option<AdmissionRatio>,
+}
+
+/// A campaign that was looked for.
+pub(crate) enum FoundCampaign {
+    /// Redis has it, as far as this node knows.
+    Here(Arc<CachedCampaign>),
+    /// It was closed and evicted, and the ledger has all of it.
+    Settled(Arc<CampaignRecord>),
+    /// No engine ever opened it.
+    Unknown,
 }
 
 impl CachedCampaign {

@@ -14,10 +14,10 @@ use qiang_core::{
 
 use super::engine_error_from_ledger;
 use crate::{
-    campaigns::damaged_keys::quarantined,
     connection::{KeySpace, eval, is_wrong_type},
     engine::RedisEngine,
     protocol::scripts::OLDER,
+    quarantined::quarantined,
     repair::rebuild::Rebuild,
 };
 

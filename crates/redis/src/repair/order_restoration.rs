@@ -14,8 +14,8 @@ use tokio::sync::Mutex;
 
 use super::{EPOCH_GAP, engine_error_from_ledger, group::HeldEntries, sides::BothSides};
 use crate::{
-    campaigns::damaged_keys::quarantined_entries, partitions::Partitions,
-    repair::rebuild::NotedChange, repair_offer::Loss,
+    partitions::Partitions, quarantined::quarantined_entries, repair::rebuild::NotedChange,
+    repair_offer::Loss,
 };
 
 /// Orders restored in one transaction.

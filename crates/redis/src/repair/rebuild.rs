@@ -26,7 +26,6 @@ pub(crate) use self::{
     numbers::Numbers,
 };
 use crate::{
-    campaigns::opening::sums_of,
     connection::{eval_at_maxmemory, unavailable},
     partitions::Partitions,
     protocol::{
@@ -36,6 +35,7 @@ use crate::{
     },
     repair_offer::Loss,
     shards::snapshot::PartSnapshot,
+    shards::sums::sums_of,
 };
 
 const BEGIN: &str = include_str!("../lua/repair_begin.lua");

@@ -299,7 +299,7 @@ impl<'a> ShardReader<'a> {
         Ok(page)
     }
 
-    /// Users of a sale. Their orders are those that the ledger or their rows name, as the engine has them.
+    /// Users of a sale. The ledger or their rows name their orders, and the engine has the state.
     async fn users(&self, cursor: &str, rows_max: u32) -> Result<SamplePage, EngineError> {
         if self.head.is_none() {
             return Ok(SamplePage::new(None));

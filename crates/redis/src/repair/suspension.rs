@@ -17,10 +17,10 @@ use qiang_core::{
 
 use super::{Evidence, engine_error_from_ledger, group::HeldEntries, missing, sides::BothSides};
 use crate::{
-    campaigns::damaged_keys::quarantined_entries,
     connection::unavailable,
     engine::RedisEngine,
     partitions::Partitions,
+    quarantined::quarantined_entries,
     repair::rebuild::{NotedChange, Rebuild},
     repair_offer::Loss,
     shards::snapshot::settled_rows,

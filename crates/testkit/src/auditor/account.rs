@@ -472,6 +472,8 @@ impl Account {
             tally.refunded_minor,
             i64::from(tally.grants),
         ];
+        // Not counted for an evicted sale.
+        let is_counted = tally.grants > 0 || tally.phase != Phase::Closed;
         let [free, had, back] = self.units;
         let [money_free, money_had, money_back] = self.money;
         let campaign = &self.setup.campaign;
@@ -484,7 +486,11 @@ impl Account {
             money_free,
             money_had,
             money_back,
-            self.rows.len() as i64,
+            if is_counted {
+                self.rows.len() as i64
+            } else {
+                0
+            },
         ];
         let id = campaign.id;
         (answered != found)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use qiang_core::{
-    book::{CampaignAction, Command, Reply},
+    book::{CampaignAction, Command, PaymentOutcome, Reply},
     campaign::Phase,
     id::PaymentRef,
     outcome::Outcome,
@@ -39,6 +39,8 @@ struct World {
     ledger: Arc<dyn Ledger>,
     node: RedisEngine,
     sale: Target,
+    /// Number of the last order.
+    number: u32,
     _redis: Standalone,
 }
 
@@ -70,12 +72,13 @@ impl World {
         ledger.create(&setup).await.unwrap();
         let command = Command::Open(Box::new(setup.clone()));
         assert_eq!(node.submit(command).await, Ok(Reply::Opened));
-        let world = Self {
+        let mut world = Self {
             postgres,
             proxy,
             ledger,
             node,
             sale: Target::of(&setup),
+            number: 0,
             _redis: redis,
         };
         world.sell().await;
@@ -83,23 +86,29 @@ impl World {
         world
     }
 
-    async fn sell(&self) {
+    async fn sell(&mut self) {
         for n in 0..USERS {
             let claimed = self.node.claim(self.sale.one(&format!("u{n}"))).await;
             let Outcome::Granted(grant) = claimed.unwrap().outcome else {
                 panic!("there are units left");
             };
-            let pay = Command::Pay {
-                order: grant.order_id(),
-                payment: PaymentRef::new(&format!("p{n}")).unwrap(),
-                paid_at: None,
-                received: ReceivedMoney::Price,
-            };
-            self.node.submit(pay).await.unwrap();
+            let paid = self.pay(grant.number, &format!("p{n}")).await;
+            paid.unwrap();
+            self.number = grant.number;
         }
         let (campaign, action) = (self.sale.id, CampaignAction::Close);
         let closed = self.node.submit(Command::Act { campaign, action }).await;
         assert!(matches!(closed, Ok(Reply::Acted(_))), "{closed:?}");
+    }
+
+    async fn pay(&self, number: u32, payment: &str) -> Result<Reply, EngineError> {
+        let pay = Command::Pay {
+            order: self.sale.order(number),
+            payment: PaymentRef::new(payment).unwrap(),
+            paid_at: None,
+            received: ReceivedMoney::Price,
+        };
+        self.node.submit(pay).await
     }
 
     /// A user retries until the claim is answered, as before the eviction.
@@ -166,7 +175,7 @@ async fn nobody_waits_for_a_ledger_that_is_silent() {
     world.insist().await;
 }
 
-/// The database is so slow that no request waits long enough. A retry finds the campaign reloaded.
+/// The database is so slow that no request waits long enough. A retry finds the answers of earlier reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_takes_longer_than_anybody_waits_comes_back() {
     let world = World::new().await;
@@ -178,7 +187,7 @@ async fn what_takes_longer_than_anybody_waits_comes_back() {
     world.insist().await;
 }
 
-/// A campaign with two shards is reloaded: each row is read once for both.
+/// A late payment reloads a campaign with two shards: each row is read once for both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_a_spread_campaign_are_read_once() {
     let world = World::new().await;
@@ -187,6 +196,9 @@ async fn rows_of_a_spread_campaign_are_read_once() {
              CREATE VIEW orders AS SELECT * FROM all_orders WHERE nextval('reads') > 0";
         world.postgres.sql(counted);
     });
+    let late = world.pay(world.number, "late").await;
+    let is_due = matches!(late, Ok(Reply::Payment(PaymentOutcome::RefundDue, _)));
+    assert!(is_due, "{late:?}");
     let tally = world.node.tally(world.sale.id).await.unwrap().unwrap();
     assert_eq!(
         (tally.phase, tally.granted),

@@ -12,7 +12,6 @@ use qiang_core::{
 
 use super::ReloadAttempt;
 use crate::{
-    campaigns::opening::sums_of,
     connection::{Arguments, Script, ScriptReply, memory_full, unavailable},
     intake::reload_queue::ReloadNeed,
     node::Node,
@@ -24,6 +23,7 @@ use crate::{
         rebuild::{Numbers, ShardRows},
         sides::BothSides,
     },
+    shards::sums::sums_of,
 };
 
 /// Number of the shares' key in the scripts' KEYS.
@@ -32,12 +32,35 @@ const SHARES: u8 = 6;
 const CHUNK: usize = 1_000;
 /// Milliseconds that a reloaded closed campaign stays, if closed campaigns are kept for longer.
 const RECALLED_MS: i64 = 600_000;
+/// Bytes that reloaded campaigns may use per partition within [`RECALLED_MS`]. The last one may exceed it, so that a
+/// campaign of any size can be reloaded.
+const RELOAD_BYTES_MAX: u64 = 128 << 20;
 /// Bytes beyond `maxmemory` that reloaded campaigns may use per partition within [`RECALLED_MS`].
 const OVER_BYTES_MAX: u64 = 32 << 20;
 /// Maximum bytes that a field, a value or a share uses in Redis besides its text.
 const TEXT_BYTES: u64 = 56;
 /// Milliseconds that rows of an unfinished reload stay, in addition to the retention of closed campaigns.
 const BEGUN_MS: i64 = 60_000;
+
+/// Budget of bytes for reloaded campaigns, per partition within [`RECALLED_MS`].
+struct Budget {
+    /// Field of the partition's hash that counts them.
+    field: &'static str,
+    bytes_max: u64,
+    /// Whether the last campaign must fit as a whole.
+    is_strict: bool,
+}
+
+const IN_ALL: Budget = Budget {
+    field: "reloaded",
+    bytes_max: RELOAD_BYTES_MAX,
+    is_strict: false,
+};
+const OVER_MAXMEMORY: Budget = Budget {
+    field: "recalled",
+    bytes_max: OVER_BYTES_MAX,
+    is_strict: true,
+};
 
 /// Scripts that write rows and the hash.
 type Steps = [&'static Script; 2];
@@ -126,6 +149,11 @@ impl Node {
         if need == ReloadNeed::Repair {
             return self.write_part(partition, &written, at_maxmemory).await;
         }
+        // An open campaign was in memory before its keys were damaged.
+        let is_counted = repair.rows.phase == Phase::Closed;
+        if is_counted && !self.has_room(partition, &written, &IN_ALL).await? {
+            return Err(EngineError::ReloadBudgetUsed);
+        }
         let in_room: Steps = [&RELOAD_ROWS_IN_ROOM, &RELOAD_END_IN_ROOM];
         let put = self.write_part(partition, &written, in_room).await;
         if !put
@@ -134,22 +162,26 @@ impl Node {
         {
             return put;
         }
-        if need == ReloadNeed::Any || !self.has_room_over(partition, &written).await? {
+        let is_owed = need == ReloadNeed::Owed;
+        if !is_owed || !self.has_room(partition, &written, &OVER_MAXMEMORY).await? {
             return Err(EngineError::Overloaded);
         }
         self.write_part(partition, &written, at_maxmemory).await
     }
 
-    /// Takes the bytes from the budget for campaigns that are reloaded beyond `maxmemory`. False if less is left.
-    async fn has_room_over(
+    /// Takes the bytes of a campaign from a budget. False if less is left.
+    async fn has_room(
         &self,
         partition: PartitionId,
         written: &WrittenRows,
+        budget: &Budget,
     ) -> Result<bool, EngineError> {
+        let bytes = written.bytes();
+        let must_fit = if budget.is_strict { bytes } else { 1 };
         let reply = self
             .step_back(partition, &RELOAD_ROOM, written.campaign, &|command| {
-                command.arg(written.bytes()).arg(OVER_BYTES_MAX);
-                command.arg(RECALLED_MS)
+                command.arg(bytes).arg(budget.bytes_max).arg(RECALLED_MS);
+                command.arg(budget.field).arg(must_fit)
             })
             .await?;
         Ok(reply.is_ok())

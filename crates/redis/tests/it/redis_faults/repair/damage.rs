@@ -304,7 +304,7 @@ async fn the_plan_of_a_sale() {
     }
 }
 
-/// Units are on their way from one part of a sale to the other when the journal of the giving part is damaged.
+/// Units are in flight from one part of a sale to the other when the journal of the giving part is damaged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_transfers_of_a_sale() {
     for damage in DAMAGES {

@@ -51,26 +51,35 @@ fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, EngineError>) {
     assert!(is_503, "{answer:?}");
 }
 
-/// At `maxmemory`, no unit is granted, and neither claims nor reads of tallies reload a campaign. A read of an order
-/// reloads it, and a late payment is recorded as a refund due.
+/// At `maxmemory`, no unit is granted. The ledger answers claims and reads of an evicted campaign. A late payment
+/// reloads it, and is recorded as a refund due.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_what_is_owed_comes_back_into_a_server_without_room() {
     let (server, mut scene, target, paid) = left().await;
     let other = scene.open(sale(5)).await;
     config(&server, "maxmemory", "1");
     let node = &scene.harness.nodes[1];
-    for claim in [other.one("ann"), target.one("late"), paid[0].0.clone()] {
-        let answer = node.claim(claim).await.map(|claimed| claimed.outcome);
-        assert_eq!(answer, Err(EngineError::Overloaded));
-    }
-    assert_eq!(node.tally(target.id).await, Err(EngineError::Overloaded));
+    let refused = node.claim(other.one("ann")).await;
+    assert_eq!(refused, Err(EngineError::Overloaded));
+    let number = paid[0].1.outcome.grant().unwrap().number;
+    let are_answered = async || {
+        let late = node.claim(target.one("late")).await;
+        assert_eq!(late.unwrap().outcome, Outcome::Ended);
+        scene.harness.replay(&paid).await;
+        assert_eq!(scene.tally(target).await.phase, Phase::Closed);
+        let read = node.order(target.order(number)).await;
+        assert!(matches!(read, Ok(Some(_))), "{read:?}");
+    };
+    are_answered().await;
     assert_eq!(scene.keys_of(server.primary(), target), [""; 0]);
 
-    let number = paid[0].1.outcome.grant().unwrap().number;
-    let read = node.order(target.order(number)).await;
-    assert!(matches!(read, Ok(Some(_))), "{read:?}");
-    // The campaign is in memory now, for all callers.
-    scene.harness.replay(&paid).await;
+    let again = scene.command(1, pay(target, number, "first")).await;
+    assert!(
+        matches!(again, Ok(Reply::Payment(PaymentOutcome::Paid, _))),
+        "{again:?}"
+    );
+    assert!(!scene.keys_of(server.primary(), target).is_empty());
+    are_answered().await;
     let late = node.claim(target.one("late")).await;
     assert_eq!(late.unwrap().outcome, Outcome::Ended);
     let again = scene.command(0, pay(target, number, "second")).await;
@@ -90,8 +99,8 @@ async fn campaigns_come_back_beyond_maxmemory_within_a_budget() {
     config(&server, "maxmemory", "1");
     let node = &scene.harness.nodes[1];
     let number = paid[0].1.outcome.grant().unwrap().number;
-    let order = target.order(number);
-    assert!(matches!(node.order(order).await, Ok(Some(_))));
+    let again = async || node.submit(pay(target, number, "first")).await;
+    assert!(again().await.is_ok());
     // The campaign's partition has counted the bytes.
     let key = scene.key(node.home_position(target.id).0, "partition");
     let recalled = |words: &[&str]| blocking(|| server.primary().call(words).unwrap());
@@ -108,13 +117,44 @@ async fn campaigns_come_back_beyond_maxmemory_within_a_budget() {
     config(&server, "maxmemory", "0");
     recalled(&["HSET", &key, "recalled", "33554432"]);
     config(&server, "maxmemory", "1");
-    assert_eq!(node.order(order).await, Err(EngineError::Overloaded));
-    let again = node.submit(pay(target, number, "second")).await;
-    assert_eq!(again, Err(EngineError::Overloaded));
+    assert_eq!(again().await, Err(EngineError::Overloaded));
     assert_eq!(scene.keys_of(server.primary(), target), [""; 0]);
     config(&server, "maxmemory", "0");
-    assert!(matches!(node.order(order).await, Ok(Some(_))));
+    assert!(again().await.is_ok());
     comes_back(&scene, node, target, &paid).await;
+}
+
+/// Reloads have a budget in bytes below `maxmemory` too. When it is used up, payments are refused as overload until it
+/// is full again. Claims and reads need none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reloads_have_a_budget() {
+    let (server, scene, target, paid) = left().await;
+    let node = &scene.harness.nodes[1];
+    let number = paid[0].1.outcome.grant().unwrap().number;
+    let key = scene.key(node.home_position(target.id).0, "partition");
+    let call = |words: &[&str]| blocking(|| server.primary().call(words).unwrap());
+    let now = call(&["TIME"]).array()[0].text().unwrap().to_owned();
+    let now_ms = format!("{now}000");
+    call(&[
+        "HSET",
+        &key,
+        "reloaded",
+        "134217728",
+        "reloaded_since",
+        &now_ms,
+    ]);
+    let again = async || node.submit(pay(target, number, "first")).await;
+    assert_eq!(again().await, Err(EngineError::ReloadBudgetUsed));
+    assert_eq!(scene.keys_of(server.primary(), target), [""; 0]);
+    scene.harness.replay(&paid).await;
+    assert_eq!(scene.tally(target).await.phase, Phase::Closed);
+
+    let before_ms = format!("{}000", now.parse::<u64>().unwrap() - 601);
+    call(&["HSET", &key, "reloaded_since", &before_ms]);
+    assert!(again().await.is_ok());
+    let counted = call(&["HGET", &key, "reloaded"]);
+    let bytes: u64 = counted.text().unwrap().parse().unwrap();
+    assert!((1..134_217_728).contains(&bytes), "{bytes}");
 }
 
 /// A server that refuses all writes reloads nothing. Callers may retry, and no retry finds partial data.

@@ -152,6 +152,8 @@ async fn what_is_closed_is_kept_for_a_while() {
     };
     let mut scene = Scene::new(options).await;
     let target = scene.open(sale(5)).await;
+    scene.harness.ask_all(vec![target.one("ann")]).await;
+    scene.command(0, pay(target, 1, "first")).await.unwrap();
     scene.command(0, close(target)).await.unwrap();
     scene.settle().await;
     let kept_ms = closed_campaign_ttl.as_millis() as i64;
@@ -159,7 +161,7 @@ async fn what_is_closed_is_kept_for_a_while() {
         clock.advance(after_ms);
         assert_eq!(scene.retire(0).await, left, "{after_ms} ms later");
     }
-    assert_eq!(scene.tally(target).await.phase, Phase::Closed);
+    scene.command(0, pay(target, 1, "first")).await.unwrap();
     for (after_ms, left) in [(0, 0), (9 * MINUTE_MS, 0), (MINUTE_MS, 1)] {
         clock.advance(after_ms);
         assert_eq!(scene.retire(0).await, left, "{after_ms} ms later");
