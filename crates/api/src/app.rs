@@ -13,6 +13,7 @@ use qiang_core::{
     },
     time::Timestamp,
 };
+use qiang_wire::problem::ProblemKind;
 use tokio::{
     sync::{Mutex, Semaphore},
     task::JoinSet,
@@ -30,7 +31,7 @@ use crate::{
     },
     challenge::TicketChallenge,
     config::ApiConfig,
-    http::problem::{ApiProblem, ProblemKind},
+    http::problem::ApiProblem,
     idempotency::{detached::Detached, fingerprint::fingerprint, running_changes::RunningChanges},
     observe::{
         audit_runs::AuditRuns,

@@ -13,12 +13,16 @@ use qiang_core::{
     id::{CampaignId, UserId},
     ports::LedgerError,
 };
+use qiang_wire::words::AudienceKind;
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::{
     audience::passphrase::{Hash, KeptPassphrase, Passphrase, decode, digest, encode},
-    http::{problem::ApiProblem, wire::Text},
+    http::{
+        problem::ApiProblem,
+        wire::{Text, words_to_wire},
+    },
 };
 
 /// Maximum number of users that an audience names.
@@ -65,6 +69,10 @@ pub(crate) enum DrawVisibility {
     Grabbers,
     /// The sender.
     Sender,
+}
+
+words_to_wire! {
+    DrawVisibility => Draws { Everybody, Grabbers, Sender }
 }
 
 impl DrawVisibility {
@@ -220,15 +228,13 @@ impl Audience {
     }
 
     /// Values of [`kind`](Self::kind).
-    pub(crate) const KINDS: [&str; 3] = ["users", "invitation", "passphrase"];
-
-    /// Name of the audience's kind; `None` for all users.
-    pub(crate) fn kind(&self) -> Option<&'static str> {
+    /// Kind of the audience; `None` for all users.
+    pub(crate) fn kind(&self) -> Option<AudienceKind> {
         match self.members {
             Members::Everybody => None,
-            Members::Users(_) => Some(Self::KINDS[0]),
-            Members::Invited(_) => Some(Self::KINDS[1]),
-            Members::Told(_) => Some(Self::KINDS[2]),
+            Members::Users(_) => Some(AudienceKind::Users),
+            Members::Invited(_) => Some(AudienceKind::Invitation),
+            Members::Told(_) => Some(AudienceKind::Passphrase),
         }
     }
 

@@ -19,6 +19,10 @@ use qiang_core::{
     outcome::{Grant, Outcome},
     ports::Claimed,
 };
+use qiang_wire::{
+    answers::{self, Place},
+    problem::{Problem, ProblemKind},
+};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -27,12 +31,12 @@ use crate::{
     audience::Credentials,
     auth::Scope,
     cache::campaigns::AnswerFields,
-    claims::{queue_entries::QueueEntryBody, refusal::refuse, tickets::SignedTicket},
+    claims::{refusal::refuse, tickets::SignedTicket},
     extract::{ObjectRequest, OptionalJson},
     http::{
         client_address::{AddressKey, LimitedOrigin},
-        problem::{ApiProblem, ProblemBody, ProblemKind},
-        wire::{self, ClaimGrantBody, Text},
+        problem::ApiProblem,
+        wire::{self},
     },
 };
 
@@ -74,21 +78,21 @@ impl Default for OrderRequest {
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "If the campaign requires `ticket`")),
     responses(
-        (status = 201, description = "Granted now", body = ClaimGrantBody),
-        (status = 200, description = "Granted before: the same grant", body = ClaimGrantBody),
-        (status = 202, description = "In the queue: `Location` is the queue entry", body = QueueEntryBody),
-        (status = 401, body = ProblemBody),
+        (status = 201, description = "Granted now", body = answers::Grant),
+        (status = 200, description = "Granted before: the same grant", body = answers::Grant),
+        (status = 202, description = "In the queue: `Location` is the queue entry", body = Place),
+        (status = 401, body = Problem),
         (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-in-audience`, \
          `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
-            body = ProblemBody),
-        (status = 404, description = "unknown_campaign", body = ProblemBody),
-        (status = 409, description = "sold_out or not_started", body = ProblemBody),
-        (status = 410, description = "ended", body = ProblemBody),
+            body = Problem),
+        (status = 404, description = "unknown_campaign", body = Problem),
+        (status = 409, description = "sold_out or not_started", body = Problem),
+        (status = 410, description = "ended", body = Problem),
         (status = 429, description = "Also `passphrases-throttled`, if the campaign requires a passphrase",
-            body = ProblemBody),
+            body = Problem),
         (status = 503, description = "paused, no decision, `queue-full`, `order-check-unavailable` or \
          `ledger-incomplete`; Retry-After has the seconds to wait",
-            body = ProblemBody)))]
+            body = Problem)))]
 pub(crate) async fn claim_share(
     call: ObjectRequest<CampaignId>,
     ticket: SignedTicket,
@@ -113,23 +117,23 @@ pub(crate) async fn claim_share(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "If the campaign requires `ticket`")),
     responses(
-        (status = 201, description = "Granted now", body = ClaimGrantBody),
-        (status = 200, description = "Granted before: the same order", body = ClaimGrantBody),
-        (status = 202, description = "In the queue: `Location` is the queue entry", body = QueueEntryBody),
-        (status = 401, body = ProblemBody),
+        (status = 201, description = "Granted now", body = answers::Grant),
+        (status = 200, description = "Granted before: the same order", body = answers::Grant),
+        (status = 202, description = "In the queue: `Location` is the queue entry", body = Place),
+        (status = 401, body = Problem),
         (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-in-audience`, \
          `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
-            body = ProblemBody),
-        (status = 404, description = "unknown_campaign", body = ProblemBody),
-        (status = 409, description = "sold_out, limit_reached, not_started or `already-waiting`", body = ProblemBody),
-        (status = 410, description = "ended", body = ProblemBody),
-        (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
+            body = Problem),
+        (status = 404, description = "unknown_campaign", body = Problem),
+        (status = 409, description = "sold_out, limit_reached, not_started or `already-waiting`", body = Problem),
+        (status = 410, description = "ended", body = Problem),
+        (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = Problem),
         (status = 429, description = "Also `passphrases-throttled`, if the campaign requires a passphrase",
-            body = ProblemBody),
+            body = Problem),
         (status = 503, description = "paused; not-admitted: pending claims cover the remaining stock, and nothing was \
          decided (sold_out is 409); no decision; `queue-full`, `order-check-unavailable` or `ledger-incomplete`. \
          Retry-After has the seconds to wait",
-            body = ProblemBody)))]
+            body = Problem)))]
 pub(crate) async fn order_units(
     call: ObjectRequest<CampaignId>,
     ticket: SignedTicket,
@@ -170,7 +174,7 @@ pub(crate) async fn noop(call: ObjectRequest<CampaignId>) -> Result<Response, Ap
         order: None,
     };
     let meta = app.meta(id).await?.ok_or(ProblemKind::UnknownCampaign)?;
-    let body = ClaimGrantBody::new(&grant, meta.currency, Some(AckLevel::Fsync));
+    let body = wire::grant_body(&grant, meta.currency, Some(AckLevel::Fsync));
     Ok(grant_response(StatusCode::CREATED, &body))
 }
 
@@ -266,19 +270,16 @@ fn count_unmet(app: &App, problem: &ApiProblem) {
 }
 
 fn granted(status: StatusCode, grant: &Grant, ack: AckLevel, meta: &AnswerFields) -> Response {
-    grant_response(
-        status,
-        &ClaimGrantBody::new(grant, meta.currency, Some(ack)),
-    )
+    grant_response(status, &wire::grant_body(grant, meta.currency, Some(ack)))
 }
 
-fn grant_response(status: StatusCode, grant: &ClaimGrantBody) -> Response {
+fn grant_response(status: StatusCode, grant: &answers::Grant) -> Response {
     let mut body = Vec::with_capacity(GRANT_BYTES);
     match serde_json::to_writer(&mut body, grant) {
         Ok(()) => {
-            let location = wire::location(status, || match grant.order {
-                Some(Text(order)) => format!("/v1/orders/{order}"),
-                None => format!("/v1/red-packets/{}/claims", grant.campaign.0),
+            let location = wire::location(status, || match &grant.order {
+                Some(order) => format!("/v1/orders/{order}"),
+                None => format!("/v1/red-packets/{}/claims", grant.campaign),
             });
             let content_type = [(header::CONTENT_TYPE, JSON)];
             (status, content_type, location, Body::from(body)).into_response()

@@ -4,13 +4,13 @@
 
 mod examples;
 mod responses;
+mod scalars;
 mod schemas;
 mod webhooks;
 
+use qiang_wire::problem::ProblemKind;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
-
-use crate::http::problem::ProblemKind;
 
 /// The header that names a request, so that repeating it is safe.
 const KEY: &str = "Idempotency-Key";
@@ -22,6 +22,7 @@ pub(crate) fn complete(collected: &OpenApi) -> Value {
     // Maps with texts as keys always serialise.
     let mut document = serde_json::to_value(collected).unwrap_or_default();
     let schemas = object(&mut document["components"]["schemas"]);
+    scalars::inline(&mut *schemas);
     schemas.insert("WebhookEvent".to_owned(), webhooks::event());
     schemas::complete(schemas);
     let schemas = schemas.clone();

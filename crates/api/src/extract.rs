@@ -9,18 +9,14 @@ use axum::{
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use qiang_core::{id::IdempotencyKey, ports::KeyUse};
+use qiang_wire::problem::ProblemKind;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     app::App,
     auth::{Caller, TokenFault, session},
     config::ServerConfig,
-    http::{
-        auth_failure::AuthFailure,
-        problem::{ApiProblem, ProblemKind},
-        strict,
-        traffic::Traffic,
-    },
+    http::{auth_failure::AuthFailure, problem::ApiProblem, strict, traffic::Traffic},
     idempotency::fingerprint::key_use,
 };
 

@@ -11,6 +11,7 @@ use axum::{
     routing::{get, post},
 };
 use bytes::Bytes;
+use qiang_wire::problem::ProblemKind;
 use serde_json::Value;
 use utoipa::{
     OpenApi,
@@ -24,10 +25,7 @@ use crate::{
     claims::{self, invitation, members, queue_entries, tickets},
     config::UsageError,
     document::complete,
-    http::{
-        cors, no_body,
-        problem::{ApiProblem, ProblemKind},
-    },
+    http::{cors, no_body, problem::ApiProblem},
     resources::{
         accounts, audits, campaigns, events,
         health::{self, HealthState},

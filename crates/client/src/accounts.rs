@@ -7,7 +7,8 @@ use crate::{
     call::RepeatableCall,
     client::Client,
     error::Error,
-    ids::{Id, UserId, encoded},
+    ids::{Id, UserId},
+    paths::encoded,
     values::Money,
 };
 

@@ -1,39 +1,8 @@
 //! Log of changes that users and operators requested. Scope `read:any`.
 
 use futures_util::Stream;
-use serde_json::Value;
 
-use crate::{
-    bodies::bodies,
-    client::Client,
-    error::Error,
-    ids::{Id, encoded},
-    values::Timestamp,
-    words::ActionKind,
-};
-
-/// Subject of actions on partitions, on the quarantine, and on the whole service.
-pub const THE_SERVICE: &str = "the service";
-
-bodies! {
-    /// Change that a user or operator requested. It is recorded before the engine decides, so it may have been refused.
-    Action {
-        /// Its id.
-        id: Id,
-        /// Time of the request.
-        at: Timestamp,
-        /// Subject of the request's token, or the name given on the command line.
-        actor: String,
-        /// Kind of action.
-        action: ActionKind,
-        /// Id of the changed object.
-        subject: String,
-        /// Id of the request; empty for actions from the command line.
-        request_id: String,
-        /// Content of the request.
-        detail: Value,
-    }
-}
+use crate::{answers::Action, client::Client, error::Error, paths::encoded, words::ActionKind};
 
 impl Client {
     /// Actions on a subject, oldest first. The stream loads one page after another as it is read. A subject is the id

@@ -270,7 +270,10 @@ pub(crate) fn problem(answer: &RawAnswer) -> Problem {
     let said = is_problem
         .then(|| serde_json::from_slice(&answer.body).ok())
         .flatten();
-    let mut problem: Problem = said.unwrap_or_else(|| Problem::bare(answer.status));
+    let mut problem: Problem = said.unwrap_or_else(|| {
+        let title = answer.status.canonical_reason().unwrap_or("no reason");
+        Problem::without_details(answer.status.as_u16(), title)
+    });
     problem.retry_after_s = text(RETRY_AFTER).and_then(|seconds| seconds.trim().parse().ok());
     let id = text(HeaderName::from_static("x-request-id")).map(str::to_owned);
     problem.request_id = problem.request_id.or(id);

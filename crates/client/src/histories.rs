@@ -8,8 +8,9 @@ use crate::{
     call::RepeatableCall,
     client::Client,
     error::Error,
-    ids::{CampaignId, Id, UserId, encoded},
+    ids::{CampaignId, Id, UserId},
     paths::PathKind,
+    paths::encoded,
     words::{OrderState, PostingKind},
 };
 

@@ -39,9 +39,7 @@
 
 mod accounts;
 mod actions;
-mod answers;
 mod audits;
-mod bodies;
 mod builder;
 mod call;
 mod campaigns;
@@ -50,45 +48,38 @@ mod client;
 mod error;
 mod events;
 mod histories;
-mod ids;
 #[cfg(feature = "load")]
 pub mod load;
 mod metrics;
 mod orders;
 mod partitions;
 mod paths;
-mod problem;
 mod quarantine;
 mod queue_entries;
 mod requests;
 mod stats;
 mod tickets;
-mod values;
 mod watching;
 mod webhooks;
 mod wire;
-mod words;
+
+pub use qiang_wire::{
+    THE_SERVICE,
+    answers::*,
+    ids::{CampaignId, Id, IdempotencyKey, InvalidId, OrderId, UserId, WebhookId},
+    problem::{FieldError, Problem, ProblemKind},
+    values::{Currency, InvalidValue, Money, Timestamp, WebhookSecret},
+    words::*,
+};
+use qiang_wire::{answers, ids, problem, values, words};
 
 pub use self::{
-    actions::{Action, THE_SERVICE},
-    answers::*,
-    audits::{AuditCheck, AuditReport, NodeAudit},
     builder::Builder,
     campaigns::{Listing, SeenState, Tagged},
     claims::ClaimResult,
     client::Client,
     error::Error,
-    ids::{CampaignId, Id, IdempotencyKey, InvalidId, OrderId, UserId, WebhookId},
-    partitions::{
-        NodeSighting, Partition, PartitionDetail, PartitionReconciliation, Partitions, Reconciled,
-        Released, Repair, RepairRecord, Resumed, Withheld,
-    },
-    problem::{FieldError, Problem},
-    quarantine::{QuarantinedEntry, Redriven},
     requests::*,
-    stats::{ClaimLatency, Stats},
     tickets::{GrabTicket, WORK_BITS_MAX, solve},
-    values::{Currency, InvalidValue, Money, Timestamp, WebhookSecret},
-    watching::{CampaignEvent, NewDraws},
-    words::*,
+    watching::CampaignEvent,
 };

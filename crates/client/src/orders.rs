@@ -8,7 +8,8 @@ use crate::{
     call::RepeatableCall,
     client::Client,
     error::Error,
-    ids::{OrderId, UserId, encoded},
+    ids::{OrderId, UserId},
+    paths::encoded,
     requests::NewPayment,
 };
 

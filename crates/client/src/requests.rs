@@ -8,6 +8,7 @@ use crate::{
     values::{Money, Timestamp},
     words::{AckLevel, Draws, PaymentPolicy, Requirement, SplitRuleName, WebhookEventType},
 };
+use qiang_wire::answers::SplitRule;
 
 /// Users who may claim. Exactly one condition applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,17 +237,4 @@ impl NewOrder {
     pub fn units(quantity: u32) -> Self {
         Self::with_defaults(quantity)
     }
-}
-
-/// Rule that splits a total into shares.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SplitRule {
-    /// Name of the rule.
-    pub rule: SplitRuleName,
-    /// The smallest share, in minor units.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min: Option<i64>,
-    /// The largest share, in minor units.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max: Option<i64>,
 }

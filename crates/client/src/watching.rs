@@ -4,25 +4,13 @@ use futures_util::{Stream, stream};
 use tokio::time::sleep;
 
 use crate::{
-    answers::{Share, State},
-    bodies::bodies,
+    answers::{NewDraws, State},
     client::Client,
     error::Error,
     events::{EventReader, LOOK_EVERY, StreamEvent},
     ids::CampaignId,
     paths::path,
 };
-
-bodies! {
-    /// Newly settled shares since the last event.
-    NewDraws {
-        /// The shares, ordered by number.
-        claims: Vec<Share>,
-        /// Whether shares are missing before these. [`Client::shares`] has them.
-        #[serde(default)]
-        gap: bool,
-    }
-}
 
 /// Event of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use crate::{
     call::RepeatableCall,
     client::Client,
     error::Error,
-    ids::{WebhookId, encoded},
+    ids::WebhookId,
+    paths::encoded,
     requests::NewWebhook,
     values::Timestamp,
 };

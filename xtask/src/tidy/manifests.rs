@@ -15,11 +15,11 @@ use crate::command;
 /// Engines, ledgers and the work beside them meet through the traits of `core`. A new word here is the rarest kind of
 /// change; docs/decisions/ has the reasons.
 const ALLOWED: &str = "
-    api: core
+    api: core wire
     audit: core
     bench: audit client core embedded qiang redis
     checks: client testkit
-    client:
+    client: wire
     core:
     embedded: core
     ledger: core
@@ -27,6 +27,7 @@ const ALLOWED: &str = "
     redis: core
     testkit: core
     web:
+    wire:
     worker: core
     xtask:
 ";

@@ -17,6 +17,7 @@ use qiang_core::{
     id::{CampaignId, UserId},
     ports::EngineError,
 };
+use qiang_wire::problem::ProblemKind;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
@@ -25,7 +26,7 @@ use unicode_normalization::{UnicodeNormalization as _, char::decompose_compatibl
 use crate::{
     http::{
         client_address::AddressKey,
-        problem::{ApiProblem, Policy, ProblemKind},
+        problem::{ApiProblem, Policy},
     },
     observe::metrics::Metrics,
     protect::{single_flight::SingleFlight, throttle::Throttle},

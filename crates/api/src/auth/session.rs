@@ -4,11 +4,9 @@
 //! send the cookie with requests that pages of other sites make; those requests are refused.
 
 use axum::http::{HeaderMap, HeaderValue, header, request::Parts, uri::Authority};
+use qiang_wire::problem::ProblemKind;
 
-use crate::http::{
-    problem::{ApiProblem, ProblemKind},
-    response_headers::came_over_tls,
-};
+use crate::http::{problem::ApiProblem, response_headers::came_over_tls};
 
 /// Name of the cookie. Over TLS it has the prefix that binds it to this host in browsers (RFC 6265bis, 4.1.3.2).
 const NAME: &str = "qiang";

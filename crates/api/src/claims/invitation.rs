@@ -9,15 +9,19 @@ use aws_lc_rs::hmac;
 use axum::{Json, http::StatusCode};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use qiang_core::{id::CampaignId, time::Timestamp};
-use serde::{Deserialize, Serialize};
+use qiang_wire::{
+    answers::Invitation,
+    problem::{Problem, ProblemKind},
+};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::{
     audience::Audience,
     extract::{ObjectRequest, OptionalJson},
     http::{
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
-        wire::Rfc3339,
+        problem::{ApiProblem, NoAnswer},
+        wire::{Rfc3339, ToWire as _},
     },
 };
 
@@ -34,17 +38,6 @@ pub(crate) struct InvitationRequest {
     expires_at: Option<Rfc3339>,
 }
 
-/// An invitation to a campaign.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Invitation)]
-pub(crate) struct InvitationBody {
-    /// Invitation for the claim. Each holder may take part.
-    invitation: String,
-    /// Time from which it is not valid.
-    #[schema(value_type = String, format = DateTime)]
-    expires_at: Rfc3339,
-}
-
 /// Signs an invitation.
 ///
 /// An invitation is valid for any number of users, and for this campaign only.
@@ -53,13 +46,13 @@ pub(crate) struct InvitationBody {
         ("bearer" = ["campaigns:write"])),
     request_body = Option<InvitationRequest>,
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 201, body = InvitationBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), (status = 409, description = "`not-by-invitation`", body = ProblemBody),
-        (status = 422, description = "It would have expired already", body = ProblemBody), NoAnswer))]
+    responses((status = 201, body = Invitation), (status = 403, body = Problem),
+        (status = 404, body = Problem), (status = 409, description = "`not-by-invitation`", body = Problem),
+        (status = 422, description = "It would have expired already", body = Problem), NoAnswer))]
 pub(crate) async fn create(
     call: ObjectRequest<CampaignId>,
     OptionalJson(request): OptionalJson<InvitationRequest>,
-) -> Result<(StatusCode, Json<InvitationBody>), ApiProblem> {
+) -> Result<(StatusCode, Json<Invitation>), ApiProblem> {
     let ObjectRequest {
         app, caller, id, ..
     } = call;
@@ -83,9 +76,9 @@ pub(crate) async fn create(
         let detail = "an invitation must expire in the future";
         return Err(ApiProblem::invalid_at("#/expires_at", detail));
     }
-    let body = InvitationBody {
+    let body = Invitation {
         invitation: sign(key, id, expires_at.0),
-        expires_at,
+        expires_at: expires_at.0.to_wire(),
     };
     Ok((StatusCode::CREATED, Json(body)))
 }

@@ -7,8 +7,10 @@ use qiang_core::{
     book::Claim,
     id::{CampaignId, UserId},
 };
-use serde::Serialize;
-use utoipa::ToSchema;
+use qiang_wire::{
+    answers::CampaignAudience,
+    problem::{Problem, ProblemKind},
+};
 
 use crate::{
     app::App,
@@ -21,21 +23,9 @@ use crate::{
     extract::Param,
     http::{
         client_address::AddressKey,
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        problem::{ApiProblem, NoAnswer},
     },
 };
-
-/// Audience of a campaign.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = CampaignAudience)]
-pub(crate) struct AudienceBody {
-    /// users, invitation or passphrase; absent if all users may take part.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    audience: Option<&'static str>,
-    /// Named users, ordered by name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    users: Option<Vec<String>>,
-}
 
 /// Audience of a campaign, with the names of users.
 ///
@@ -43,13 +33,13 @@ pub(crate) struct AudienceBody {
 #[utoipa::path(get, path = "/v1/campaigns/{id}/audience", tag = "campaigns",
     operation_id = "getAudience", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = AudienceBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = CampaignAudience), (status = 403, body = Problem),
+        (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn audience(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<CampaignId>,
-) -> Result<Json<AudienceBody>, ApiProblem> {
+) -> Result<Json<CampaignAudience>, ApiProblem> {
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
@@ -61,7 +51,7 @@ pub(crate) async fn audience(
         Members::Users(users) => Some(BTreeSet::from_iter(users.iter().cloned())),
         Members::Everybody | Members::Invited(_) | Members::Told(_) => None,
     });
-    Ok(Json(AudienceBody {
+    Ok(Json(CampaignAudience {
         audience: audience.and_then(Audience::kind),
         users: users.map(Vec::from_iter),
     }))

@@ -14,12 +14,16 @@ use futures_util::stream;
 use qiang_core::{
     book::{Claim, Refusal},
     id::{CampaignId, UserId},
+    outcome::Outcome,
     ports::EngineError,
     queue_entry::{QueueDecision, QueueStatus},
 };
-use serde::Serialize;
+use qiang_wire::{
+    answers::Place,
+    problem::{Problem, ProblemKind},
+    words::PlaceState,
+};
 use tokio::time::Instant;
-use utoipa::ToSchema;
 
 use crate::{
     app::App,
@@ -29,8 +33,8 @@ use crate::{
     extract::ObjectRequest,
     http::{
         client_address::LimitedOrigin,
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
-        wire::ClaimGrantBody,
+        problem::{ApiProblem, NoAnswer},
+        wire,
     },
     protect::open_streams::StreamPermit,
 };
@@ -45,67 +49,51 @@ const MOVES_EVERY: Duration = Duration::from_secs(1);
 pub(crate) const UNBUFFERED: (HeaderName, &str) =
     (HeaderName::from_static("x-accel-buffering"), "no");
 
-/// States of a queue entry: waiting or granted, the other results that a stream reports, and none.
-pub(crate) const STATES: [&str; 8] = [
-    "waiting",
-    "granted",
-    "sold_out",
-    "limit_reached",
-    "ended",
-    "unknown_campaign",
-    "key_reused",
-    "none",
-];
-
-/// Queue entry of a user, or its result.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Place)]
-pub(crate) struct QueueEntryBody {
-    /// waiting or granted. In a stream also the other results: sold_out, limit_reached, ended, unknown_campaign and
-    /// key_reused; or `none` if the caller has left the queue and should claim again.
-    state: &'static str,
-    /// Number of the entry, by order of entry.
-    place: u64,
-    /// Maximum number of entries ahead. Present while it waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ahead: Option<u64>,
-    /// The grant.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grant: Option<ClaimGrantBody>,
+fn waiting(place: u64, ahead: u64) -> Place {
+    Place {
+        state: PlaceState::Waiting,
+        place,
+        ahead: Some(ahead),
+        grant: None,
+    }
 }
 
-impl QueueEntryBody {
-    fn waiting(place: u64, ahead: u64) -> Self {
-        Self {
-            state: "waiting",
-            place,
-            ahead: Some(ahead),
-            grant: None,
-        }
+/// State of an entry without a grant.
+fn state_of(decision: &QueueDecision) -> PlaceState {
+    match decision {
+        QueueDecision::KeyReused => PlaceState::KeyReused,
+        QueueDecision::Claimed(outcome, _) => match outcome {
+            Outcome::UnknownCampaign => PlaceState::UnknownCampaign,
+            Outcome::Ended => PlaceState::Ended,
+            Outcome::LimitReached { .. } => PlaceState::LimitReached,
+            Outcome::SoldOut { .. } => PlaceState::SoldOut,
+            Outcome::Granted(_) | Outcome::AlreadyGranted(_) => PlaceState::Granted,
+            // The queue keeps an entry while its campaign is paused or has not started.
+            Outcome::Paused | Outcome::NotStarted { .. } => PlaceState::None,
+        },
     }
+}
 
-    async fn decided(
-        app: &App,
-        campaign: CampaignId,
-        place: u64,
-        decision: &QueueDecision,
-    ) -> Result<Self, ApiProblem> {
-        let mut body = Self {
-            state: decision.name(),
-            place,
-            ahead: None,
-            grant: None,
-        };
-        if let QueueDecision::Claimed(outcome, ack) = decision
-            && let Some(grant) = outcome.grant()
-        {
-            let meta = app.meta(campaign).await?;
-            let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(campaign))?;
-            body.state = "granted";
-            body.grant = Some(ClaimGrantBody::new(grant, meta.currency, Some(*ack)));
-        }
-        Ok(body)
+async fn decided(
+    app: &App,
+    campaign: CampaignId,
+    place: u64,
+    decision: &QueueDecision,
+) -> Result<Place, ApiProblem> {
+    let mut body = Place {
+        state: state_of(decision),
+        place,
+        ahead: None,
+        grant: None,
+    };
+    if let QueueDecision::Claimed(outcome, ack) = decision
+        && let Some(grant) = outcome.grant()
+    {
+        let meta = app.meta(campaign).await?;
+        let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(campaign))?;
+        body.grant = Some(wire::grant_body(grant, meta.currency, Some(*ack)));
     }
+    Ok(body)
 }
 
 /// Adds a claim at the end of the queue. `None` if the user waits with another order and this claim was granted
@@ -136,7 +124,7 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
         (header::LOCATION, location),
         (header::RETRY_AFTER, RETRY_AFTER_S.to_string()),
     ];
-    let body = Json(QueueEntryBody::waiting(number, ahead));
+    let body = Json(waiting(number, ahead));
     Ok(Some((StatusCode::ACCEPTED, headers, body).into_response()))
 }
 
@@ -150,14 +138,14 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
     params(("id" = String, Path, description = "The campaign's id")),
     responses(
         (status = 200, description = "It waits, or was granted", content(
-            (QueueEntryBody = "application/json"), (String = "text/event-stream"))),
-        (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
+            (Place = "application/json"), (String = "text/event-stream"))),
+        (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 404, description = "`no-queue-entry`: the caller is not queued and may claim; `unknown-campaign`",
-            body = ProblemBody),
-        (status = 409, description = "sold_out or limit_reached", body = ProblemBody),
-        (status = 410, description = "ended", body = ProblemBody),
-        (status = 422, description = "`key-reused`", body = ProblemBody),
-        (status = 429, description = "`too-many-streams`", body = ProblemBody), NoAnswer))]
+            body = Problem),
+        (status = 409, description = "sold_out or limit_reached", body = Problem),
+        (status = 410, description = "ended", body = Problem),
+        (status = 422, description = "`key-reused`", body = Problem),
+        (status = 429, description = "`too-many-streams`", body = Problem), NoAnswer))]
 pub(crate) async fn place(
     call: ObjectRequest<CampaignId>,
     headers: HeaderMap,
@@ -181,7 +169,7 @@ pub(crate) async fn place(
                 (header::CACHE_CONTROL, "no-store".to_owned()),
                 (header::RETRY_AFTER, RETRY_AFTER_S.to_string()),
             ];
-            Ok((caching, Json(QueueEntryBody::waiting(number, ahead))).into_response())
+            Ok((caching, Json(waiting(number, ahead))).into_response())
         }
         QueueStatus::Decided { number, decision } => match decision {
             QueueDecision::KeyReused => Err(Refusal::KeyReused.into()),
@@ -189,7 +177,7 @@ pub(crate) async fn place(
                 Ok(refused(&app, &outcome))
             }
             QueueDecision::Claimed(..) => {
-                let body = QueueEntryBody::decided(&app, id, number, &decision).await?;
+                let body = decided(&app, id, number, &decision).await?;
                 Ok(([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response())
             }
         },
@@ -286,18 +274,17 @@ impl QueueEntryStream {
                         continue;
                     }
                     self.told = Some((standing, Instant::now()));
-                    ("place", QueueEntryBody::waiting(number, ahead))
+                    ("place", waiting(number, ahead))
                 }
                 Some(QueueStatus::Decided { number, decision }) => {
                     self.over = true;
-                    let decided =
-                        QueueEntryBody::decided(&self.app, self.campaign, number, &decision);
+                    let decided = decided(&self.app, self.campaign, number, &decision);
                     ("result", decided.await.ok()?)
                 }
                 None => {
                     self.over = true;
-                    let nowhere = QueueEntryBody {
-                        state: "none",
+                    let nowhere = Place {
+                        state: PlaceState::None,
                         place: 0,
                         ahead: None,
                         grant: None,

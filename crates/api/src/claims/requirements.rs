@@ -12,13 +12,8 @@ use crate::{
     http::{problem::ApiProblem, wire::Text},
 };
 
-/// Requirements in requests and answers.
+/// Requirements in requests.
 pub(crate) type RequirementList = Vec<Text<Requirement>>;
-
-/// Names of the requirements.
-pub(crate) fn list(requirements: Requirements) -> RequirementList {
-    requirements.iter().map(Text).collect()
-}
 
 impl App {
     /// Requirements of a new campaign, if this installation can check them.

@@ -16,6 +16,7 @@ use qiang_core::{
     outcome::Outcome,
     time::Timestamp,
 };
+use qiang_wire::problem::{Problem, ProblemKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -29,10 +30,7 @@ use crate::{
     challenge::TicketChallenge,
     claims::refusal::refuse,
     extract::{ObjectRequest, OptionalJson},
-    http::{
-        problem::{ApiProblem, ProblemBody, ProblemKind},
-        wire::Rfc3339,
-    },
+    http::{problem::ApiProblem, wire::Rfc3339},
 };
 
 /// Header of a claim with the ticket.
@@ -132,14 +130,14 @@ pub(crate) struct ChallengeBody {
     responses(
         (status = 201, description = "The ticket", body = TicketBody),
         (status = 200, description = "A challenge to solve first", body = PosedBody),
-        (status = 401, body = ProblemBody),
-        (status = 403, description = "`challenge-failed`: request another one", body = ProblemBody),
-        (status = 404, description = "unknown_campaign", body = ProblemBody),
+        (status = 401, body = Problem),
+        (status = 403, description = "`challenge-failed`: request another one", body = Problem),
+        (status = 404, description = "unknown_campaign", body = Problem),
         (status = 409, description = "not_started: Retry-After has the seconds to wait; sold_out; limit_reached; or \
-         `ticket-not-needed`", body = ProblemBody),
-        (status = 410, description = "ended", body = ProblemBody),
-        (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
+         `ticket-not-needed`", body = Problem),
+        (status = 410, description = "ended", body = Problem),
+        (status = 429, body = Problem),
+        (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = Problem)))]
 pub(crate) async fn for_sale(
     call: ObjectRequest<CampaignId>,
     OptionalJson(solved): OptionalJson<SolutionBody>,
@@ -158,14 +156,14 @@ pub(crate) async fn for_sale(
     responses(
         (status = 201, description = "The ticket", body = TicketBody),
         (status = 200, description = "A challenge to solve first", body = PosedBody),
-        (status = 401, body = ProblemBody),
-        (status = 403, description = "`challenge-failed`: request another one", body = ProblemBody),
-        (status = 404, description = "unknown_campaign", body = ProblemBody),
+        (status = 401, body = Problem),
+        (status = 403, description = "`challenge-failed`: request another one", body = Problem),
+        (status = 404, description = "unknown_campaign", body = Problem),
         (status = 409, description = "not_started: Retry-After has the seconds to wait; sold_out; or \
-         `ticket-not-needed`", body = ProblemBody),
-        (status = 410, description = "ended", body = ProblemBody),
-        (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
+         `ticket-not-needed`", body = Problem),
+        (status = 410, description = "ended", body = Problem),
+        (status = 429, body = Problem),
+        (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = Problem)))]
 pub(crate) async fn for_red_packet(
     call: ObjectRequest<CampaignId>,
     OptionalJson(solved): OptionalJson<SolutionBody>,

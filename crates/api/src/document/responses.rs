@@ -2,10 +2,11 @@
 
 use axum::http::StatusCode;
 use qiang_core::outcome::Outcome;
+use qiang_wire::problem::ProblemKind;
 use serde_json::{Map, Value, json};
 
 use super::{IF_NONE_MATCH, KEY, examples, has_parameter, object};
-use crate::http::{problem::ProblemKind, wire::OWN_CACHING};
+use crate::http::wire::OWN_CACHING;
 
 const PROBLEM: &str = "#/components/schemas/Problem";
 const GRANT: &str = "#/components/schemas/Grant";
@@ -118,7 +119,7 @@ fn kinds(path: &str, operation: &Value, status: StatusCode, response: &Value) ->
     };
     let of_status = ProblemKind::ALL
         .iter()
-        .filter(|kind| kind.status() == status);
+        .filter(|kind| kind.status() == status.as_u16());
     let mut kinds: Vec<_> = of_status.filter(named).copied().collect();
     match status {
         // A claim's description names all outcomes with this status.
@@ -126,7 +127,7 @@ fn kinds(path: &str, operation: &Value, status: StatusCode, response: &Value) ->
         StatusCode::FORBIDDEN if !kinds.is_empty() && scope(operation).is_none() => {}
         // Metrics are read from memory.
         StatusCode::SERVICE_UNAVAILABLE if path == "/metrics" => {}
-        _ => kinds.extend(usual.iter().filter(|kind| kind.status() == status)),
+        _ => kinds.extend(usual.iter().filter(|kind| kind.status() == status.as_u16())),
     }
     kinds.sort_by_key(|kind| kind.slug());
     kinds.dedup();
@@ -180,7 +181,7 @@ fn problem_content(path: &str, kinds: &[ProblemKind]) -> Value {
         let mut problem = json!({
             "type": kind.path(),
             "title": kind.title(),
-            "status": kind.status().as_u16(),
+            "status": kind.status(),
             "request_id": examples::REQUEST_ID,
         });
         let outcome = kind.slug().replace('-', "_");

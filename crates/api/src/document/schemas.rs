@@ -1,27 +1,16 @@
 //! Schemas: words as enums, forms of strings, bounds of numbers.
 
 use qiang_core::{
-    book::PaymentOutcome,
-    campaign::{AckLevel, Phase, Requirement, TITLE_CHARS_MAX},
+    campaign::TITLE_CHARS_MAX,
     id::{KEY_CHARS_MAX, PRODUCT_ID_CHARS_MAX, USER_ID_CHARS_MAX},
     money::AMOUNT_MINOR_MAX,
-    order::OrderState,
     outcome::Outcome,
-    payment::PaymentPolicyKind,
-    ports::{ActionKind, PostingKind, UserAccount},
-    split::RuleName,
-    webhook::{DeliveryProgress, EventType},
 };
+use qiang_wire::{problem::ProblemKind, words};
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::object;
-use crate::{
-    audience::Audience,
-    claims::queue_entries,
-    http::problem::ProblemKind,
-    observe::readiness::ReadinessLevel,
-    resources::{audits, partitions, payment_reports::REFUSED},
-};
 
 /// Visible ASCII characters.
 pub(super) const VISIBLE: &str = "^[!-~]+$";
@@ -81,122 +70,50 @@ const WORDS: [(&str, &str, &str); 25] = [
     ("Audit", "status", "AuditStatus"),
 ];
 
-/// Enums: name, description, words.
-fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 20] {
-    fn all<T: Copy>(of: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
-        of.iter().copied().map(name).collect()
+/// Enums of bodies.
+fn enums() -> Vec<(String, Value)> {
+    fn named<T: ToSchema>() -> (String, Value) {
+        // A schema of strings always serialises.
+        (
+            T::name().into_owned(),
+            serde_json::to_value(T::schema()).unwrap_or_default(),
+        )
     }
     let mut refused = Outcome::NAMES.to_vec();
     refused.retain(|name| !name.ends_with("granted"));
-    let ready = [
-        ReadinessLevel::Ready,
-        ReadinessLevel::Degraded,
-        ReadinessLevel::NotReady,
-    ];
-    [
+    let types: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.path()).collect();
+    // Names for client generators, because a path is not a valid name.
+    let slugs = ProblemKind::ALL.iter().map(|kind| kind.slug());
+    let names: Vec<_> = slugs
+        .map(|slug| slug.to_uppercase().replace('-', "_"))
+        .collect();
+    vec![
+        named::<words::Phase>(),
+        named::<words::AckLevel>(),
+        named::<words::PaymentPolicy>(),
+        named::<words::SplitRuleName>(),
+        named::<words::OrderState>(),
+        named::<words::Requirement>(),
+        named::<words::AudienceKind>(),
+        named::<words::ActionKind>(),
+        named::<words::PostingKind>(),
+        named::<words::UserAccount>(),
+        named::<words::PlaceState>(),
+        named::<words::PaymentOutcome>(),
+        named::<words::PaymentRecordOutcome>(),
+        named::<words::ReadinessStatus>(),
+        named::<words::WebhookEventType>(),
+        named::<words::WebhookStatus>(),
+        named::<words::RepairResult>(),
+        named::<words::AuditStatus>(),
         (
-            "Phase",
-            "Phase of a campaign.",
-            all(Phase::ALL, Phase::name),
+            "RefusedOutcome".to_owned(),
+            json!({"type": "string", "description": "Outcome of a claim that was not granted.", "enum": refused}),
         ),
         (
-            "AckLevel",
-            "Failures that a grant survives before it is acknowledged.",
-            all(AckLevel::ALL, AckLevel::name),
-        ),
-        (
-            "PaymentPolicy",
-            "Payments other than the price that pay an order of a sale.",
-            all(PaymentPolicyKind::ALL, PaymentPolicyKind::name),
-        ),
-        (
-            "SplitRuleName",
-            "Rule that splits a total into shares.",
-            all(RuleName::ALL, RuleName::name),
-        ),
-        (
-            "OrderState",
-            "State of an order.",
-            all(OrderState::ALL, OrderState::name),
-        ),
-        (
-            "Requirement",
-            "Requirement of a claim in addition to a token.",
-            all(Requirement::ALL, Requirement::name),
-        ),
-        (
-            "AudienceKind",
-            "Kind of an audience.",
-            Audience::KINDS.to_vec(),
-        ),
-        (
-            "ActionKind",
-            "Kind of a change to money, to a campaign or to the service.",
-            all(ActionKind::ALL, ActionKind::name),
-        ),
-        (
-            "PostingKind",
-            "Reason of a posting.",
-            all(PostingKind::ALL, PostingKind::name),
-        ),
-        (
-            "UserAccount",
-            "One of a user's two accounts in a currency: the available balance, or refunds due.",
-            all(UserAccount::ALL, UserAccount::name),
-        ),
-        (
-            "PlaceState",
-            "State of a queue entry. Only streams have states other than `waiting` and `granted`.",
-            queue_entries::STATES.to_vec(),
-        ),
-        (
-            "PaymentOutcome",
-            "Outcome of a payment.",
-            all(PaymentOutcome::ALL, PaymentOutcome::name),
-        ),
-        (
-            "PaymentRecordOutcome",
-            "Outcome of a reported payment.",
-            [
-                &all(PaymentOutcome::ALL, PaymentOutcome::name)[..],
-                &[REFUSED],
-            ]
-            .concat(),
-        ),
-        (
-            "RefusedOutcome",
-            "Outcome of a claim that was not granted.",
-            refused,
-        ),
-        (
-            "ReadinessStatus",
-            "Readiness of a service or a partition.",
-            all(&ready, ReadinessLevel::name),
-        ),
-        (
-            "WebhookEventType",
-            "Type of an event.",
-            EventType::settled().map(EventType::name).collect(),
-        ),
-        (
-            "WebhookStatus",
-            "Status of an endpoint.",
-            DeliveryProgress::STATUSES.to_vec(),
-        ),
-        (
-            "RepairResult",
-            "Result of a repair.",
-            partitions::RESULTS.to_vec(),
-        ),
-        (
-            "AuditStatus",
-            "Status of an audit.",
-            audits::STATUSES.to_vec(),
-        ),
-        (
-            "ProblemType",
-            "Type of the problem. It is stable, so clients may match on it.",
-            all(ProblemKind::ALL, ProblemKind::path),
+            "ProblemType".to_owned(),
+            json!({"type": "string", "description": "Type of the problem. It is stable, so clients may match on it.",
+                "enum": types, "x-enum-varnames": names}),
         ),
     ]
 }
@@ -209,16 +126,7 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
         }
         object(schema).retain(|_, value| !value.is_null());
     }
-    for (name, description, words) in enums() {
-        let mut schema = json!({"type": "string", "description": description, "enum": words});
-        if name == "ProblemType" {
-            // Names for client generators, because a path is not a valid name.
-            let slugs = ProblemKind::ALL.iter().map(|kind| kind.slug());
-            let names = slugs.map(|slug| slug.to_uppercase().replace('-', "_"));
-            schema["x-enum-varnames"] = names.collect();
-        }
-        schemas.insert(name.to_owned(), schema);
-    }
+    schemas.extend(enums());
 }
 
 fn complete_properties(schema: &str, value: &mut Value) {

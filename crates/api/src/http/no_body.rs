@@ -12,14 +12,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use qiang_wire::problem::ProblemKind;
 use serde::Deserialize;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::http::{
-    problem::{ApiProblem, ProblemKind},
-    strict,
-};
+use crate::http::{problem::ApiProblem, strict};
 
 /// Maximum size in bytes of a body that is read to check that it is empty.
 const BYTES_MAX: usize = 1_024;

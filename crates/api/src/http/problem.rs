@@ -2,7 +2,6 @@
 
 mod challenge;
 mod fields;
-mod kind;
 mod limited;
 
 use std::borrow::Cow;
@@ -20,91 +19,39 @@ use qiang_core::{
     outcome::Outcome,
     ports::{EngineError, LedgerError},
 };
-use serde::Serialize;
-use utoipa::{IntoResponses, ToSchema};
+use qiang_wire::problem::{Problem, ProblemKind};
+use utoipa::IntoResponses;
 
-use self::fields::InvalidField;
-pub(crate) use self::{
-    kind::ProblemKind,
-    limited::{Exceeded, Policy},
-};
+pub(crate) use self::limited::{Exceeded, Policy};
 use crate::http::{
-    auth_failure::AuthFailure, request_id::RequestId, request_log::Cause, wire::Rfc3339,
+    auth_failure::AuthFailure, request_id::RequestId, request_log::Cause, wire::ToWire as _,
 };
 
 /// Seconds after which a client may retry a 503.
 const RETRY_AFTER_S: u32 = 1;
 
-/// Problem details (RFC 9457).
-#[derive(Debug, Default, Serialize, ToSchema)]
-#[schema(as = Problem)]
-pub(crate) struct ProblemBody {
-    /// Type of the problem; stable. It is also the path of a page of the service with the remedy.
-    #[serde(rename = "type")]
-    #[schema(example = "/problems/sold-out")]
-    kind: &'static str,
-    /// Title of the type, the same for each occurrence.
-    title: &'static str,
-    /// The HTTP status.
-    status: u16,
-    /// Description of this occurrence.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    #[schema(value_type = Option<String>)]
-    detail: Cow<'static, str>,
-    /// For claims: the outcome.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<&'static str>,
-    /// For `not-started`: time of the start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    starts_at: Option<Rfc3339>,
-    /// For `sold-out`: units left, fewer than were claimed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remaining: Option<u64>,
-    /// For `limit-reached`: units that a user may have.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<u32>,
-    /// For `limit-reached`: units that this user has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    held: Option<u32>,
-    /// For `ack-unavailable`: the levels that the engine offers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Option<Vec<String>>)]
-    offered: Vec<&'static str>,
-    /// For `forbidden`: the scope that the token must have.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scope: Option<&'static str>,
-    /// For `bad-request` and `invalid`: the wrong fields and parameters, as far as they are known.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Option<Vec<InvalidField>>)]
-    errors: Vec<InvalidField>,
-    /// For 429: names of the exceeded limits, as in `RateLimit-Policy`.
-    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Option<Vec<String>>)]
-    violated_policies: Vec<&'static str>,
-    /// The request's id, as in the header `X-Request-Id`. Log lines about the request name it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<String>,
+/// Status of a type of problem.
+pub(crate) trait KindStatus {
+    fn status_code(self) -> StatusCode;
 }
 
-impl ProblemBody {
-    /// Adds the id of the current request.
-    fn for_request(mut self) -> Self {
-        self.request_id = RequestId::current().map(|id| id.as_str().to_owned());
-        self
+impl KindStatus for ProblemKind {
+    fn status_code(self) -> StatusCode {
+        StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
+}
 
-    fn into_json(self) -> Vec<u8> {
-        // A struct of strings and numbers always serialises.
-        serde_json::to_vec(&self.for_request()).unwrap_or_default()
-    }
+/// Adds the id of the current request.
+fn for_request(mut problem: Problem) -> Problem {
+    problem.request_id = RequestId::current().map(|id| id.as_str().to_owned());
+    problem
 }
 
 /// no answer of the engine or the ledger, or `ledger-incomplete`
 #[derive(IntoResponses)]
 #[response(status = 503)]
 #[expect(dead_code, reason = "only the OpenAPI document uses it")]
-pub(crate) struct NoAnswer(ProblemBody);
+pub(crate) struct NoAnswer(Problem);
 
 /// An error that becomes an answer.
 #[derive(Debug)]
@@ -112,7 +59,7 @@ pub(crate) struct ApiProblem(Box<ProblemContent>);
 
 #[derive(Debug)]
 struct ProblemContent {
-    body: ProblemBody,
+    body: Problem,
     /// Headers in addition to the content type.
     headers: HeaderMap,
     /// Cause, for the log only.
@@ -123,12 +70,13 @@ struct ProblemContent {
 
 impl ApiProblem {
     pub(crate) fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
-        let body = ProblemBody {
-            kind: kind.path(),
-            title: kind.title(),
-            status: kind.status().as_u16(),
-            detail: detail.into(),
-            ..ProblemBody::default()
+        let detail = detail.into();
+        let body = Problem {
+            problem_type: kind.path().to_owned(),
+            title: kind.title().to_owned(),
+            status: kind.status(),
+            detail: (!detail.is_empty()).then(|| detail.into_owned()),
+            ..Problem::default()
         };
         let problem = Self(Box::new(ProblemContent {
             body,
@@ -136,7 +84,7 @@ impl ApiProblem {
             cause: None,
             auth_failure: None,
         }));
-        match kind.status() {
+        match kind.status_code() {
             StatusCode::SERVICE_UNAVAILABLE => problem.retry_after(RETRY_AFTER_S),
             _ => problem,
         }
@@ -212,18 +160,19 @@ impl ApiProblem {
             names.join(", ")
         );
         let mut problem = Self::new(ProblemKind::AckUnavailable, detail);
-        problem.0.body.offered = names;
+        problem.0.body.offered = offered.iter().map(|level| level.to_wire()).collect();
         problem
     }
 
     /// JSON of the body only.
     pub(crate) fn into_json(self) -> Vec<u8> {
-        self.0.body.into_json()
+        // A struct of strings and numbers always serialises.
+        serde_json::to_vec(&for_request(self.0.body)).unwrap_or_default()
     }
 
     /// Body as part of a larger answer, and the cause for the log.
-    pub(crate) fn into_part(self) -> (ProblemBody, Option<String>) {
-        (self.0.body.for_request(), self.0.cause)
+    pub(crate) fn into_part(self) -> (Problem, Option<String>) {
+        (for_request(self.0.body), self.0.cause)
     }
 
     /// Body as stored with an idempotency key: without the id of this request.
@@ -234,7 +183,7 @@ impl ApiProblem {
 
     /// Replaces the problem by `uncertain`, for failures after a command may have been carried out.
     pub(crate) fn after_the_command(self) -> Self {
-        let cause = self.0.cause.unwrap_or_else(|| self.0.body.title.to_owned());
+        let cause = self.0.cause.unwrap_or(self.0.body.title);
         Self::from(ProblemKind::Uncertain).caused_by(cause)
     }
 
@@ -251,13 +200,12 @@ impl ApiProblem {
     }
 
     /// Last word of its type.
-    pub(crate) fn slug(&self) -> &'static str {
-        let kind = self.0.body.kind;
-        kind.rsplit('/').next().unwrap_or(kind)
+    pub(crate) fn slug(&self) -> &str {
+        self.0.body.kind()
     }
 
     pub(crate) fn is(&self, kind: ProblemKind) -> bool {
-        self.0.body.kind == kind.path()
+        self.0.body.problem_type == kind.path()
     }
 
     pub(crate) fn kind_status(&self) -> StatusCode {
@@ -290,9 +238,9 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
         }
     };
     let body = &mut problem.0.body;
-    body.outcome = Some(outcome.name());
+    body.outcome = Some(outcome.name().to_owned());
     match *outcome {
-        Outcome::NotStarted { starts_at } => body.starts_at = Some(Rfc3339(starts_at)),
+        Outcome::NotStarted { starts_at } => body.starts_at = Some(starts_at.to_wire()),
         Outcome::LimitReached { limit, held } => {
             (body.limit, body.held) = (Some(limit), Some(held))
         }
@@ -328,7 +276,7 @@ impl IntoResponse for ApiProblem {
             cause,
             auth_failure,
         } = *self.0;
-        let body = body.into_json();
+        let body = serde_json::to_vec(&for_request(body)).unwrap_or_default();
         let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
         let mut response = (status, content_type, headers, Body::from(body)).into_response();
         if let Some(cause) = cause {

@@ -10,12 +10,18 @@ use axum::{
 };
 use jiff::{Timestamp as Calendar, fmt::temporal::DateTimeParser};
 use qiang_core::{
-    campaign::{AckLevel, Tally},
-    id::{CampaignId, OrderId},
+    campaign::{AckLevel, Phase, Requirement, Tally},
+    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::{Currency, Money},
+    order::OrderState,
     outcome::Grant,
+    payment::{PaymentOutcome, PaymentPolicyKind},
+    ports::{ActionKind, PostingKind, UserAccount},
+    split::RuleName,
     time::{Timestamp, Window},
+    webhook::EventType,
 };
+use qiang_wire::{answers, ids, values};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, Error as _, Visitor},
@@ -237,118 +243,187 @@ impl From<Money> for MoneyBody {
 }
 
 impl MoneyBody {
-    pub(crate) fn new(minor: i64, currency: Currency) -> Self {
-        Money::new(minor, currency).into()
-    }
-
     pub(crate) fn money(self) -> Money {
         Money::new(self.amount, self.currency.0)
     }
 }
 
-/// A grant and, for a sale, its order. A repeated claim gets the same one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = Grant)]
-pub(crate) struct ClaimGrantBody {
-    /// Campaign of the grant.
-    #[schema(value_type = String, format = Uuid)]
-    pub(crate) campaign: Text<CampaignId>,
-    /// Number of the grant in its campaign, from 1.
-    pub(crate) number: u32,
-    /// Id of the order; sales only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) order: Option<Text<OrderId>>,
-    /// Units; 1 for a share.
-    pub(crate) quantity: u32,
-    /// Amount of the share, or price of the order.
-    pub(crate) amount: MoneyBody,
-    /// Time of the decision.
-    #[schema(value_type = String, format = DateTime)]
-    pub(crate) granted_at: Rfc3339,
-    /// State of the order: held, paid, cancelled, expired or returned; sales only. An order that costs nothing is
-    /// paid when it is granted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) state: Option<&'static str>,
-    /// Units that were returned after the order was paid; sales only. The order stays paid until all of them are
-    /// returned.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) returned_quantity: Option<u32>,
-    /// Time at which the hold of an unpaid order ends; sales only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub(crate) hold_until: Option<Rfc3339>,
-    /// Failures that the grant survives: memory, replica, fsync or ledger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ack: Option<&'static str>,
-}
-
-impl ClaimGrantBody {
-    pub(crate) fn new(grant: &Grant, currency: Currency, ack: Option<AckLevel>) -> Self {
-        Self {
-            campaign: Text(grant.campaign),
-            number: grant.number,
-            order: grant.order.map(|_| Text(grant.order_id())),
-            quantity: grant.quantity,
-            amount: MoneyBody::new(grant.amount_minor, currency),
-            granted_at: Rfc3339(grant.granted_at),
-            state: grant.order.map(|order| order.state.name()),
-            returned_quantity: grant.order.map(|order| order.returned_quantity),
-            hold_until: grant.order.map(|order| Rfc3339(order.hold_until)),
-            ack: ack.map(AckLevel::name),
-        }
+/// Body of a grant.
+pub(crate) fn grant_body(
+    grant: &Grant,
+    currency: Currency,
+    ack: Option<AckLevel>,
+) -> answers::Grant {
+    answers::Grant {
+        campaign: grant.campaign.to_wire(),
+        number: grant.number,
+        order: grant.order.map(|_| grant.order_id().to_wire()),
+        quantity: grant.quantity,
+        amount: Money::new(grant.amount_minor, currency).to_wire(),
+        granted_at: grant.granted_at.to_wire(),
+        state: grant.order.map(|order| order.state.to_wire()),
+        returned_quantity: grant.order.map(|order| order.returned_quantity),
+        hold_until: grant.order.map(|order| order.hold_until.to_wire()),
+        ack: ack.map(|ack| ack.to_wire()),
     }
 }
 
-/// A campaign's numbers. Supply always equals granted + remaining + returned + withheld.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = State)]
-pub(crate) struct StateBody {
-    /// draft, scheduled, live, paused, ended or closed.
-    pub(crate) phase: &'static str,
-    /// Total number of shares or units.
-    pub(crate) supply: u64,
-    /// Shares or units that users have.
-    pub(crate) granted: u64,
-    /// Shares or units that can still be claimed.
-    pub(crate) remaining: u64,
-    /// Shares or units that were returned at the close.
-    pub(crate) returned: u64,
-    /// Shares or units that repairs withhold, because a user may have been granted them. They are returned at the
-    /// close.
-    pub(crate) withheld: u64,
-    /// Time from which claims are accepted.
-    #[schema(value_type = String, format = DateTime)]
-    pub(crate) starts_at: Rfc3339,
-    /// Time from which claims are no longer accepted.
-    #[schema(value_type = String, format = DateTime)]
-    pub(crate) ends_at: Rfc3339,
-    /// Server time, for countdowns.
-    #[schema(value_type = String, format = DateTime)]
-    pub(crate) now: Rfc3339,
+/// Body of a campaign's numbers. Uses the engine's window if there is one, because it may be newer than `window`.
+pub(crate) fn state_body(tally: &Tally, window: Window, now: Timestamp) -> answers::State {
+    let window = tally.terms.map_or(window, |terms| terms.window);
+    answers::State {
+        phase: tally.phase.to_wire(),
+        supply: tally.supply,
+        granted: tally.granted,
+        remaining: tally.remaining,
+        returned: tally.returned,
+        withheld: tally.withheld,
+        starts_at: window.starts_at().to_wire(),
+        ends_at: window.ends_at().to_wire(),
+        now: now.to_wire(),
+    }
 }
 
-impl StateBody {
-    /// Uses the engine's window if there is one, because it may be newer than `window`.
-    pub(crate) fn new(tally: &Tally, window: Window, now: Timestamp) -> Self {
-        let window = tally.terms.map_or(window, |terms| terms.window);
-        Self {
-            phase: tally.phase.name(),
-            supply: tally.supply,
-            granted: tally.granted,
-            remaining: tally.remaining,
-            returned: tally.returned,
-            withheld: tally.withheld,
-            starts_at: Rfc3339(window.starts_at()),
-            ends_at: Rfc3339(window.ends_at()),
-            now: Rfc3339(now),
+/// Conversion of a core type to its type in bodies.
+pub(crate) trait ToWire {
+    /// Type in bodies.
+    type Wire;
+
+    fn to_wire(&self) -> Self::Wire;
+}
+
+macro_rules! ids_to_wire {
+    ($($core:ty => $wire:ty,)*) => { $(
+        impl ToWire for $core {
+            type Wire = $wire;
+
+            fn to_wire(&self) -> $wire {
+                <$wire>::from_service(self)
+            }
         }
+    )* };
+}
+
+ids_to_wire! {
+    CampaignId => ids::CampaignId,
+    OrderId => ids::OrderId,
+    UserId => ids::UserId,
+    PaymentRef => ids::Id,
+    IdempotencyKey => ids::IdempotencyKey,
+    Uuid => ids::Id,
+}
+
+impl ToWire for Timestamp {
+    type Wire = values::Timestamp;
+
+    fn to_wire(&self) -> values::Timestamp {
+        values::Timestamp::from_millis_saturating(self.as_millis())
+    }
+}
+
+impl ToWire for Money {
+    type Wire = values::Money;
+
+    fn to_wire(&self) -> values::Money {
+        let code = self.currency.code().parse();
+        values::Money::new(
+            self.minor,
+            code.expect("an ISO 4217 code has three capital letters"),
+        )
+    }
+}
+
+/// Converts words. A word of the core without one in bodies does not compile.
+macro_rules! words_to_wire {
+    ($($core:ty => $wire:ident { $($variant:ident),* $(,)? $(; $($other:ident => $to:ident),*)? })*) => { $(
+        impl $crate::http::wire::ToWire for $core {
+            type Wire = qiang_wire::words::$wire;
+
+            fn to_wire(&self) -> qiang_wire::words::$wire {
+                match self {
+                    $(Self::$variant => qiang_wire::words::$wire::$variant,)*
+                    $($(Self::$other => qiang_wire::words::$wire::$to,)*)?
+                }
+            }
+        }
+    )* };
+}
+pub(crate) use words_to_wire;
+
+words_to_wire! {
+    Phase => Phase { Draft, Scheduled, Live, Paused, Ended, Closed }
+    AckLevel => AckLevel { Memory, Replica, Fsync, Ledger }
+    OrderState => OrderState { Held, Paid, Cancelled, Expired, Returned }
+    PaymentPolicyKind => PaymentPolicy { Owed, AcceptOver, AcceptWithTolerance }
+    PaymentOutcome => PaymentOutcome { Paid, Reinstated, RefundDue }
+    Requirement => Requirement { Ticket, OrderCheck }
+    RuleName => SplitRuleName { Normal, DoubleAverage, Equal, Lazy }
+    ActionKind => ActionKind {
+        Deposit, Create, Change, Pause, Resume, Close, Archive, Pay, Refund, Withdraw, Reverse, Cancel, Return, Delete,
+        Redrive, Repair, Release, Audit, Reconcile, Discard, Run,
+    }
+    PostingKind => PostingKind {
+        Deposit, Fund, Grant, Refund, Residue, Payment, RefundDue, Return, RefundPaid, Withdrawal, Reversal,
+    }
+    UserAccount => UserAccount { Available, RefundsDue }
+    EventType => WebhookEventType {
+        ShareGranted, OrderHeld, OrderPaid, OrderCancelled, OrderExpired, OrderReturned, OrderRefundDue, OrderRefunded,
+        CampaignClosed;
+        Test => Other
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use qiang_wire::words;
+
     use super::*;
+
+    #[test]
+    fn words_of_bodies_are_those_of_the_core() {
+        fn check<T: ToWire<Wire = W> + Copy, W: std::fmt::Display>(
+            all: &[T],
+            name: fn(T) -> &'static str,
+            known: &[W],
+        ) {
+            let core: Vec<_> = all.iter().map(|it| name(*it)).collect();
+            let wire: Vec<_> = all.iter().map(|it| it.to_wire().to_string()).collect();
+            assert_eq!(core, wire);
+            assert_eq!(all.len(), known.len());
+        }
+        check(Phase::ALL, Phase::name, words::Phase::KNOWN);
+        check(AckLevel::ALL, AckLevel::name, words::AckLevel::KNOWN);
+        check(OrderState::ALL, OrderState::name, words::OrderState::KNOWN);
+        check(
+            PaymentPolicyKind::ALL,
+            PaymentPolicyKind::name,
+            words::PaymentPolicy::KNOWN,
+        );
+        check(
+            PaymentOutcome::ALL,
+            PaymentOutcome::name,
+            words::PaymentOutcome::KNOWN,
+        );
+        check(
+            Requirement::ALL,
+            Requirement::name,
+            words::Requirement::KNOWN,
+        );
+        check(RuleName::ALL, RuleName::name, words::SplitRuleName::KNOWN);
+        check(ActionKind::ALL, ActionKind::name, words::ActionKind::KNOWN);
+        check(
+            PostingKind::ALL,
+            PostingKind::name,
+            words::PostingKind::KNOWN,
+        );
+        check(
+            UserAccount::ALL,
+            UserAccount::name,
+            words::UserAccount::KNOWN,
+        );
+        let settled: Vec<_> = EventType::settled().collect();
+        check(&settled, EventType::name, words::WebhookEventType::KNOWN);
+    }
 
     #[test]
     fn times_are_rfc_3339() {

@@ -8,15 +8,13 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use axum::response::Response;
 use parking_lot::Mutex;
 use qiang_core::ports::KeyUse;
+use qiang_wire::problem::ProblemKind;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, timeout_at},
 };
 
-use crate::http::{
-    problem::{ApiProblem, ProblemKind},
-    request_id::RequestId,
-};
+use crate::http::{problem::ApiProblem, request_id::RequestId};
 
 /// Keys whose requests may run at once. Others are refused as overload.
 const RUNS_MAX: u32 = 1_024;

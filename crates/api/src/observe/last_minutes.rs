@@ -1,18 +1,16 @@
 //! Statistics of this node for each of the last seconds, sampled once for all readers.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
 use parking_lot::Mutex;
 use qiang_core::{ports::WaitingMonitor, time::Timestamp};
+use qiang_wire::answers::{ClaimLatency, Stats};
 use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
 use utoipa::ToSchema;
 
 use crate::{
-    http::wire::Rfc3339,
+    http::wire::ToWire as _,
     observe::{
         gauges::Gauges,
         metrics::{ClaimCounts, Metrics},
@@ -22,43 +20,6 @@ use crate::{
 /// Maximum number of records kept.
 const KEPT: usize = 300;
 
-/// Statistics of the node for about one second. Rates cover answered claims, in claims per second.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[schema(as = Stats)]
-pub(crate) struct StatsBody {
-    /// Number of the record; consecutive.
-    number: u64,
-    /// End of the interval.
-    #[schema(value_type = String, format = DateTime)]
-    at: Rfc3339,
-    /// Answered claims.
-    claims_per_s: f64,
-    /// Answered claims by outcome; outcomes without a claim are left out.
-    #[schema(value_type = BTreeMap<String, f64>)]
-    outcomes_per_s: BTreeMap<&'static str, f64>,
-    /// Latency of the claims; absent if there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    latency_ms: Option<LatencyBody>,
-    /// Ratio of the claims that passed the gate to the engine; absent if there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gate_pass_ratio: Option<f64>,
-    /// Log entries that are not yet in the ledger.
-    settlement_lag_entries: u64,
-    /// Claims and commands that wait for the engine.
-    queue_length: u64,
-    /// Entries of the queues that the node decides.
-    queue_entries: u64,
-}
-
-/// Percentiles of the claims' latency in milliseconds, interpolated between the bounds of the histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
-#[schema(as = Latency)]
-pub(crate) struct LatencyBody {
-    p50: f64,
-    p90: f64,
-    p99: f64,
-}
-
 /// Statistics of the last minutes of a node, or those after an earlier answer.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = StatsList)]
@@ -66,7 +27,7 @@ pub(crate) struct StatsListBody {
     /// Random id of the process that sampled them, drawn at its start. Numbers of another process do not apply.
     process: String,
     /// Earliest first.
-    stats: Vec<StatsBody>,
+    stats: Vec<Stats>,
 }
 
 impl StatsListBody {
@@ -88,7 +49,7 @@ pub(crate) struct LastMinutes {
 struct ReadingTotals {
     /// Counts at the newest record, and its time.
     before: Option<(ClaimCounts, Instant)>,
-    stats: VecDeque<StatsBody>,
+    stats: VecDeque<Stats>,
 }
 
 impl Default for LastMinutes {
@@ -117,9 +78,9 @@ impl LastMinutes {
         };
         let number = *self.newest.borrow() + 1;
         let (entries, settled) = gauges.positions();
-        let stats = StatsBody {
+        let stats = Stats {
             number,
-            at: Rfc3339(at),
+            at: at.to_wire(),
             settlement_lag_entries: entries.saturating_sub(settled),
             queue_length: gauges.queued() as u64,
             queue_entries: waiting.waiting().0,
@@ -155,7 +116,7 @@ impl LastMinutes {
 }
 
 /// Statistics of the claims between two counts.
-fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> StatsBody {
+fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> Stats {
     let seconds = passed.as_secs_f64().max(0.001);
     let rate = |count: u64| (count as f64 / seconds * 10.0).round() / 10.0;
     let grown = |(now, before): (u64, u64)| now.saturating_sub(before);
@@ -168,13 +129,13 @@ fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> StatsBo
     let by_gate = grown((now.by_gate, before.by_gate)) as f64;
     let share = 1.0 - by_gate / claims as f64;
     let took = now.took.into_iter().zip(before.took).map(grown);
-    StatsBody {
+    Stats {
         number: 0,
-        at: Rfc3339(Timestamp::from_millis(0)),
+        at: Timestamp::from_millis(0).to_wire(),
         claims_per_s: rate(claims),
         outcomes_per_s: ended
             .iter()
-            .map(|(end, count)| (*end, rate(*count)))
+            .map(|(end, count)| ((*end).to_owned(), rate(*count)))
             .collect(),
         latency_ms: latency(&took.collect::<Vec<_>>()),
         gate_pass_ratio: (claims > 0).then(|| (share.clamp(0.0, 1.0) * 1e3).round() / 1e3),
@@ -185,7 +146,7 @@ fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> StatsBo
 }
 
 /// Percentiles from the number of claims in each bucket of the histogram; `None` if there were no claims.
-fn latency(took: &[u64]) -> Option<LatencyBody> {
+fn latency(took: &[u64]) -> Option<ClaimLatency> {
     let all: u64 = took.iter().sum();
     let quantile = |part: f64| {
         let (rank, mut below, mut from) = (part * all as f64, 0.0, 0.0);
@@ -201,7 +162,7 @@ fn latency(took: &[u64]) -> Option<LatencyBody> {
         from
     };
     let millis = |part| (quantile(part) * 1e6).round() / 1e3;
-    (all > 0).then(|| LatencyBody {
+    (all > 0).then(|| ClaimLatency {
         p50: millis(0.5),
         p90: millis(0.9),
         p99: millis(0.99),
@@ -210,6 +171,8 @@ fn latency(took: &[u64]) -> Option<LatencyBody> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn counts(granted: u64, sold_out: u64, took: [u64; 3]) -> ClaimCounts {
@@ -235,7 +198,7 @@ mod tests {
         let (body, newest) = last.after(900);
         assert!(body.is_empty() && newest == 0, "{body:?}");
         let nothing = between(&counts(0, 0, [0; 3]), &counts(0, 0, [0; 3]), Duration::ZERO);
-        let numbered = |number| StatsBody {
+        let numbered = |number| Stats {
             number,
             ..nothing.clone()
         };
@@ -260,10 +223,10 @@ mod tests {
             counts(110, 1_090, [57, 47, 17]),
         );
         let stats = between(&before, &now, Duration::from_secs(2));
-        let expected = BTreeMap::from([("granted", 5.0), ("sold_out", 45.0)]);
+        let expected = BTreeMap::from([("granted".to_owned(), 5.0), ("sold_out".to_owned(), 45.0)]);
         assert_eq!((stats.claims_per_s, stats.outcomes_per_s), (50.0, expected));
         assert_eq!(stats.gate_pass_ratio, Some(0.1));
-        let latency = LatencyBody {
+        let latency = ClaimLatency {
             p50: 1.0,
             p90: 10.0,
             p99: 5_000.0,

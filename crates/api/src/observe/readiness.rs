@@ -12,7 +12,7 @@ use qiang_core::{
 };
 use tokio::{sync::Mutex, time::timeout_at};
 
-use crate::observe::gauges::Gauges;
+use crate::{http::wire::words_to_wire, observe::gauges::Gauges};
 
 /// Lifetime of a probe's result, because a probe costs a commit.
 const PROBE_KEPT: Duration = Duration::from_secs(1);
@@ -42,14 +42,8 @@ pub(crate) enum ReadinessLevel {
     Ready,
 }
 
-impl ReadinessLevel {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::NotReady => "not_ready",
-            Self::Degraded => "degraded",
-            Self::Ready => "ready",
-        }
-    }
+words_to_wire! {
+    ReadinessLevel => ReadinessStatus { NotReady, Degraded, Ready }
 }
 
 /// Readiness of this process.

@@ -11,13 +11,14 @@ use qiang_core::{
     id::{CampaignId, OrderId, UserId},
     split::SHARES_MAX,
 };
+use qiang_wire::problem::ProblemKind;
 
 use crate::{
     auth::Caller,
     config::{ApiConfig, UsageError},
     http::{
         client_address::{AddressKey, LimitedOrigin, TrustedProxies, contain},
-        problem::{ApiProblem, Policy, ProblemKind},
+        problem::{ApiProblem, Policy},
         traffic::{ExpensiveAnswer, Traffic, read_cost},
     },
     observe::metrics::Metrics,

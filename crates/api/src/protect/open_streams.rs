@@ -7,6 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 use metrics::Counter;
 use parking_lot::Mutex;
 use qiang_core::id::UserId;
+use qiang_wire::problem::ProblemKind;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     config::LimitsConfig,
     http::{
         client_address::{AddressKey, LimitedOrigin},
-        problem::{ApiProblem, ProblemKind},
+        problem::ApiProblem,
     },
     observe::metrics::Metrics,
 };

@@ -10,6 +10,7 @@ use std::{
 use hyper::StatusCode;
 use parking_lot::Mutex;
 use qiang_core::{book::Claim, id::CampaignId, time::Timestamp};
+use qiang_wire::problem::ProblemKind;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Semaphore, time::timeout};
 
@@ -17,7 +18,7 @@ use self::shop::{Shop, ShopRequest};
 use crate::{
     config::{OrderCheckConfig, OrderCheckPolicy, UsageError, secret_of},
     http::{
-        problem::{ApiProblem, ProblemKind},
+        problem::ApiProblem,
         request_id::{RequestId, current_trace},
         wire::{Rfc3339, Text},
     },

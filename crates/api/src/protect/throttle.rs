@@ -112,9 +112,9 @@ pub(crate) fn quota(rate: u32, per: Duration, at_once: u32) -> Option<Quota> {
 #[cfg(test)]
 mod tests {
     use qiang_core::id::UserId;
+    use qiang_wire::problem::ProblemKind;
 
     use super::*;
-    use crate::http::problem::ProblemKind;
 
     const POLICY: Policy = Policy {
         name: "test",

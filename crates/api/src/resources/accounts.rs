@@ -5,21 +5,24 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     id::{PaymentRef, UserId},
-    money::Currency,
+    money::{Currency, Money},
     ports::ActionKind,
+};
+use qiang_wire::{
+    answers::{Account, Balance, Deposit},
+    problem::Problem,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{self, ObjectRequest, Param},
     http::{
-        problem::{ApiProblem, ProblemBody},
-        wire::{self, Location, MoneyBody, Text},
+        problem::ApiProblem,
+        wire::{self, Location, Text, ToWire as _},
     },
     resources::{new_money, operation_log},
 };
@@ -42,54 +45,19 @@ pub(crate) struct DepositRequest {
     reference: Text<PaymentRef>,
 }
 
-/// A deposit that was made.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Deposit)]
-pub(crate) struct DepositBody {
-    #[schema(value_type = String, format = Uuid)]
-    id: Text<Uuid>,
-    /// Owner of the account.
-    user: String,
-    amount: MoneyBody,
-    /// The payment service's reference.
-    #[schema(value_type = String)]
-    reference: Text<PaymentRef>,
-}
-
-/// Balances of a user.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Account)]
-pub(crate) struct AccountBody {
-    user: String,
-    /// One per currency.
-    balances: Vec<BalanceBody>,
-    /// Whether everything granted before this request is in the balances. If not, repeat the request later.
-    settled: bool,
-}
-
-/// A user's balance in one currency.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Balance)]
-pub(crate) struct BalanceBody {
-    /// Amount that can be spent.
-    available: MoneyBody,
-    /// Refunds that are due and not yet paid.
-    refunds_due: MoneyBody,
-}
-
 /// Records a deposit: money from outside for a user's account.
 #[utoipa::path(post, path = "/v1/accounts/{user}/deposits", tag = "accounts", request_body = DepositRequest,
     operation_id = "makeDeposit", security(("bearer" = ["deposit"])),
     params(("user" = String, Path, description = "The owner of the account"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
-    responses((status = 201, body = DepositBody), (status = 200, description = "Created before", body = DepositBody),
-        (status = 403, body = ProblemBody),
-        (status = 409, description = "`reference-used`: another deposit has it", body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+    responses((status = 201, body = Deposit), (status = 200, description = "Created before", body = Deposit),
+        (status = 403, body = Problem),
+        (status = 409, description = "`reference-used`: another deposit has it", body = Problem),
+        (status = 422, body = Problem)))]
 pub(crate) async fn deposit(
     call: ObjectRequest<UserId>,
     extract::Json(request): extract::Json<DepositRequest>,
-) -> Result<(StatusCode, Location, Json<DepositBody>), ApiProblem> {
+) -> Result<(StatusCode, Location, Json<Deposit>), ApiProblem> {
     call.caller.require(Scope::Deposit)?;
     if request.amount < 1 {
         return Err(ApiProblem::invalid_at(
@@ -98,13 +66,13 @@ pub(crate) async fn deposit(
         ));
     }
     new_money::check(request.currency.0, "#/currency")?;
-    let amount = MoneyBody::new(request.amount, request.currency.0);
+    let amount = Money::new(request.amount, request.currency.0);
     let route = "POST /v1/accounts/{user}/deposits";
     let (ledger, id) = (&call.app.ports.ledger, call.app.fresh_id());
     let detail = json!({ "id": id.to_string(), "amount": request.amount, "currency": request.currency,
         "reference": request.reference });
     let action = call.action(ActionKind::Deposit, &detail);
-    let (to, by) = ((&call.id, amount.money()), Some(&action));
+    let (to, by) = ((&call.id, amount), Some(&action));
     let used = call.key_use(route, &request);
     let Text(name) = &request.reference;
     let binding = ledger
@@ -113,11 +81,11 @@ pub(crate) async fn deposit(
     if binding.fresh {
         operation_log::log(&action);
     }
-    let body = DepositBody {
-        id: Text(binding.id),
-        user: call.id.to_string(),
-        amount,
-        reference: request.reference,
+    let body = Deposit {
+        id: binding.id.to_wire(),
+        user: call.id.to_wire(),
+        amount: amount.to_wire(),
+        reference: request.reference.0.to_string(),
     };
     let status = wire::created(binding.fresh);
     let location = wire::location(status, || {
@@ -132,24 +100,24 @@ pub(crate) async fn deposit(
 #[utoipa::path(get, path = "/v1/accounts/{user}", tag = "accounts",
     operation_id = "getAccount", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("user" = String, Path, description = "The owner of the account")),
-    responses((status = 200, body = AccountBody), (status = 401, body = ProblemBody),
-        (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = Account), (status = 401, body = Problem),
+        (status = 403, body = Problem)))]
 pub(crate) async fn account(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(user): Param<UserId>,
-) -> Result<Json<AccountBody>, ApiProblem> {
+) -> Result<Json<Account>, ApiProblem> {
     if caller.user != user {
         caller.require(Scope::ReadAny)?;
     }
     let settled = app.settled().await?;
     let balances = app.ports.ledger.balances(&user).await?;
-    let balances = balances.into_iter().map(|balance| BalanceBody {
-        available: balance.available.into(),
-        refunds_due: MoneyBody::new(balance.refunds_due_minor, balance.available.currency),
+    let balances = balances.into_iter().map(|balance| Balance {
+        available: balance.available.to_wire(),
+        refunds_due: Money::new(balance.refunds_due_minor, balance.available.currency).to_wire(),
     });
-    Ok(Json(AccountBody {
-        user: user.to_string(),
+    Ok(Json(Account {
+        user: user.to_wire(),
         balances: balances.collect(),
         settled,
     }))

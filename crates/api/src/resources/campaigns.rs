@@ -9,6 +9,10 @@ use qiang_core::{
     id::CampaignId,
     ports::{Action, ActionKind, CampaignRecord},
 };
+use qiang_wire::{
+    answers,
+    problem::{Problem, ProblemKind},
+};
 use serde_json::json;
 
 use crate::{
@@ -16,8 +20,8 @@ use crate::{
     auth::{Caller, Scope},
     extract::{ObjectRequest, Param},
     http::{
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
-        wire::{self, StateBody},
+        problem::{ApiProblem, NoAnswer},
+        wire,
     },
     resources::{
         changes::{BegunChange, Change},
@@ -35,8 +39,8 @@ const STATE_CACHING: &str = "public, max-age=1, s-maxage=1";
     operation_id = "getCampaignState",
     params(("id" = String, Path, description = "The campaign's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
-    responses((status = 200, body = StateBody), (status = 304, description = "Unchanged since the tag"),
-        (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = answers::State), (status = 304, description = "Unchanged since the tag"),
+        (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
@@ -47,7 +51,7 @@ pub(crate) async fn state(
     };
     let tally = app.shared_tally(id).await?;
     let tally = tally.ok_or(ProblemKind::UnknownCampaign)?;
-    let body = StateBody::new(&tally, meta.window, app.ports.engine_clock.now());
+    let body = wire::state_body(&tally, meta.window, app.ports.engine_clock.now());
     Ok(wire::tagged(&headers, STATE_CACHING, &body))
 }
 
@@ -81,10 +85,10 @@ impl App {
     operation_id = "pauseCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody),
+    responses((status = 200, body = answers::State), (status = 403, body = Problem),
+        (status = 404, body = Problem),
         (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
-            body = ProblemBody), NoAnswer))]
+            body = Problem), NoAnswer))]
 pub(crate) async fn pause(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/pause", &());
@@ -97,10 +101,10 @@ pub(crate) async fn pause(call: ObjectRequest<CampaignId>) -> Result<Response, A
     operation_id = "resumeCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody),
+    responses((status = 200, body = answers::State), (status = 403, body = Problem),
+        (status = 404, body = Problem),
         (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
-            body = ProblemBody), NoAnswer))]
+            body = Problem), NoAnswer))]
 pub(crate) async fn resume(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/resume", &());
@@ -113,8 +117,8 @@ pub(crate) async fn resume(call: ObjectRequest<CampaignId>) -> Result<Response, 
     operation_id = "closeCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = answers::State), (status = 403, body = Problem),
+        (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn close(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/close", &());
@@ -131,9 +135,9 @@ pub(crate) async fn close(call: ObjectRequest<CampaignId>) -> Result<Response, A
     operation_id = "archiveCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = answers::State), (status = 403, body = Problem),
+        (status = 404, body = Problem),
+        (status = 409, body = Problem), NoAnswer))]
 pub(crate) async fn archive(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/archive", &());
@@ -144,17 +148,17 @@ pub(crate) async fn archive(call: ObjectRequest<CampaignId>) -> Result<Response,
 }
 
 /// State of a campaign that is archived.
-async fn archived(app: &App, id: CampaignId) -> Result<Option<StateBody>, ApiProblem> {
+async fn archived(app: &App, id: CampaignId) -> Result<Option<answers::State>, ApiProblem> {
     let record = app.ports.ledger.campaign(id).await?;
     let record = record.filter(|record| record.archived_at.is_some());
     let now = app.ports.engine_clock.now();
     let state = |record: CampaignRecord| {
-        StateBody::new(&record.settled_tally(now), record.campaign.window, now)
+        wire::state_body(&record.settled_tally(now), record.campaign.window, now)
     };
     Ok(record.map(state))
 }
 
-async fn archive_once(call: &ObjectRequest<CampaignId>) -> Result<StateBody, ApiProblem> {
+async fn archive_once(call: &ObjectRequest<CampaignId>) -> Result<answers::State, ApiProblem> {
     let (app, id) = (&call.app, call.id);
     let ledger = &app.ports.ledger;
     let mut record = ledger.campaign(id).await?;
@@ -180,7 +184,7 @@ async fn archive_once(call: &ObjectRequest<CampaignId>) -> Result<StateBody, Api
         return Err(ApiProblem::internal("cannot archive a closed campaign"));
     }
     operation_log::log(&action);
-    Ok(StateBody::new(&tally, window, now))
+    Ok(wire::state_body(&tally, window, now))
 }
 
 /// A requested pause, resumption or close.
@@ -198,23 +202,23 @@ impl PhaseRequest {
         }
     }
 
-    async fn body(&self, tally: &Tally) -> Result<StateBody, ApiProblem> {
+    async fn body(&self, tally: &Tally) -> Result<answers::State, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let meta = app.meta(campaign).await?;
         let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(campaign))?;
         let now = app.ports.engine_clock.now();
-        Ok(StateBody::new(tally, meta.window, now))
+        Ok(wire::state_body(tally, meta.window, now))
     }
 }
 
 impl Change for PhaseRequest {
-    type Body = StateBody;
+    type Body = answers::State;
 
     fn campaign(&self) -> CampaignId {
         self.call.id
     }
 
-    async fn already(&self) -> Result<Option<StateBody>, ApiProblem> {
+    async fn already(&self) -> Result<Option<answers::State>, ApiProblem> {
         let engine = &self.call.app.ports.engine;
         let Some(tally) = engine.present_tally(self.call.id).await? else {
             return Ok(None);
@@ -241,7 +245,7 @@ impl Change for PhaseRequest {
         }
     }
 
-    async fn make(&self, begun: &BegunChange) -> Result<StateBody, ApiProblem> {
+    async fn make(&self, begun: &BegunChange) -> Result<answers::State, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let action = self.call.action_begun(begun, self.kind(), &json!({}));
         let is_recorded = match app.record_begun(begun, &action).await {

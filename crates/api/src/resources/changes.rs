@@ -16,16 +16,14 @@ use qiang_core::{
     ports::{Action, KeyState, KeyUse},
     time::Timestamp,
 };
+use qiang_wire::problem::ProblemKind;
 use serde::Serialize;
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::{
     app::{App, id_at},
-    http::{
-        problem::{ApiProblem, ProblemKind},
-        request_id::RequestId,
-    },
+    http::{problem::ApiProblem, request_id::RequestId},
     resources::stored_answer::{answer, replay},
 };
 

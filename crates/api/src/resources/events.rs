@@ -24,6 +24,7 @@ use qiang_core::{
     campaign::{CampaignKind, Tally},
     id::CampaignId,
 };
+use qiang_wire::problem::Problem;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 use utoipa::{IntoParams, ToSchema};
@@ -37,12 +38,8 @@ use crate::{
     },
     claims::queue_entries::{UNBUFFERED, accepts_stream, last_event_id},
     extract::{MaybeCaller, Param, Params},
-    http::{
-        client_address::LimitedOrigin,
-        problem::{ApiProblem, ProblemBody},
-        wire::{self, StateBody},
-    },
-    resources::red_packets::ShareBody,
+    http::{client_address::LimitedOrigin, problem::ApiProblem, wire},
+    resources::red_packets::share_body,
 };
 
 /// Longest wait in milliseconds of a client that requests the present state only, without a stream.
@@ -107,7 +104,7 @@ impl Watcher {
         let Some(tally) = self.app.shared_tally(self.id).await? else {
             return Ok(None);
         };
-        let state = StateBody::new(&tally, self.meta.window, self.app.ports.engine_clock.now());
+        let state = wire::state_body(&tally, self.meta.window, self.app.ports.engine_clock.now());
         let wanted = views.draws_wanted.load(Ordering::Relaxed) > 0;
         let has_new = wanted && self.read_draws(&tally).await?;
         let state = json(&state);
@@ -146,7 +143,7 @@ impl Watcher {
             for grant in grants.into_iter().skip(shown) {
                 after = grant.number;
                 self.newest = after;
-                let body = json(&ShareBody::new(grant, self.meta.currency));
+                let body = json(&share_body(grant, self.meta.currency));
                 self.draws.push_back((after, body));
             }
             if is_last {
@@ -198,10 +195,10 @@ pub(crate) struct FirstDraw {
         ("Last-Event-ID" = Option<u32>, Header, description = "The number of the newest draw that the caller has")),
     responses((status = 200, description = "Events `state` and `draws`", body = EventBody,
             content_type = "text/event-stream"),
-        (status = 401, description = "A token was sent, but it is not valid", body = ProblemBody),
-        (status = 404, body = ProblemBody),
-        (status = 429, description = "`too-many-streams`", body = ProblemBody),
-        (status = 503, description = "`overloaded`: too many clients watch already", body = ProblemBody)))]
+        (status = 401, description = "A token was sent, but it is not valid", body = Problem),
+        (status = 404, body = Problem),
+        (status = 429, description = "`too-many-streams`", body = Problem),
+        (status = 503, description = "`overloaded`: too many clients watch already", body = Problem)))]
 pub(crate) async fn watch(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,

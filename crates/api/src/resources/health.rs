@@ -9,13 +9,17 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use qiang_core::ports::{Clock, Engine, WaitingMonitor, WebhookMonitor};
+use qiang_wire::{
+    problem::{Problem, ProblemKind},
+    words::ReadinessStatus,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     app::App,
     extract::Params,
-    http::problem::{ApiProblem, ProblemBody, ProblemKind},
+    http::{problem::ApiProblem, wire::ToWire as _},
     observe::{
         gauges::Gauges,
         metrics::Metrics,
@@ -55,7 +59,7 @@ impl FromRef<Arc<App>> for HealthState {
 #[schema(as = Readiness)]
 pub(crate) struct ReadyBody {
     /// ready; degraded: something is missing or a partition grants nothing; not_ready: no partition grants.
-    status: &'static str,
+    status: ReadinessStatus,
     /// Reason for a status other than ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -102,7 +106,7 @@ pub(crate) struct UnreadyPartitionBody {
     partition: u16,
     /// degraded: something that some grants need is missing, or memory for new ones, while all else works; not_ready:
     /// nothing is served.
-    status: &'static str,
+    status: ReadinessStatus,
     /// Reason of the status.
     reason: String,
 }
@@ -111,7 +115,7 @@ impl UnreadyPartitionBody {
     fn of(it: &PartitionReadiness) -> Option<Self> {
         Some(Self {
             partition: it.partition.0,
-            status: it.state.name(),
+            status: it.state.to_wire(),
             reason: it.reason.clone()?,
         })
     }
@@ -163,7 +167,7 @@ pub(crate) async fn healthz() -> &'static str {
 #[utoipa::path(get, path = "/readyz", tag = "operation", security(()), params(ReadyQuery),
     operation_id = "checkReadiness",
     responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody),
-        (status = 404, description = "There is no such partition", body = ProblemBody)))]
+        (status = 404, description = "There is no such partition", body = Problem)))]
 pub(crate) async fn readyz(
     State(operation): State<HealthState>,
     Params(query): Params<ReadyQuery>,
@@ -190,7 +194,7 @@ pub(crate) async fn readyz(
     };
     let (committed, settled) = gauges.positions();
     let body = ReadyBody {
-        status: state.name(),
+        status: state.to_wire(),
         reason,
         partitions: partitions
             .iter()
@@ -237,7 +241,7 @@ fn unknown() -> ApiProblem {
     operation_id = "readMetrics",
     responses((status = 200, body = String, content_type = "text/plain"),
         (status = 503, description = "`overloaded`: the node answered too many of these in a short time",
-            body = ProblemBody)))]
+            body = Problem)))]
 pub(crate) async fn metrics(State(operation): State<HealthState>) -> Response {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
     if let Some((waiting, clock)) = &operation.waiting {

@@ -5,15 +5,21 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
-    id::{CampaignId, OrderId, PaymentRef, UserId},
+    id::{OrderId, PaymentRef, UserId},
+    money::Money,
     order::OrderState,
+    payment::PaymentOutcome,
     ports::{
         Action, OrderPlace, OrderQuery, Posting, PostingKind, PostingPlace, PostingQuery, UserOrder,
     },
 };
+use qiang_wire::{
+    answers::{self, DepositRecord, PaymentRecord},
+    problem::{Problem, ProblemKind},
+    words::PaymentRecordOutcome,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use uuid::Uuid;
 
 use crate::{
     app::App,
@@ -21,10 +27,10 @@ use crate::{
     extract::{Param, Params, TwoParams},
     http::{
         paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
-        wire::{Id, MoneyBody, Rfc3339, Text},
+        problem::{ApiProblem, NoAnswer},
+        wire::{Id, Text, ToWire as _},
     },
-    resources::payment_reports::{REFUSED, RefusedReport},
+    resources::payment_reports::RefusedReport,
 };
 
 /// Page of a user's claims.
@@ -74,7 +80,7 @@ pub(crate) struct PostingList {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Claims)]
 pub(crate) struct ClaimsBody {
-    claims: Vec<ClaimBody>,
+    claims: Vec<answers::Claim>,
     #[serde(flatten)]
     page: PagePlaceBody,
 }
@@ -90,61 +96,25 @@ struct PagePlaceBody {
     settled: bool,
 }
 
-/// A share that a user has.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Claim)]
-struct ClaimBody {
-    /// The red packet.
-    #[schema(value_type = String, format = Uuid)]
-    campaign: Text<CampaignId>,
-    number: u32,
-    amount: MoneyBody,
-    #[schema(value_type = String, format = DateTime)]
-    granted_at: Rfc3339,
-}
-
 /// Orders of a user, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = UserOrders)]
 pub(crate) struct UserOrdersBody {
-    orders: Vec<UserOrderBody>,
+    orders: Vec<answers::UserOrder>,
     #[serde(flatten)]
     page: PagePlaceBody,
 }
 
-/// An order of a user.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = UserOrder)]
-struct UserOrderBody {
-    #[schema(value_type = String)]
-    order: Text<OrderId>,
-    /// The sale.
-    #[schema(value_type = String, format = Uuid)]
-    campaign: Text<CampaignId>,
-    /// Title of the sale.
-    title: String,
-    quantity: u32,
-    /// Units that were returned after the order was paid.
-    returned_quantity: u32,
-    /// The price of all units.
-    amount: MoneyBody,
-    state: &'static str,
-    #[schema(value_type = String, format = DateTime)]
-    granted_at: Rfc3339,
-}
-
-impl UserOrderBody {
-    fn new(order: UserOrder) -> Self {
-        Self {
-            order: Text(order.place().order),
-            campaign: Text(order.campaign),
-            title: order.title,
-            quantity: order.grant.quantity,
-            returned_quantity: order.grant.returned,
-            amount: MoneyBody::new(order.grant.amount_minor, order.currency),
-            state: order.grant.state.name(),
-            granted_at: Rfc3339(order.grant.granted_at),
-        }
+fn user_order(order: UserOrder) -> answers::UserOrder {
+    answers::UserOrder {
+        order: order.place().order.to_wire(),
+        campaign: order.campaign.to_wire(),
+        title: order.title,
+        quantity: order.grant.quantity,
+        returned_quantity: order.grant.returned,
+        amount: Money::new(order.grant.amount_minor, order.currency).to_wire(),
+        state: order.grant.state.to_wire(),
+        granted_at: order.grant.granted_at.to_wire(),
     }
 }
 
@@ -152,106 +122,43 @@ impl UserOrderBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Postings)]
 pub(crate) struct PostingsBody {
-    postings: Vec<PostingBody>,
+    postings: Vec<answers::Posting>,
     #[serde(flatten)]
     page: PagePlaceBody,
 }
 
-/// Money that entered or left one of a user's accounts.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Posting)]
-struct PostingBody {
-    /// Reason of the posting.
-    kind: &'static str,
-    /// Account of the two that it changed.
-    account: &'static str,
-    /// Amount that entered the account; below 0 if it left.
-    amount: MoneyBody,
-    /// Campaign of the posting.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = Uuid)]
-    campaign: Option<Text<CampaignId>>,
-    /// Order of the posting.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    order: Option<Text<OrderId>>,
-    /// The payment service's reference; for a deposit and its reversal, the deposit's id.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    reference: Option<String>,
-    #[schema(value_type = String, format = DateTime)]
-    at: Rfc3339,
-}
-
-impl PostingBody {
-    fn new(posting: Posting) -> Self {
-        let numbered = posting.campaign.zip(posting.number);
-        let order = numbered.filter(|_| posting.kind != PostingKind::Grant);
-        Self {
-            kind: posting.kind.name(),
-            account: posting.account.name(),
-            amount: posting.amount.into(),
-            campaign: posting.campaign.map(Text),
-            order: order.map(|(campaign, number)| Text(OrderId { campaign, number })),
-            reference: posting.reference,
-            at: Rfc3339(posting.place.at),
-        }
+fn posting(posting: Posting) -> answers::Posting {
+    let numbered = posting.campaign.zip(posting.number);
+    let order = numbered.filter(|_| posting.kind != PostingKind::Grant);
+    answers::Posting {
+        kind: posting.kind.to_wire(),
+        account: posting.account.to_wire(),
+        amount: posting.amount.to_wire(),
+        campaign: posting.campaign.map(|campaign| campaign.to_wire()),
+        order: order.map(|(campaign, number)| OrderId { campaign, number }.to_wire()),
+        reference: posting.reference,
+        at: posting.place.at.to_wire(),
     }
 }
 
-/// A deposit, and the amount of it that was reversed.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = DepositRecord)]
-pub(crate) struct DepositRecordBody {
-    #[schema(value_type = String, format = Uuid)]
-    id: Text<Uuid>,
-    /// Owner of the account.
-    user: String,
-    amount: MoneyBody,
-    #[schema(value_type = String, format = DateTime)]
-    at: Rfc3339,
-    /// Whether all of it was reversed.
-    reversed: bool,
-    /// Amount that was reversed.
-    reversed_amount: MoneyBody,
+fn refused_payment(reference: &PaymentRef, action: &Action) -> Option<PaymentRecord> {
+    let report = RefusedReport::from_action(action)?;
+    Some(PaymentRecord {
+        reference: reference.to_string(),
+        order: report.order.to_wire(),
+        user: None,
+        outcome: PaymentRecordOutcome::Refused,
+        amount: report.money.map(|money| money.to_wire()),
+        at: action.at.to_wire(),
+        problem: Some(report.problem),
+    })
 }
 
-/// A payment that was reported, and its outcome.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = PaymentRecord)]
-pub(crate) struct PaymentRecordBody {
-    #[schema(value_type = String)]
-    reference: Text<PaymentRef>,
-    #[schema(value_type = String)]
-    order: Text<OrderId>,
-    /// The buyer. Absent if the report was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<String>,
-    /// paid; reinstated: the order had expired and could be reserved again; refund_due: it did not pay the order, so
-    /// a refund is due; refused: its money is not recorded.
-    outcome: &'static str,
-    /// Money of the report. Absent if the amount of a refused report could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    amount: Option<MoneyBody>,
-    #[schema(value_type = String, format = DateTime)]
-    at: Rfc3339,
-    /// Problem of a refused report, such as `payment-used`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
-}
-
-impl PaymentRecordBody {
-    fn from_refusal(reference: PaymentRef, action: &Action) -> Option<Self> {
-        let report = RefusedReport::from_action(action)?;
-        Some(Self {
-            reference: Text(reference),
-            order: Text(report.order),
-            user: None,
-            outcome: REFUSED,
-            amount: report.money.map(MoneyBody::from),
-            at: Rfc3339(action.at),
-            problem: Some(report.problem),
-        })
+fn record_outcome(outcome: PaymentOutcome) -> PaymentRecordOutcome {
+    match outcome {
+        PaymentOutcome::Paid => PaymentRecordOutcome::Paid,
+        PaymentOutcome::Reinstated => PaymentRecordOutcome::Reinstated,
+        PaymentOutcome::RefundDue => PaymentRecordOutcome::RefundDue,
     }
 }
 
@@ -288,7 +195,7 @@ impl App {
 #[utoipa::path(get, path = "/v1/accounts/{user}/claims", tag = "accounts",
     operation_id = "listClaims", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("user" = String, Path, description = "The user"), ClaimList),
-    responses((status = 200, body = ClaimsBody), (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = ClaimsBody), (status = 403, body = Problem)))]
 pub(crate) async fn claims(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -309,11 +216,11 @@ pub(crate) async fn claims(
     let next = cut(&mut postings, limit, |posting| posting.place.to_string());
     let claim = |posting: Posting| {
         let (campaign, number) = posting.campaign.zip(posting.number)?;
-        Some(ClaimBody {
-            campaign: Text(campaign),
+        Some(answers::Claim {
+            campaign: campaign.to_wire(),
             number,
-            amount: posting.amount.into(),
-            granted_at: Rfc3339(posting.place.at),
+            amount: posting.amount.to_wire(),
+            granted_at: posting.place.at.to_wire(),
         })
     };
     let body = ClaimsBody {
@@ -332,7 +239,7 @@ pub(crate) async fn claims(
 #[utoipa::path(get, path = "/v1/accounts/{user}/orders", tag = "accounts",
     operation_id = "listUserOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("user" = String, Path, description = "The user"), OrderList),
-    responses((status = 200, body = UserOrdersBody), (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = UserOrdersBody), (status = 403, body = Problem)))]
 pub(crate) async fn orders(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -359,7 +266,7 @@ pub(crate) async fn orders(
     let mut orders = app.ports.ledger.orders_of(&query).await?;
     let next = cut(&mut orders, limit, |order| order.place().to_string());
     let body = UserOrdersBody {
-        orders: orders.into_iter().map(UserOrderBody::new).collect(),
+        orders: orders.into_iter().map(user_order).collect(),
         page: PagePlaceBody {
             next: next.clone(),
             settled,
@@ -374,7 +281,7 @@ pub(crate) async fn orders(
 #[utoipa::path(get, path = "/v1/accounts/{user}/postings", tag = "accounts",
     operation_id = "listPostings", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("user" = String, Path, description = "The user"), PostingList),
-    responses((status = 200, body = PostingsBody), (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = PostingsBody), (status = 403, body = Problem)))]
 pub(crate) async fn postings(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -401,7 +308,7 @@ pub(crate) async fn postings(
     let mut postings = app.ports.ledger.postings_of(&query).await?;
     let next = cut(&mut postings, limit, |posting| posting.place.to_string());
     let body = PostingsBody {
-        postings: postings.into_iter().map(PostingBody::new).collect(),
+        postings: postings.into_iter().map(posting).collect(),
         page: PagePlaceBody {
             next: next.clone(),
             settled,
@@ -417,13 +324,13 @@ pub(crate) async fn postings(
     operation_id = "getDeposit", security(("bearer" = []), ("bearer" = ["read:any"]), ("bearer" = ["deposit"])),
     params(("user" = String, Path, description = "The owner of the account"),
         ("id" = String, Path, description = "The deposit's id")),
-    responses((status = 200, body = DepositRecordBody), (status = 403, body = ProblemBody),
-        (status = 404, description = "`not-found`: the user has no such deposit", body = ProblemBody)))]
+    responses((status = 200, body = DepositRecord), (status = 403, body = Problem),
+        (status = 404, description = "`not-found`: the user has no such deposit", body = Problem)))]
 pub(crate) async fn deposit(
     State(app): State<Arc<App>>,
     caller: Caller,
     TwoParams(user, Id(id)): TwoParams<UserId, Id>,
-) -> Result<Json<DepositRecordBody>, ApiProblem> {
+) -> Result<Json<DepositRecord>, ApiProblem> {
     if caller.user != user && !caller.may(Scope::Deposit) {
         caller.require(Scope::ReadAny)?;
     }
@@ -431,13 +338,13 @@ pub(crate) async fn deposit(
     let deposit = deposit.filter(|deposit| deposit.user == user);
     let missing = || ApiProblem::new(ProblemKind::NotFound, "the user has no such deposit");
     let deposit = deposit.ok_or_else(missing)?;
-    Ok(Json(DepositRecordBody {
-        id: Text(id),
-        user: deposit.user.to_string(),
-        amount: deposit.amount.into(),
-        at: Rfc3339(deposit.at),
+    Ok(Json(DepositRecord {
+        id: id.to_wire(),
+        user: deposit.user.to_wire(),
+        amount: deposit.amount.to_wire(),
+        at: deposit.at.to_wire(),
         reversed: deposit.is_reversed(),
-        reversed_amount: MoneyBody::new(deposit.reversed_minor, deposit.amount.currency),
+        reversed_amount: Money::new(deposit.reversed_minor, deposit.amount.currency).to_wire(),
     }))
 }
 
@@ -448,14 +355,14 @@ pub(crate) async fn deposit(
 #[utoipa::path(get, path = "/v1/payments/{reference}", tag = "orders",
     operation_id = "getPayment", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("reference" = String, Path, description = "The payment service's reference")),
-    responses((status = 200, body = PaymentRecordBody),
-        (status = 404, description = "`not-found`: no such payment, or it is not settled", body = ProblemBody),
+    responses((status = 200, body = PaymentRecord),
+        (status = 404, description = "`not-found`: no such payment, or it is not settled", body = Problem),
         NoAnswer))]
 pub(crate) async fn payment(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(reference): Param<PaymentRef>,
-) -> Result<Json<PaymentRecordBody>, ApiProblem> {
+) -> Result<Json<PaymentRecord>, ApiProblem> {
     let ledger = &app.ports.ledger;
     let mut payment = ledger.payment_of(&reference).await?;
     if payment.is_none() {
@@ -473,16 +380,16 @@ pub(crate) async fn payment(
             true => ledger.refusal_of(&reference).await?,
             false => None,
         };
-        let found = refusal.and_then(|it| PaymentRecordBody::from_refusal(reference, &it));
+        let found = refusal.and_then(|it| refused_payment(&reference, &it));
         return found.map(Json).ok_or_else(missing);
     };
-    Ok(Json(PaymentRecordBody {
-        reference: Text(reference),
-        order: Text(payment.order),
-        user: Some(payment.buyer.to_string()),
-        outcome: payment.outcome.name(),
-        amount: Some(payment.amount.into()),
-        at: Rfc3339(payment.at),
+    Ok(Json(PaymentRecord {
+        reference: reference.to_string(),
+        order: payment.order.to_wire(),
+        user: Some(payment.buyer.to_wire()),
+        outcome: record_outcome(payment.outcome),
+        amount: Some(payment.amount.to_wire()),
+        at: payment.at.to_wire(),
         problem: None,
     }))
 }

@@ -8,6 +8,7 @@ use qiang_core::{
     id::{CampaignId, ProductId, UserId},
     ports::{CampaignQuery, CampaignRecord},
 };
+use qiang_wire::{answers, problem::Problem};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -17,10 +18,10 @@ use crate::{
     extract::Params,
     http::{
         paging::{ListOrder, cut, limit, with_link},
-        problem::{ApiProblem, ProblemBody},
+        problem::ApiProblem,
         wire::Text,
     },
-    resources::{red_packets::ListedRedPacket, sales::SaleBody},
+    resources::{red_packets::listed, sales::sale_body},
 };
 
 /// Page size of campaigns: the default, and the maximum.
@@ -65,7 +66,7 @@ pub(crate) struct CampaignListQuery {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Sales)]
 pub(crate) struct SalesBody {
-    sales: Vec<SaleBody>,
+    sales: Vec<answers::Sale>,
     #[serde(flatten)]
     page: PageBody,
 }
@@ -74,7 +75,7 @@ pub(crate) struct SalesBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RedPackets)]
 pub(crate) struct RedPacketsBody {
-    red_packets: Vec<ListedRedPacket>,
+    red_packets: Vec<answers::ListedRedPacket>,
     #[serde(flatten)]
     page: PageBody,
 }
@@ -97,8 +98,8 @@ struct PageBody {
 /// user may buy in.
 #[utoipa::path(get, path = "/v1/sales", tag = "sales", params(CampaignListQuery),
     operation_id = "listSales", security(("bearer" = []), ("bearer" = ["read:any"])),
-    responses((status = 200, body = SalesBody), (status = 403, body = ProblemBody),
-        (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody)))]
+    responses((status = 200, body = SalesBody), (status = 403, body = Problem),
+        (status = 422, description = "`invalid`: filters that exclude each other", body = Problem)))]
 pub(crate) async fn sales(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -117,7 +118,7 @@ pub(crate) async fn sales(
             }
         }
         let tally = record.settled_tally(app.ports.engine_clock.now());
-        sales.push(SaleBody::new(record, &tally, &app).await?);
+        sales.push(sale_body(record, &tally, &app).await?);
     }
     let next = page.next;
     Ok(with_link(&uri, next, Json(SalesBody { sales, page })))
@@ -128,8 +129,8 @@ pub(crate) async fn sales(
 /// Red packets of other senders need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/red-packets", tag = "red packets", params(CampaignListQuery),
     operation_id = "listRedPackets", security(("bearer" = []), ("bearer" = ["read:any"])),
-    responses((status = 200, body = RedPacketsBody), (status = 403, body = ProblemBody),
-        (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody)))]
+    responses((status = 200, body = RedPacketsBody), (status = 403, body = Problem),
+        (status = 422, description = "`invalid`: filters that exclude each other", body = Problem)))]
 pub(crate) async fn red_packets(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -143,7 +144,7 @@ pub(crate) async fn red_packets(
         return Err(ApiProblem::invalid("only sales are open to all users").in_parameter("open"));
     }
     let (records, page) = records(&app, &caller, list, CampaignKind::RedPacket).await?;
-    let packet = |record| ListedRedPacket::new(record, &app);
+    let packet = |record| listed(record, &app);
     let packets: Result<_, ApiProblem> = records.into_iter().map(packet).collect();
     let (red_packets, next) = (packets?, page.next);
     let body = RedPacketsBody { red_packets, page };

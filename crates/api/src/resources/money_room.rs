@@ -13,12 +13,10 @@ use qiang_core::{
     payment::{PaymentOutcome, PaymentPolicy, ReceivedMoney},
     ports::LedgerError,
 };
+use qiang_wire::problem::ProblemKind;
 use tokio::{sync::MutexGuard, time::timeout};
 
-use crate::{
-    app::App,
-    http::problem::{ApiProblem, ProblemKind},
-};
+use crate::{app::App, http::problem::ApiProblem};
 
 /// Minimum of large amounts. Forty million smaller ones fit into the half of the range that the ledger does not use.
 const LARGE_MINOR: i64 = 100_000_000_000;

@@ -9,6 +9,7 @@ use qiang_core::{
     id::{CampaignId, OrderId, UserId},
     ports::{Action, ActionKind, ActionQuery, EngineError, Ledger},
 };
+use qiang_wire::{answers, problem::Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -20,9 +21,9 @@ use crate::{
     extract::{ObjectRequest, Params},
     http::{
         paging::{ListOrder, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{ApiProblem, NoAnswer, ProblemBody},
+        problem::{ApiProblem, NoAnswer},
         request_id::{RequestId, current_trace},
-        wire::{Id, Rfc3339, Text},
+        wire::{Id, Text, ToWire as _},
     },
     resources::changes::BegunChange,
 };
@@ -183,53 +184,29 @@ pub(crate) enum LoggedOutcome {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Actions)]
 pub(crate) struct ActionsBody {
-    actions: Vec<ActionBody>,
+    actions: Vec<answers::Action>,
     /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     next: Option<Text<Uuid>>,
 }
 
-/// A change that was made. It is also listed if its outcome is unknown, because the node died or the engine did not
-/// answer. A payment report that was refused has `outcome` `refused` in its detail.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Action)]
-struct ActionBody {
-    #[schema(value_type = String, format = Uuid)]
-    id: Text<Uuid>,
-    #[schema(value_type = String, format = DateTime)]
-    at: Rfc3339,
-    /// User of the token, or the name that a command on the machine gave.
-    actor: String,
-    /// Kind of the change.
-    action: &'static str,
-    /// Object of the change.
-    subject: String,
-    /// Id of the request; empty if a command made the change.
-    request_id: String,
-    /// Parameters of the change.
-    #[schema(value_type = Object)]
-    detail: Value,
-}
-
-impl ActionBody {
-    fn new(action: Action) -> Self {
-        Self {
-            id: Text(action.id),
-            at: Rfc3339(action.at),
-            actor: action.actor.to_string(),
-            action: action.kind.name(),
-            subject: action.subject,
-            request_id: action.request_id,
-            detail: serde_json::from_str(&action.detail).unwrap_or_default(),
-        }
+fn action_body(action: Action) -> answers::Action {
+    answers::Action {
+        id: action.id.to_wire(),
+        at: action.at.to_wire(),
+        actor: action.actor.to_string(),
+        action: action.kind.to_wire(),
+        subject: action.subject,
+        request_id: action.request_id,
+        detail: serde_json::from_str(&action.detail).unwrap_or_default(),
     }
 }
 
 /// Changes with their actors: of one subject, or of all.
 #[utoipa::path(get, path = "/v1/operation-log", tag = "actions", params(ActionListQuery),
     operation_id = "listActions", security(("bearer" = ["read:any"])),
-    responses((status = 200, body = ActionsBody), (status = 403, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = ActionsBody), (status = 403, body = Problem), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -264,7 +241,7 @@ pub(crate) async fn list(
         }
     };
     let next = cut(&mut actions, limit, |action| Text(action.id));
-    let actions = actions.into_iter().map(ActionBody::new).collect();
+    let actions = actions.into_iter().map(action_body).collect();
     Ok(with_link(&uri, next, Json(ActionsBody { actions, next })))
 }
 

@@ -14,6 +14,10 @@ use qiang_core::{
     order::{OrderState, OrderStep, OrderStepError, ReturnPart, owed_for_units_max},
     ports::{Action, ActionKind, EngineError, KeyUse},
 };
+use qiang_wire::{
+    answers,
+    problem::{Problem, ProblemKind},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -24,15 +28,12 @@ use crate::{
     cache::campaigns::AnswerFields,
     extract::{self, ObjectRequest, OptionalJson, Param},
     http::{
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+        problem::{ApiProblem, NoAnswer},
         wire::{MoneyBody, Rfc3339, Text},
     },
     idempotency::fingerprint::effect_key,
     resources::{
-        money_room::Parties,
-        operation_log,
-        order_body::{OrderBody, PaymentBody},
-        payment_reports::PaidReport,
+        money_room::Parties, operation_log, order_body::order_body, payment_reports::PaidReport,
     },
 };
 
@@ -200,9 +201,9 @@ fn refusal(view: &OrderView, step: OrderStep) -> Option<OrderStepError> {
 }
 
 /// The order, if it is in this state already.
-fn so(view: &OrderView, state: OrderState, currency: Currency) -> Option<OrderBody> {
+fn so(view: &OrderView, state: OrderState, currency: Currency) -> Option<answers::Order> {
     let is_so = view.grant.order.is_some_and(|order| order.state == state);
-    is_so.then(|| OrderBody::new(view, currency))
+    is_so.then(|| order_body(view, currency))
 }
 
 /// An order.
@@ -211,14 +212,14 @@ fn so(view: &OrderView, state: OrderState, currency: Currency) -> Option<OrderBo
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders",
     operation_id = "getOrder", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The order's id")),
-    responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = answers::Order), (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<OrderId>,
-) -> Result<Json<OrderBody>, ApiProblem> {
+) -> Result<Json<answers::Order>, ApiProblem> {
     let (view, meta) = app.visible_order(&caller, id, Scope::ReadAny).await?;
-    Ok(Json(OrderBody::new(&view, meta.currency)))
+    Ok(Json(order_body(&view, meta.currency)))
 }
 
 /// Records a payment that arrived. The payment service calls this.
@@ -237,15 +238,15 @@ pub(crate) async fn get(
     operation_id = "payOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
-    responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody),
+    responses((status = 200, body = answers::Payment), (status = 403, body = Problem),
+        (status = 404, body = Problem),
         (status = 409, description = "`payment-used`: it was reported for another order before; `user-mismatch`: the \
          order is not of the user who paid; `order-conflict`: a refund would be due, and the order has reached its \
          limit of these",
-            body = ProblemBody),
+            body = Problem),
         (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, an invalid currency or \
          `paid_at`, or the account cannot hold that much; `key-reused`",
-            body = ProblemBody), NoAnswer))]
+            body = Problem), NoAnswer))]
 pub(crate) async fn pay(
     call: ObjectRequest<OrderId>,
     request: Request,
@@ -275,9 +276,9 @@ pub(crate) async fn pay(
     operation_id = "cancelOrder", security(("bearer" = []), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
-    responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
+    responses((status = 200, body = answers::Order), (status = 404, body = Problem),
         (status = 409, description = "`order-conflict`: paid or expired; `partial-cancellation`: another quantity than \
-            the order's", body = ProblemBody), NoAnswer))]
+            the order's", body = Problem), NoAnswer))]
 pub(crate) async fn cancel(
     call: ObjectRequest<OrderId>,
     OptionalJson(request): OptionalJson<CancelRequest>,
@@ -314,7 +315,7 @@ pub(crate) async fn cancel(
         match submit(&call, &view, &action, Command::Cancel { order }).await? {
             Reply::Cancelled(view) => {
                 operation_log::log(&action);
-                Ok(OrderBody::new(&view, meta.currency))
+                Ok(order_body(&view, meta.currency))
             }
             _ => Err(ApiProblem::unexpected_reply()),
         }
@@ -336,14 +337,14 @@ pub(crate) async fn cancel(
     security(("bearer" = []), ("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
-    responses((status = 200, body = OrderBody),
-        (status = 400, description = "`bad-request`: a quantity without an `Idempotency-Key`", body = ProblemBody),
-        (status = 403, description = "`return-period-over`: the buyer is too late", body = ProblemBody),
-        (status = 404, body = ProblemBody),
+    responses((status = 200, body = answers::Order),
+        (status = 400, description = "`bad-request`: a quantity without an `Idempotency-Key`", body = Problem),
+        (status = 403, description = "`return-period-over`: the buyer is too late", body = Problem),
+        (status = 404, body = Problem),
         (status = 409, description = "`order-conflict`: not paid, or all is returned; `return-exceeds-order`: fewer \
-            units are left; `too-many-returns`: it was returned in 1,000 parts", body = ProblemBody),
+            units are left; `too-many-returns`: it was returned in 1,000 parts", body = Problem),
         (status = 422, description = "`invalid`: no unit, or an account cannot hold that much; `key-reused`",
-            body = ProblemBody), NoAnswer))]
+            body = Problem), NoAnswer))]
 pub(crate) async fn return_order(
     call: ObjectRequest<OrderId>,
     OptionalJson(request): OptionalJson<ReturnRequest>,
@@ -439,7 +440,7 @@ pub(crate) async fn return_order(
         match reply? {
             Reply::Returned(view) => {
                 operation_log::log(&action);
-                Ok(OrderBody::new(&view, meta.currency))
+                Ok(order_body(&view, meta.currency))
             }
             _ => Err(ApiProblem::unexpected_reply()),
         }

@@ -9,15 +9,19 @@ use qiang_core::{
         ActionKind, EngineError, Ledger, OperatorEngine, ReconcileResult, RepairState, THE_SERVICE,
     },
 };
+use qiang_wire::{
+    answers,
+    problem::{Problem, ProblemKind},
+};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::{
     extract::ObjectRequest,
-    http::problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
+    http::problem::{ApiProblem, NoAnswer},
     resources::{
         operation_log,
-        partitions::{PartitionNumber, ReleaseBody, RepairBody, ResumeBody, operator_problem},
+        partitions::{PartitionNumber, operator_problem, repair_body},
     },
 };
 
@@ -134,16 +138,16 @@ impl ObjectRequest<PartitionNumber> {
 #[utoipa::path(post, path = "/v1/partitions/{partition}/repair", tag = "operation",
     operation_id = "repairPartition", security(("bearer" = ["admin"])),
     params(("partition" = u16, Path, description = "The partition's number")),
-    responses((status = 200, body = RepairBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`, or \
-        `key-pending`: an earlier request with this key broke off", body = ProblemBody),
+    responses((status = 200, body = answers::Repair), (status = 403, body = Problem),
+        (status = 404, body = Problem), (status = 409, description = "`not-for-engine`, or \
+        `key-pending`: an earlier request with this key broke off", body = Problem),
         NoAnswer))]
 pub(crate) async fn repair(call: ObjectRequest<PartitionNumber>) -> Result<Response, ApiProblem> {
     let repair = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
         engine.repair(partition, &*ledger, true).await
     };
     let route = "POST /v1/partitions/{partition}/repair";
-    call.operate_once((ActionKind::Repair, route), repair, RepairBody::new)
+    call.operate_once((ActionKind::Repair, route), repair, repair_body)
         .await
 }
 
@@ -154,16 +158,16 @@ pub(crate) async fn repair(call: ObjectRequest<PartitionNumber>) -> Result<Respo
 #[utoipa::path(post, path = "/v1/partitions/{partition}/resume", tag = "operation",
     operation_id = "resumePartition", security(("bearer" = ["admin"])),
     params(("partition" = u16, Path, description = "The partition's number")),
-    responses((status = 200, body = ResumeBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`, or \
-        `key-pending`: an earlier request with this key broke off", body = ProblemBody),
+    responses((status = 200, body = answers::Resumed), (status = 403, body = Problem),
+        (status = 404, body = Problem), (status = 409, description = "`not-for-engine`, or \
+        `key-pending`: an earlier request with this key broke off", body = Problem),
         NoAnswer))]
 pub(crate) async fn resume(call: ObjectRequest<PartitionNumber>) -> Result<Response, ApiProblem> {
     let resume = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
         engine.resume(partition, &*ledger).await
     };
     let route = "POST /v1/partitions/{partition}/resume";
-    let body = |resumed| ResumeBody { resumed };
+    let body = |resumed| answers::Resumed { resumed };
     call.operate_once((ActionKind::Resume, route), resume, body)
         .await
 }
@@ -174,16 +178,16 @@ pub(crate) async fn resume(call: ObjectRequest<PartitionNumber>) -> Result<Respo
 #[utoipa::path(post, path = "/v1/partitions/{partition}/release-withheld", tag = "operation",
     operation_id = "releaseWithheld", security(("bearer" = ["admin"])),
     params(("partition" = u16, Path, description = "The partition's number")),
-    responses((status = 200, body = ReleaseBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`, or \
-        `key-pending`: an earlier request with this key broke off", body = ProblemBody),
+    responses((status = 200, body = answers::Released), (status = 403, body = Problem),
+        (status = 404, body = Problem), (status = 409, description = "`not-for-engine`, or \
+        `key-pending`: an earlier request with this key broke off", body = Problem),
         NoAnswer))]
 pub(crate) async fn release(call: ObjectRequest<PartitionNumber>) -> Result<Response, ApiProblem> {
     let release = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
         engine.give_back(partition, &*ledger).await
     };
     let route = "POST /v1/partitions/{partition}/release-withheld";
-    let body = |units| ReleaseBody { units };
+    let body = |units| answers::Released { units };
     call.operate_once((ActionKind::Release, route), release, body)
         .await
 }

@@ -11,6 +11,7 @@ use qiang_core::{
     payment::{PaymentPolicy, PaymentState, ReceivedMoney},
     ports::{Action, ActionKind, KeyUse},
 };
+use qiang_wire::{answers, problem::ProblemKind};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -18,15 +19,11 @@ use crate::{
     app::App,
     extract,
     http::{
-        problem::{ApiProblem, ProblemKind},
-        wire::{MoneyBody, Rfc3339},
+        problem::ApiProblem,
+        wire::{MoneyBody, Rfc3339, ToWire as _},
     },
     observe::metrics::ReportedAmount,
-    resources::{
-        money_room::Parties,
-        operation_log,
-        order_body::{OrderBody, PaymentBody},
-    },
+    resources::{money_room::Parties, operation_log, order_body::order_body},
 };
 
 /// Largest difference between the clocks of payment services and of nodes.
@@ -345,7 +342,7 @@ impl App {
         order: OrderId,
         (paid, received): (PaidReport, ReceivedMoney),
         parties: &Parties,
-    ) -> Result<PaymentBody, ApiProblem> {
+    ) -> Result<answers::Payment, ApiProblem> {
         let payment = paid.reference;
         let money = paid.amount.money();
         let room = self.room_for_payment(parties, (order, &payment), (money, received));
@@ -387,9 +384,9 @@ impl App {
                     }
                 };
                 self.metrics.payment_reported(outcome, amount);
-                Ok(PaymentBody {
-                    outcome: outcome.name(),
-                    order: OrderBody::new(&view, parties.currency),
+                Ok(answers::Payment {
+                    outcome: outcome.to_wire(),
+                    order: order_body(&view, parties.currency),
                 })
             }
             _ => Err(ApiProblem::unexpected_reply()),

@@ -7,6 +7,7 @@ use axum::{
     response::Response,
 };
 use qiang_core::id::{OrderId, PaymentRef, UserId};
+use qiang_wire::{answers, problem::Problem};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,11 +17,11 @@ use crate::{
     extract::{self, RequestKey},
     http::{
         auth_failure::AuthFailure,
-        problem::{ApiProblem, NoAnswer, ProblemBody},
+        problem::{ApiProblem, NoAnswer},
         wire::{MoneyBody, Rfc3339, Text},
     },
     idempotency::fingerprint::key_use,
-    resources::{order_body::PaymentBody, payment_reports::PaidReport},
+    resources::payment_reports::PaidReport,
 };
 
 /// Actor of a signed report, in the operation log.
@@ -70,15 +71,15 @@ pub(crate) struct PaymentReport {
 /// with a secret that the installation and the payment service share. A signature that is too old is refused.
 #[utoipa::path(post, path = "/v1/payments", tag = "orders", request_body = PaymentReport,
     operation_id = "reportPayment", security(("bearer" = ["pay"]), ("signature" = [])),
-    responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody),
+    responses((status = 200, body = answers::Payment), (status = 403, body = Problem),
+        (status = 404, body = Problem),
         (status = 409, description = "`payment-used`: it was reported for another order before; `user-mismatch`: the \
          order is not of the user who paid; `order-conflict`: a refund would be due, and the order has reached its \
          limit of these",
-            body = ProblemBody),
+            body = Problem),
         (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, an invalid currency or \
          `paid_at`, or the account cannot hold that much",
-            body = ProblemBody), NoAnswer))]
+            body = Problem), NoAnswer))]
 pub(crate) async fn report(
     State(app): State<Arc<App>>,
     request: Request,

@@ -4,11 +4,9 @@ use axum::{
     http::header,
     response::{Html, IntoResponse as _, Response},
 };
+use qiang_wire::problem::{Problem, ProblemKind};
 
-use crate::{
-    extract::Param,
-    http::problem::{ApiProblem, ProblemBody, ProblemKind},
-};
+use crate::{extract::Param, http::problem::ApiProblem, http::problem::KindStatus as _};
 
 /// The pages change only with releases.
 const CACHING: (header::HeaderName, &str) = (header::CACHE_CONTROL, "public, max-age=3600");
@@ -20,7 +18,7 @@ const CACHING: (header::HeaderName, &str) = (header::CACHE_CONTROL, "public, max
 pub(crate) async fn list() -> Response {
     let rows = ProblemKind::ALL.iter().map(|kind| {
         let (path, slug, title) = (kind.path(), kind.slug(), kind.title());
-        let status = kind.status().as_u16();
+        let status = kind.status();
         format!("<li><a href=\"{path}\">{slug}</a> ({status}): {title}</li>\n")
     });
     let rows: String = rows.collect();
@@ -32,12 +30,12 @@ pub(crate) async fn list() -> Response {
     operation_id = "explainProblem",
     params(("slug" = String, Path, description = "The last part of the type")),
     responses((status = 200, description = "A page for people", body = String, content_type = "text/html"),
-        (status = 404, body = ProblemBody)))]
+        (status = 404, body = Problem)))]
 pub(crate) async fn one(Param(slug): Param<String>) -> Result<Response, ApiProblem> {
     let mut kinds = ProblemKind::ALL.iter();
     let kind = kinds.find(|kind| kind.slug() == slug);
     let kind = kind.ok_or(ProblemKind::NotFound)?;
-    let (status, advice) = (kind.status(), advice(*kind));
+    let (status, advice) = (kind.status_code(), advice(*kind));
     let body = format!(
         "<p>Status {status}. Type <code>{}</code>.</p>\n<p>{advice}</p>\n\
          <p><a href=\"/problems\">All problems</a></p>\n",
@@ -299,7 +297,7 @@ mod tests {
         let from_here = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
         let page = fs::read_to_string(from_here).unwrap();
         for kind in ProblemKind::ALL {
-            let row = format!("| `{}` | {} | ", kind.slug(), kind.status().as_u16());
+            let row = format!("| `{}` | {} | ", kind.slug(), kind.status());
             assert!(page.contains(&row), "{path} lacks the row {row}");
         }
         let rows = page.lines().filter(|line| line.starts_with("| `"));

@@ -4,13 +4,11 @@ use axum::{
     http::header,
     response::{IntoResponse as _, Response},
 };
+use qiang_wire::problem::ProblemKind;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use crate::{
-    extract::Params,
-    http::problem::{ApiProblem, ProblemKind},
-};
+use crate::{extract::Params, http::problem::ApiProblem};
 
 #[cfg(feature = "profiles")]
 mod stacks;

@@ -5,8 +5,12 @@ use std::{fmt, str::FromStr, sync::Arc};
 use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     event::{PartitionId, Seq},
-    id::CampaignId,
     ports::{ActionKind, LedgerError, QuarantinedEntry, THE_SERVICE},
+};
+use qiang_wire::{
+    answers::{self, Redriven},
+    ids,
+    problem::{Problem, ProblemKind},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,8 +22,8 @@ use crate::{
     extract::{ObjectRequest, Params},
     http::{
         paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
-        wire::{Rfc3339, Text},
+        problem::{ApiProblem, NoAnswer},
+        wire::{Text, ToWire as _},
     },
     resources::{operation_log, partitions::number},
 };
@@ -70,66 +74,28 @@ pub(crate) struct QuarantineListQuery {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Quarantine)]
 pub(crate) struct QuarantineListBody {
-    entries: Vec<EntryBody>,
+    entries: Vec<answers::QuarantinedEntry>,
     /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "entry-place")]
     next: Option<Text<EntryPlace>>,
 }
 
-/// An entry in quarantine.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = QuarantinedEntry)]
-pub(crate) struct EntryBody {
-    /// Partition and position of the entry.
-    #[schema(value_type = String, format = "entry-place", example = "0-17")]
-    entry: Text<EntryPlace>,
-    partition: u16,
-    seq: Seq,
-    #[schema(value_type = String, format = Uuid)]
-    campaign: Text<CampaignId>,
-    /// Event of the entry, as in the log.
-    event: String,
-    /// Time of the refusal, or of the decision if it waits.
-    #[schema(value_type = String, format = DateTime)]
-    at: Rfc3339,
-    /// Reason why it could not be settled.
-    reason: String,
-    /// Position of the entry that it waits for. Absent if it was refused itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    waits_for: Option<Seq>,
-    /// Whether it is a grant that is being discarded.
-    discarding: bool,
-}
-
-/// Result of redriving an entry.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Redriven)]
-pub(crate) struct RedrivenBody {
-    /// The entry.
-    #[schema(value_type = String, format = "entry-place", example = "0-17")]
-    entry: Text<EntryPlace>,
-    /// Whether it is settled now.
-    settled: bool,
-}
-
 fn place_of(entry: &QuarantinedEntry) -> EntryPlace {
     EntryPlace(entry.partition, entry.entry.seq)
 }
 
-impl EntryBody {
-    fn new(quarantined: QuarantinedEntry) -> Self {
-        Self {
-            entry: Text(place_of(&quarantined)),
-            partition: quarantined.partition.0,
-            seq: quarantined.entry.seq,
-            campaign: Text(quarantined.entry.campaign),
-            event: quarantined.entry.event.to_string(),
-            at: Rfc3339(quarantined.at),
-            reason: quarantined.reason,
-            waits_for: quarantined.waits_for,
-            discarding: quarantined.is_discarded,
-        }
+fn entry_body(quarantined: QuarantinedEntry) -> answers::QuarantinedEntry {
+    answers::QuarantinedEntry {
+        entry: ids::Id::from_service(&place_of(&quarantined)),
+        partition: quarantined.partition.0,
+        seq: quarantined.entry.seq,
+        campaign: quarantined.entry.campaign.to_wire(),
+        event: quarantined.entry.event.to_string(),
+        at: quarantined.at.to_wire(),
+        reason: quarantined.reason,
+        waits_for: quarantined.waits_for,
+        discarding: quarantined.is_discarded,
     }
 }
 
@@ -156,7 +122,7 @@ impl ObjectRequest<EntryPlace> {
 /// Quarantined entries: refused by the ledger, or waiting for a refused one.
 #[utoipa::path(get, path = "/v1/quarantine", tag = "operation", params(QuarantineListQuery),
     operation_id = "listQuarantine", security(("bearer" = ["admin"])),
-    responses((status = 200, body = QuarantineListBody), (status = 403, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = QuarantineListBody), (status = 403, body = Problem), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -176,7 +142,7 @@ pub(crate) async fn list(
     let mut found = found.await?;
     found.retain(|it| list.partition.is_none_or(|only| only == it.partition.0));
     let next = cut(&mut found, limit, |it| Text(place_of(it)));
-    let entries = found.into_iter().map(EntryBody::new).collect();
+    let entries = found.into_iter().map(entry_body).collect();
     Ok(with_link(
         &uri,
         next,
@@ -188,10 +154,12 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/v1/quarantine/{entry}", tag = "operation",
     operation_id = "getQuarantinedEntry", security(("bearer" = ["admin"])),
     params(("entry" = String, Path, description = "Partition and position of the entry, such as 0-17")),
-    responses((status = 200, body = EntryBody), (status = 403, body = ProblemBody),
-        (status = 404, description = "`not-quarantined`", body = ProblemBody), NoAnswer))]
-pub(crate) async fn get(call: ObjectRequest<EntryPlace>) -> Result<Json<EntryBody>, ApiProblem> {
-    Ok(Json(EntryBody::new(call.found().await?)))
+    responses((status = 200, body = answers::QuarantinedEntry), (status = 403, body = Problem),
+        (status = 404, description = "`not-quarantined`", body = Problem), NoAnswer))]
+pub(crate) async fn get(
+    call: ObjectRequest<EntryPlace>,
+) -> Result<Json<answers::QuarantinedEntry>, ApiProblem> {
+    Ok(Json(entry_body(call.found().await?)))
 }
 
 /// Settles a quarantined entry after its cause was removed.
@@ -200,10 +168,10 @@ pub(crate) async fn get(call: ObjectRequest<EntryPlace>) -> Result<Json<EntryBod
 #[utoipa::path(post, path = "/v1/quarantine/{entry}/redrive", tag = "operation",
     operation_id = "redriveEntry", security(("bearer" = ["admin"])),
     params(("entry" = String, Path, description = "Partition and position of the entry, such as 0-17")),
-    responses((status = 200, body = RedrivenBody), (status = 403, body = ProblemBody),
-        (status = 404, description = "`not-quarantined`", body = ProblemBody),
+    responses((status = 200, body = Redriven), (status = 403, body = Problem),
+        (status = 404, description = "`not-quarantined`", body = Problem),
         (status = 409, description = "`still-refused`, or `key-pending`: an earlier request with this key broke off",
-            body = ProblemBody), NoAnswer))]
+            body = Problem), NoAnswer))]
 pub(crate) async fn redrive(call: ObjectRequest<EntryPlace>) -> Result<Response, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let app = Arc::clone(&call.app);
@@ -216,7 +184,7 @@ pub(crate) async fn redrive(call: ObjectRequest<EntryPlace>) -> Result<Response,
         .await
 }
 
-async fn redrive_once(call: &ObjectRequest<EntryPlace>) -> Result<RedrivenBody, ApiProblem> {
+async fn redrive_once(call: &ObjectRequest<EntryPlace>) -> Result<Redriven, ApiProblem> {
     let EntryPlace(partition, seq) = call.id;
     let detail = json!({ "entry": call.id.to_string() });
     let action = (call.app).action(&call.caller.user, ActionKind::Redrive, THE_SERVICE, &detail);
@@ -241,8 +209,8 @@ async fn redrive_once(call: &ObjectRequest<EntryPlace>) -> Result<RedrivenBody, 
         Err(error) => return Err(error.into()),
     }
     operation_log::log(&action);
-    Ok(RedrivenBody {
-        entry: Text(call.id),
+    Ok(Redriven {
+        entry: ids::Id::from_service(&call.id),
         settled: true,
     })
 }

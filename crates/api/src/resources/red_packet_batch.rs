@@ -5,6 +5,11 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use futures_util::{StreamExt as _, stream};
 use qiang_core::{id::IdempotencyKey, ports::KeyUse, split::Split};
+use qiang_wire::{
+    answers::RedPacketResult,
+    problem::{Problem, ProblemKind},
+    words::CreationResult,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,13 +18,13 @@ use crate::{
     auth::{Caller, Scope},
     extract,
     http::{
-        problem::{ApiProblem, ProblemBody, ProblemKind},
-        wire::Text,
+        problem::ApiProblem,
+        wire::{Text, ToWire as _},
     },
     idempotency::fingerprint::key_use,
     resources::{
         create::{CreatedCampaign, PreparedCampaign},
-        red_packets::{ROUTE, RedPacketBody, RedPacketRequest},
+        red_packets::{ROUTE, RedPacketRequest},
     },
 };
 
@@ -53,35 +58,7 @@ struct KeyedRequest {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RedPacketResults)]
 pub(crate) struct BatchBody {
-    results: Vec<ResultBody>,
-}
-
-/// Result of one red packet.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RedPacketResult)]
-struct ResultBody {
-    #[schema(value_type = String)]
-    idempotency_key: Text<IdempotencyKey>,
-    result: CreationResult,
-    /// Answer of `createRedPacket`, unless it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    red_packet: Option<RedPacketBody>,
-    /// Reason, if it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<ProblemBody>,
-}
-
-/// Result of creating one of several objects.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum CreationResult {
-    /// It was created now.
-    Created,
-    /// It was created before, under the same key.
-    Replayed,
-    /// The problem has the reason. Nothing was created, unless the problem is `uncertain`, `unavailable` or
-    /// `overloaded`: then it may be created shortly, and the same key finds it.
-    Refused,
+    results: Vec<RedPacketResult>,
 }
 
 /// Sends red packets from the caller's account, each as `createRedPacket` does.
@@ -91,7 +68,7 @@ enum CreationResult {
 /// is done. Repeat the request after a lost answer: created packets are replayed, and the others are created.
 #[utoipa::path(post, path = "/v1/red-packets/batch", tag = "red packets", request_body = BatchRequest,
     operation_id = "createRedPackets", security(("bearer" = ["send"])),
-    responses((status = 200, body = BatchBody), (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = BatchBody), (status = 403, body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -180,7 +157,7 @@ async fn result(
     caller: &Caller,
     asked: KeyedRequest,
     created: Result<CreatedCampaign, ApiProblem>,
-) -> (ResultBody, Option<String>) {
+) -> (RedPacketResult, Option<String>) {
     let answered = match created {
         Ok(created) => {
             let fresh = created.is_fresh();
@@ -195,8 +172,8 @@ async fn result(
         Err(problem) => (CreationResult::Refused, None, Some(problem.into_part())),
     };
     let (problem, cause) = refused.unzip();
-    let body = ResultBody {
-        idempotency_key: asked.idempotency_key,
+    let body = RedPacketResult {
+        idempotency_key: asked.idempotency_key.0.to_wire(),
         result,
         red_packet,
         problem,

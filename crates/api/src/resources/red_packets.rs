@@ -11,10 +11,15 @@ use axum::{
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally, check_title},
     id::CampaignId,
-    money::Currency,
+    money::{Currency, Money},
     payment::PaymentPolicy,
     ports::{CampaignRecord, GrantRecord},
     split::{ClientSeed, RuleName, Seed, ServerSeedHash, Split, SplitRule, server_seed_hash},
+};
+use qiang_wire::{
+    answers,
+    problem::{Problem, ProblemKind},
+    words,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -23,12 +28,12 @@ use crate::{
     app::App,
     audience::{Audience, AudienceRequest, DrawVisibility},
     auth::{Caller, Scope},
-    claims::requirements::{self, RequirementList},
+    claims::requirements::RequirementList,
     extract::{self, MaybeCaller, Param, Params, RequestKey},
     http::{
         paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
-        wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, StateBody, Text},
+        problem::{ApiProblem, NoAnswer},
+        wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
     },
     resources::{
         create::{CreatedCampaign, Draft, creation_key},
@@ -166,13 +171,13 @@ impl RedPacketRequest {
         app: &App,
         caller: &Caller,
         created: CreatedCampaign,
-    ) -> Result<RedPacketBody, ApiProblem> {
+    ) -> Result<answers::RedPacket, ApiProblem> {
         if !created.is_fresh() {
             let audience = self.audience.as_ref();
             app.check_repeated(created.id, audience).await?;
         }
         let (record, tally) = app.created(created, CampaignKind::RedPacket).await?;
-        RedPacketBody::new(record, &tally, app, Some(caller)).await
+        packet_body(record, &tally, app, Some(caller)).await
     }
 }
 
@@ -196,187 +201,113 @@ impl SplitBody {
     fn rule(self) -> Result<SplitRule, ApiProblem> {
         Ok(SplitRule::from_parts(self.rule.0, self.min, self.max)?)
     }
+}
 
-    fn of(rule: SplitRule) -> Self {
-        let (name, min, max) = rule.parts();
-        Self {
-            rule: Text(name),
-            min,
-            max,
+fn split_body(rule: SplitRule) -> answers::SplitRule {
+    let (name, min, max) = rule.parts();
+    answers::SplitRule {
+        rule: name.to_wire(),
+        min,
+        max,
+    }
+}
+
+/// Packet as the caller may see it; without one, the draws are hidden.
+async fn packet_body(
+    record: CampaignRecord,
+    tally: &Tally,
+    app: &App,
+    caller: Option<&Caller>,
+) -> Result<answers::RedPacket, ApiProblem> {
+    let campaign = record.campaign;
+    let Rules::RedPacket(packet) = &campaign.rules else {
+        return Err(ProblemKind::UnknownCampaign.into());
+    };
+    let is_over = packet.is_over(record.phase, record.granted);
+    let meta = app.meta(campaign.id).await?;
+    let audience = meta.as_ref().and_then(|meta| meta.audience.as_deref());
+    let draws = audience.map_or_else(DrawVisibility::default, |kept| kept.draws);
+    let (id, owner) = (campaign.id, &campaign.owner);
+    let luckiest = match (&meta, caller) {
+        (Some(meta), Some(caller))
+            if is_over && app.may_see_draws(id, owner, draws, caller).await? =>
+        {
+            meta.luckiest(app.ports.ledger.luckiest(id)).await?
         }
+        _ => None,
+    };
+    let mut state = wire::state_body(tally, campaign.window, app.ports.engine_clock.now());
+    if is_over && tally.phase != Phase::Closed {
+        state.phase = words::Phase::Ended; // the engine closes it shortly
     }
+    let money = |minor| Money::new(minor, packet.currency).to_wire();
+    let parts = packet.origin.parts();
+    Ok(answers::RedPacket {
+        id: campaign.id.to_wire(),
+        sender: campaign.owner.to_wire(),
+        total: money(packet.split.total()),
+        shares: packet.split.count(),
+        split: split_body(packet.split.rule()),
+        commitment: packet.commitment(campaign.id).to_string(),
+        client_seed: parts.map(|parts| parts.client_seed.to_string()),
+        server_seed_hash: parts
+            .map(|parts| server_seed_hash(campaign.id, &parts.server_seed).to_string()),
+        server_seed: parts
+            .filter(|_| is_over)
+            .map(|it| it.server_seed.to_string()),
+        seed: is_over.then(|| packet.seed.to_string()),
+        ack: campaign.ack.to_wire(),
+        requirements: campaign
+            .requirements
+            .iter()
+            .map(|it| it.to_wire())
+            .collect(),
+        audience: audience.and_then(Audience::kind),
+        draws: draws.to_wire(),
+        luckiest: luckiest.map(|share| share_body(share, packet.currency)),
+        waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
+        created_at: campaign.created_at.to_wire(),
+        updated_at: record.updated_at.to_wire(),
+        archived_at: record.archived_at.map(|at| at.to_wire()),
+        state,
+        claimed: money(tally.claimed_minor),
+        remaining: money(tally.remaining_minor),
+        refunded: money(tally.refunded_minor),
+        withheld: money(tally.withheld_minor),
+        title: campaign.title,
+    })
 }
 
-/// A red packet.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RedPacket)]
-pub(crate) struct RedPacketBody {
-    #[schema(value_type = String, format = Uuid)]
-    id: Text<CampaignId>,
-    title: String,
-    sender: String,
-    total: MoneyBody,
-    shares: u32,
-    split: SplitBody,
-    /// Commitment of the service: the SHA-256 over split, id, currency and seed.
-    commitment: String,
-    /// 32 random bytes that the sender has added to the seed. Without them, the service alone has chosen the seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_seed: Option<String>,
-    /// Hash that the service showed before it knew the client seed: the SHA-256 over the id and the server seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server_seed_hash: Option<String>,
-    /// Server seed; shown together with the seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server_seed: Option<String>,
-    /// Seed of the shares; shown once all shares are claimed or the packet is closed.
-    seed: Option<String>,
-    ack: &'static str,
-    /// Requirements of a claim before it is decided.
-    #[schema(value_type = Vec<String>)]
-    requirements: RequirementList,
-    /// Users who may take part: users, invitation or passphrase. Absent: all users.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    audience: Option<&'static str>,
-    /// Users who may see the draws.
-    draws: DrawVisibility,
-    /// The largest share, the earliest if there are several. Shown with the seed, to users who may see the draws.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    luckiest: Option<ShareBody>,
-    /// Whether claims wait in a queue.
-    waiting_room: bool,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Rfc3339,
-    /// Time of the last settled change of phase, stock, terms or details. Grants do not change it.
-    #[schema(value_type = String, format = DateTime)]
-    updated_at: Rfc3339,
-    /// Time since which lists leave it out, unless a filter includes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    archived_at: Option<Rfc3339>,
-    state: StateBody,
-    /// Amount that users have claimed.
-    claimed: MoneyBody,
-    /// Amount that can still be claimed.
-    remaining: MoneyBody,
-    /// Amount that was returned to the sender.
-    refunded: MoneyBody,
-    /// Amount that repairs withhold. It returns to the sender at the close.
-    withheld: MoneyBody,
-}
-
-impl RedPacketBody {
-    /// Packet as the caller may see it; without one, the draws are hidden.
-    async fn new(
-        record: CampaignRecord,
-        tally: &Tally,
-        app: &App,
-        caller: Option<&Caller>,
-    ) -> Result<Self, ApiProblem> {
-        let campaign = record.campaign;
-        let Rules::RedPacket(packet) = &campaign.rules else {
-            return Err(ProblemKind::UnknownCampaign.into());
-        };
-        let is_over = packet.is_over(record.phase, record.granted);
-        let meta = app.meta(campaign.id).await?;
-        let audience = meta.as_ref().and_then(|meta| meta.audience.as_deref());
-        let draws = audience.map_or_else(DrawVisibility::default, |kept| kept.draws);
-        let (id, owner) = (campaign.id, &campaign.owner);
-        let luckiest = match (&meta, caller) {
-            (Some(meta), Some(caller))
-                if is_over && app.may_see_draws(id, owner, draws, caller).await? =>
-            {
-                meta.luckiest(app.ports.ledger.luckiest(id)).await?
-            }
-            _ => None,
-        };
-        let mut state = StateBody::new(tally, campaign.window, app.ports.engine_clock.now());
-        if is_over && tally.phase != Phase::Closed {
-            state.phase = Phase::Ended.name(); // the engine closes it shortly
-        }
-        let money = |minor| MoneyBody::new(minor, packet.currency);
-        let parts = packet.origin.parts();
-        Ok(Self {
-            id: Text(campaign.id),
-            sender: campaign.owner.to_string(),
-            total: money(packet.split.total()),
-            shares: packet.split.count(),
-            split: SplitBody::of(packet.split.rule()),
-            commitment: packet.commitment(campaign.id).to_string(),
-            client_seed: parts.map(|parts| parts.client_seed.to_string()),
-            server_seed_hash: parts
-                .map(|parts| server_seed_hash(campaign.id, &parts.server_seed).to_string()),
-            server_seed: parts
-                .filter(|_| is_over)
-                .map(|it| it.server_seed.to_string()),
-            seed: is_over.then(|| packet.seed.to_string()),
-            ack: campaign.ack.name(),
-            requirements: requirements::list(campaign.requirements),
-            audience: audience.and_then(Audience::kind),
-            draws,
-            luckiest: luckiest.map(|share| ShareBody::new(share, packet.currency)),
-            waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
-            created_at: Rfc3339(campaign.created_at),
-            updated_at: Rfc3339(record.updated_at),
-            archived_at: record.archived_at.map(Rfc3339),
-            state,
-            claimed: money(tally.claimed_minor),
-            remaining: money(tally.remaining_minor),
-            refunded: money(tally.refunded_minor),
-            withheld: money(tally.withheld_minor),
-            title: campaign.title,
-        })
-    }
-}
-
-/// A red packet in a list.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ListedRedPacket {
-    #[schema(value_type = String, format = Uuid)]
-    id: Text<CampaignId>,
-    title: String,
-    sender: String,
-    total: MoneyBody,
-    shares: u32,
-    split: SplitBody,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Rfc3339,
-    #[schema(value_type = String, format = DateTime)]
-    updated_at: Rfc3339,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    archived_at: Option<Rfc3339>,
-    state: StateBody,
-}
-
-impl ListedRedPacket {
-    pub(crate) fn new(record: CampaignRecord, app: &App) -> Result<Self, ApiProblem> {
-        let now = app.ports.engine_clock.now();
-        let tally = record.settled_tally(now);
-        let campaign = record.campaign;
-        let Rules::RedPacket(packet) = &campaign.rules else {
-            return Err(ProblemKind::UnknownCampaign.into());
-        };
-        Ok(Self {
-            id: Text(campaign.id),
-            sender: campaign.owner.to_string(),
-            total: MoneyBody::new(packet.split.total(), packet.currency),
-            shares: packet.split.count(),
-            split: SplitBody::of(packet.split.rule()),
-            created_at: Rfc3339(campaign.created_at),
-            updated_at: Rfc3339(record.updated_at),
-            archived_at: record.archived_at.map(Rfc3339),
-            state: StateBody::new(&tally, campaign.window, now),
-            title: campaign.title,
-        })
-    }
+/// Body of a packet in a list.
+pub(crate) fn listed(
+    record: CampaignRecord,
+    app: &App,
+) -> Result<answers::ListedRedPacket, ApiProblem> {
+    let now = app.ports.engine_clock.now();
+    let tally = record.settled_tally(now);
+    let campaign = record.campaign;
+    let Rules::RedPacket(packet) = &campaign.rules else {
+        return Err(ProblemKind::UnknownCampaign.into());
+    };
+    Ok(answers::ListedRedPacket {
+        id: campaign.id.to_wire(),
+        sender: campaign.owner.to_wire(),
+        total: Money::new(packet.split.total(), packet.currency).to_wire(),
+        shares: packet.split.count(),
+        split: split_body(packet.split.rule()),
+        created_at: campaign.created_at.to_wire(),
+        updated_at: record.updated_at.to_wire(),
+        archived_at: record.archived_at.map(|at| at.to_wire()),
+        state: wire::state_body(&tally, campaign.window, now),
+        title: campaign.title,
+    })
 }
 
 /// Shares that were granted, in the order of the grants.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Shares)]
 pub(crate) struct SharesBody {
-    claims: Vec<ShareBody>,
+    claims: Vec<answers::Share>,
     /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u32>,
@@ -384,25 +315,13 @@ pub(crate) struct SharesBody {
     settled: bool,
 }
 
-/// One claimed share.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Share)]
-pub(crate) struct ShareBody {
-    number: u32,
-    user: String,
-    amount: MoneyBody,
-    #[schema(value_type = String, format = DateTime)]
-    granted_at: Rfc3339,
-}
-
-impl ShareBody {
-    pub(crate) fn new(grant: GrantRecord, currency: Currency) -> Self {
-        Self {
-            number: grant.number,
-            user: grant.user.to_string(),
-            amount: MoneyBody::new(grant.amount_minor, currency),
-            granted_at: Rfc3339(grant.granted_at),
-        }
+/// Body of a claimed share.
+pub(crate) fn share_body(grant: GrantRecord, currency: Currency) -> answers::Share {
+    answers::Share {
+        number: grant.number,
+        user: grant.user.to_wire(),
+        amount: Money::new(grant.amount_minor, currency).to_wire(),
+        granted_at: grant.granted_at.to_wire(),
     }
 }
 
@@ -410,19 +329,19 @@ impl ShareBody {
 #[utoipa::path(post, path = "/v1/red-packets", tag = "red packets", request_body = RedPacketRequest,
     operation_id = "createRedPacket", security(("bearer" = ["send"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
-    responses((status = 201, body = RedPacketBody), (status = 200, description = "Sent before", body = RedPacketBody),
-        (status = 403, body = ProblemBody),
+    responses((status = 201, body = answers::RedPacket), (status = 200, description = "Sent before", body = answers::RedPacket),
+        (status = 403, body = Problem),
         (status = 409, description = "`insufficient-funds`: too little money; `id-used`: another campaign has the id",
-            body = ProblemBody),
-        (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
+            body = Problem),
+        (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = Problem),
         (status = 429, description = "`creations-throttled`: too many campaigns, or shares, in a minute; `throttled`: \
-            too many requests, or passphrases under keys that were used before", body = ProblemBody)))]
+            too many requests, or passphrases under keys that were used before", body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     RequestKey(key): RequestKey,
     extract::Json(request): extract::Json<RedPacketRequest>,
-) -> Result<(StatusCode, Location, Json<RedPacketBody>), ApiProblem> {
+) -> Result<(StatusCode, Location, Json<answers::RedPacket>), ApiProblem> {
     caller.require(Scope::Send)?;
     let split = request.split(&app)?;
     let draft = request.draft(&app, &caller, split).await?;
@@ -445,9 +364,9 @@ pub(crate) async fn create(
     operation_id = "getRedPacket", security(()),
     params(("id" = String, Path, description = "The red packet's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
-    responses((status = 200, body = RedPacketBody), (status = 304, description = "Unchanged since the tag"),
-        (status = 401, description = "A token was sent, but it is not valid", body = ProblemBody),
-        (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = answers::RedPacket), (status = 304, description = "Unchanged since the tag"),
+        (status = 401, description = "A token was sent, but it is not valid", body = Problem),
+        (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     MaybeCaller(caller): MaybeCaller,
@@ -462,7 +381,7 @@ pub(crate) async fn get(
         app.settled().await?;
         (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
     }
-    let body = RedPacketBody::new(record, &tally, &app, caller.as_ref()).await?;
+    let body = packet_body(record, &tally, &app, caller.as_ref()).await?;
     Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }
 
@@ -470,8 +389,8 @@ pub(crate) async fn get(
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     operation_id = "listShares", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The red packet's id"), NumberPage),
-    responses((status = 200, body = SharesBody), (status = 403, description = "`draws-hidden`", body = ProblemBody),
-        (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = SharesBody), (status = 403, description = "`draws-hidden`", body = Problem),
+        (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -496,7 +415,7 @@ pub(crate) async fn list(
     let ledger = &app.ports.ledger;
     let mut grants = ledger.grants(id, page.after, limit + 1).await?;
     let next = cut(&mut grants, limit, |last| last.number);
-    let share = |grant| ShareBody::new(grant, meta.currency);
+    let share = |grant| share_body(grant, meta.currency);
     let body = SharesBody {
         claims: grants.into_iter().map(share).collect(),
         next,

@@ -11,16 +11,19 @@ use axum::{
 use qiang_core::{
     campaign::CampaignKind,
     id::{OrderId, PaymentRef, UserId},
-    money::Currency,
+    money::{Currency, Money},
     ports::{
         Action, ActionKind, KeyUse, LedgerError, Payout, PayoutReceipt, RefundBalance,
         RefundBalanceQuery, RefundDueOrder, ReversalPart,
     },
 };
+use qiang_wire::{
+    answers::{self, OwedMoney, OwedOrder},
+    problem::{Problem, ProblemKind},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
-use uuid::Uuid;
 
 use crate::{
     app::App,
@@ -28,8 +31,8 @@ use crate::{
     extract::{self, ObjectRequest, OptionalJson, Param, Params, RequestKey, TwoParams},
     http::{
         paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
-        wire::{self, Id, Location, MoneyBody, Text},
+        problem::{ApiProblem, NoAnswer},
+        wire::{self, Id, Location, MoneyBody, Text, ToWire as _},
     },
     idempotency::fingerprint::{effect_key, key_use},
     resources::{lists, operation_log},
@@ -48,51 +51,10 @@ pub(crate) struct RefundRequest {
     amount: MoneyBody,
 }
 
-/// A refund that was posted.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Refund)]
-pub(crate) struct RefundBody {
-    #[schema(value_type = String)]
-    reference: Text<PaymentRef>,
-    #[schema(value_type = String)]
-    order: Text<OrderId>,
-    amount: MoneyBody,
-}
-
-/// Refunds due to the buyer of an order, and refunds paid.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Refunds)]
-pub(crate) struct RefundsBody {
-    #[schema(value_type = String)]
-    order: Text<OrderId>,
-    /// All refunds that ever were due in the sale's currency: payments that did not pay the order, and the payment
-    /// for returned units.
-    due: MoneyBody,
-    /// Amount that was refunded.
-    refunded: MoneyBody,
-    /// Amounts in other currencies of payments.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    other_currencies: Vec<RefundDueBody>,
-    /// Whether everything decided before this request is included. If not, repeat the request later.
-    settled: bool,
-}
-
-/// Refunds due to the buyer of an order in one currency, and refunds paid.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OwedMoney)]
-struct RefundDueBody {
-    /// All refunds that ever were due: payments that did not pay the order.
-    due: MoneyBody,
-    /// Amount that was refunded.
-    refunded: MoneyBody,
-}
-
-impl RefundDueBody {
-    fn new(owed: &RefundBalance) -> Self {
-        Self {
-            due: owed.due.into(),
-            refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
-        }
+fn owed_money(owed: &RefundBalance) -> OwedMoney {
+    OwedMoney {
+        due: owed.due.to_wire(),
+        refunded: Money::new(owed.refunded_minor, owed.due.currency).to_wire(),
     }
 }
 
@@ -120,7 +82,7 @@ pub(crate) struct RefundsDueQuery {
 #[schema(as = OwedOrders)]
 pub(crate) struct RefundDueOrdersBody {
     /// Each order has one row per currency with a refund due, all on one page.
-    orders: Vec<RefundDueOrderBody>,
+    orders: Vec<OwedOrder>,
     /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -129,31 +91,13 @@ pub(crate) struct RefundDueOrdersBody {
     settled: bool,
 }
 
-/// An order with a refund due in one currency.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OwedOrder)]
-struct RefundDueOrderBody {
-    #[schema(value_type = String)]
-    order: Text<OrderId>,
-    /// The buyer.
-    user: String,
-    /// All refunds that ever were due in this currency.
-    due: MoneyBody,
-    /// Amount that was refunded.
-    refunded: MoneyBody,
-    /// Amount that is still due.
-    outstanding: MoneyBody,
-}
-
-impl RefundDueOrderBody {
-    fn new(RefundDueOrder { order, owed }: RefundDueOrder) -> Self {
-        Self {
-            order: Text(order),
-            user: owed.user.to_string(),
-            due: owed.due.into(),
-            refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
-            outstanding: owed.outstanding().into(),
-        }
+fn owed_order(RefundDueOrder { order, owed }: RefundDueOrder) -> OwedOrder {
+    OwedOrder {
+        order: order.to_wire(),
+        user: owed.user.to_wire(),
+        due: owed.due.to_wire(),
+        refunded: Money::new(owed.refunded_minor, owed.due.currency).to_wire(),
+        outstanding: owed.outstanding().to_wire(),
     }
 }
 
@@ -174,17 +118,6 @@ pub(crate) struct WithdrawalRequest {
     currency: Text<Currency>,
 }
 
-/// A withdrawal that was posted.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Withdrawal)]
-pub(crate) struct WithdrawalBody {
-    #[schema(value_type = String)]
-    reference: Text<PaymentRef>,
-    /// Owner of the account.
-    user: String,
-    amount: MoneyBody,
-}
-
 /// Amount of a deposit to reverse.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -194,19 +127,6 @@ pub(crate) struct ReversalRequest {
     /// request with an amount needs an `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     amount: Option<MoneyBody>,
-}
-
-/// A deposit that was reversed, in whole or in part.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Reversal)]
-pub(crate) struct ReversalBody {
-    /// The deposit.
-    #[schema(value_type = String, format = Uuid)]
-    deposit: Text<Uuid>,
-    /// Owner of the account.
-    user: String,
-    /// Amount that this request reversed.
-    amount: MoneyBody,
 }
 
 impl App {
@@ -276,15 +196,16 @@ impl App {
 #[utoipa::path(post, path = "/v1/orders/{id}/refunds", tag = "orders", request_body = RefundRequest,
     operation_id = "refundOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id")),
-    responses((status = 201, body = RefundBody), (status = 200, description = "Posted before", body = RefundBody),
-        (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
+    responses((status = 201, body = answers::Refund),
+        (status = 200, description = "Posted before", body = answers::Refund),
+        (status = 403, body = Problem), (status = 404, body = Problem),
         (status = 409, description = "`refund-exceeds-due`: less is due; `reference-used`: another refund has it",
-            body = ProblemBody),
-        (status = 422, body = ProblemBody), NoAnswer))]
+            body = Problem),
+        (status = 422, body = Problem), NoAnswer))]
 pub(crate) async fn refund(
     call: ObjectRequest<OrderId>,
     extract::Json(request): extract::Json<RefundRequest>,
-) -> Result<(StatusCode, Location, Json<RefundBody>), ApiProblem> {
+) -> Result<(StatusCode, Location, Json<answers::Refund>), ApiProblem> {
     call.caller.require(Scope::Pay)?;
     let (app, order) = (&call.app, call.id);
     check_amount(request.amount.amount, "#/amount/amount")?;
@@ -303,10 +224,10 @@ pub(crate) async fn refund(
     };
     let paid_out = app.pay_out(used, refund, &call.caller).await?;
     let status = wire::created(paid_out.fresh);
-    let body = RefundBody {
-        reference,
-        order: Text(order),
-        amount: paid_out.amount.into(),
+    let body = answers::Refund {
+        reference: reference.0.to_string(),
+        order: order.to_wire(),
+        amount: paid_out.amount.to_wire(),
     };
     let location = wire::location(status, || format!("/v1/orders/{order}/refunds"));
     Ok((status, location, Json(body)))
@@ -318,12 +239,12 @@ pub(crate) async fn refund(
 #[utoipa::path(get, path = "/v1/orders/{id}/refunds", tag = "orders",
     operation_id = "getRefunds", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The order's id")),
-    responses((status = 200, body = RefundsBody), (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = answers::Refunds), (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn refunds(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(order): Param<OrderId>,
-) -> Result<Json<RefundsBody>, ApiProblem> {
+) -> Result<Json<answers::Refunds>, ApiProblem> {
     let settled = app.settled().await?;
     let owed = app.ports.ledger.owed(order).await?;
     let (owed, others) = owed.split_first().ok_or_else(no_order)?;
@@ -332,11 +253,11 @@ pub(crate) async fn refunds(
         let sells = sale.is_some_and(|sale| sale.owner == caller.user);
         sells.then_some(()).ok_or_else(no_order)?;
     }
-    Ok(Json(RefundsBody {
-        order: Text(order),
-        due: owed.due.into(),
-        refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
-        other_currencies: others.iter().map(RefundDueBody::new).collect(),
+    Ok(Json(answers::Refunds {
+        order: order.to_wire(),
+        due: owed.due.to_wire(),
+        refunded: Money::new(owed.refunded_minor, owed.due.currency).to_wire(),
+        other_currencies: others.iter().map(owed_money).collect(),
         settled,
     }))
 }
@@ -346,8 +267,8 @@ pub(crate) async fn refunds(
 /// Callers see those of their own sales. Those of other sellers need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/refunds-due", tag = "orders", params(RefundsDueQuery),
     operation_id = "listOwedOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
-    responses((status = 200, body = RefundDueOrdersBody), (status = 403, body = ProblemBody),
-        (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = RefundDueOrdersBody), (status = 403, body = Problem),
+        (status = 422, description = "`invalid`: filters that exclude each other", body = Problem), NoAnswer))]
 pub(crate) async fn owed(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -366,7 +287,7 @@ pub(crate) async fn owed(
     let settled = app.settled().await?;
     let mut orders = app.ports.ledger.owed_orders(&query).await?;
     let next = cut_orders(&mut orders, limit);
-    let orders = orders.into_iter().map(RefundDueOrderBody::new).collect();
+    let orders = orders.into_iter().map(owed_order).collect();
     let body = RefundDueOrdersBody {
         orders,
         next,
@@ -381,15 +302,15 @@ pub(crate) async fn owed(
 #[utoipa::path(post, path = "/v1/accounts/{user}/withdrawals", tag = "accounts", request_body = WithdrawalRequest,
     operation_id = "makeWithdrawal", security(("bearer" = ["withdraw"])),
     params(("user" = String, Path, description = "The owner of the account")),
-    responses((status = 201, body = WithdrawalBody),
-        (status = 200, description = "Posted before", body = WithdrawalBody), (status = 403, body = ProblemBody),
+    responses((status = 201, body = answers::Withdrawal),
+        (status = 200, description = "Posted before", body = answers::Withdrawal), (status = 403, body = Problem),
         (status = 409, description = "`insufficient-funds`: the account holds less; `reference-used`: another \
-         withdrawal has it", body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+         withdrawal has it", body = Problem),
+        (status = 422, body = Problem)))]
 pub(crate) async fn withdraw(
     call: ObjectRequest<UserId>,
     extract::Json(request): extract::Json<WithdrawalRequest>,
-) -> Result<(StatusCode, Location, Json<WithdrawalBody>), ApiProblem> {
+) -> Result<(StatusCode, Location, Json<answers::Withdrawal>), ApiProblem> {
     call.caller.require(Scope::Withdraw)?;
     check_amount(request.amount, "#/amount")?;
     let used = call.key_use("POST /v1/accounts/{user}/withdrawals", &request);
@@ -398,15 +319,15 @@ pub(crate) async fn withdraw(
     let withdrawal = Payout::Withdrawal {
         user: user.clone(),
         reference: reference.0.clone(),
-        amount: MoneyBody::new(request.amount, request.currency.0).money(),
+        amount: Money::new(request.amount, request.currency.0),
     };
     let paid_out = app.pay_out(used, withdrawal, &call.caller).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || format!("/v1/accounts/{user}"));
-    let body = WithdrawalBody {
-        reference,
-        user: user.to_string(),
-        amount: paid_out.amount.into(),
+    let body = answers::Withdrawal {
+        reference: reference.0.to_string(),
+        user: user.to_wire(),
+        amount: paid_out.amount.to_wire(),
     };
     Ok((status, location, Json(body)))
 }
@@ -419,21 +340,21 @@ pub(crate) async fn withdraw(
     request_body = Option<ReversalRequest>, operation_id = "reverseDeposit", security(("bearer" = ["deposit"])),
     params(("user" = String, Path, description = "The owner of the account"),
         ("id" = String, Path, description = "The deposit's id")),
-    responses((status = 201, body = ReversalBody),
-        (status = 200, description = "Reversed before", body = ReversalBody),
-        (status = 400, description = "`bad-request`: an amount without an `Idempotency-Key`", body = ProblemBody),
-        (status = 403, body = ProblemBody),
-        (status = 404, description = "`not-found`: the user has no such deposit", body = ProblemBody),
+    responses((status = 201, body = answers::Reversal),
+        (status = 200, description = "Reversed before", body = answers::Reversal),
+        (status = 400, description = "`bad-request`: an amount without an `Idempotency-Key`", body = Problem),
+        (status = 403, body = Problem),
+        (status = 404, description = "`not-found`: the user has no such deposit", body = Problem),
         (status = 409, description = "`insufficient-funds`: the account holds less; `reversal-exceeds-deposit`: less \
-            of the deposit is left; `reference-used`: the key took another amount", body = ProblemBody),
-        (status = 422, description = "`invalid`: less than 1 minor unit; `key-reused`", body = ProblemBody)))]
+            of the deposit is left; `reference-used`: the key took another amount", body = Problem),
+        (status = 422, description = "`invalid`: less than 1 minor unit; `key-reused`", body = Problem)))]
 pub(crate) async fn reverse(
     State(app): State<Arc<App>>,
     caller: Caller,
     TwoParams(user, Id(deposit)): TwoParams<UserId, Id>,
     RequestKey(key): RequestKey,
     OptionalJson(request): OptionalJson<ReversalRequest>,
-) -> Result<(StatusCode, Location, Json<ReversalBody>), ApiProblem> {
+) -> Result<(StatusCode, Location, Json<answers::Reversal>), ApiProblem> {
     caller.require(Scope::Deposit)?;
     if let Some(amount) = &request.amount {
         check_amount(amount.amount, "#/amount/amount")?;
@@ -460,10 +381,10 @@ pub(crate) async fn reverse(
     let paid_out = app.pay_out(used, payout, &caller).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || format!("/v1/accounts/{user}"));
-    let body = ReversalBody {
-        deposit: Text(deposit),
-        user: user.to_string(),
-        amount: paid_out.amount.into(),
+    let body = answers::Reversal {
+        deposit: deposit.to_wire(),
+        user: user.to_wire(),
+        amount: paid_out.amount.to_wire(),
     };
     Ok((status, location, Json(body)))
 }

@@ -16,6 +16,7 @@ use qiang_core::{
     ports::{Action, ActionKind, CampaignRecord, WithheldRecord},
     time::Timestamp,
 };
+use qiang_wire::{answers, problem::Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -23,13 +24,13 @@ use utoipa::ToSchema;
 use crate::{
     extract::{self, ObjectRequest},
     http::{
-        problem::{ApiProblem, ProblemBody},
+        problem::ApiProblem,
         wire::{MoneyBody, Rfc3339, Text, nullable},
     },
     resources::{
         changes::{BegunChange, Change},
         operation_log,
-        sales::SaleBody,
+        sales::sale_body,
     },
 };
 
@@ -179,14 +180,14 @@ impl SaleChange {
     operation_id = "changeSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     params(("id" = String, Path, description = "The sale's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
-    responses((status = 200, body = SaleBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
+    responses((status = 200, body = answers::Sale), (status = 403, body = Problem), (status = 404, body = Problem),
         (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over, or has opened; \
             `key-pending`: an earlier request with this key broke off",
-            body = ProblemBody),
-        (status = 422, body = ProblemBody),
+            body = Problem),
+        (status = 422, body = Problem),
         (status = 503, description = "no answer of the engine or the ledger, `ledger-incomplete`, or `uncertain`: the \
             ledger does not have it yet",
-            body = ProblemBody)))]
+            body = Problem)))]
 pub(crate) async fn change(
     call: ObjectRequest<CampaignId>,
     extract::Json(request): extract::Json<SaleChange>,
@@ -232,8 +233,12 @@ impl SalePatch {
     }
 
     /// The sale after the change.
-    async fn body(&self, record: CampaignRecord, tally: &Tally) -> Result<SaleBody, ApiProblem> {
-        let mut body = SaleBody::new(record, tally, &self.call.app).await?;
+    async fn body(
+        &self,
+        record: CampaignRecord,
+        tally: &Tally,
+    ) -> Result<answers::Sale, ApiProblem> {
+        let mut body = sale_body(record, tally, &self.call.app).await?;
         // The parts of a spread sale are counted in turn, while units move between them.
         body.stock = self.request.stock.unwrap_or(body.stock);
         Ok(body)
@@ -241,13 +246,13 @@ impl SalePatch {
 }
 
 impl Change for SalePatch {
-    type Body = SaleBody;
+    type Body = answers::Sale;
 
     fn campaign(&self) -> CampaignId {
         self.call.id
     }
 
-    async fn already(&self) -> Result<Option<SaleBody>, ApiProblem> {
+    async fn already(&self) -> Result<Option<answers::Sale>, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let (record, tally) = app.present_record(campaign, CampaignKind::Sale).await?;
         self.request.check_currency(record.campaign.currency())?;
@@ -283,7 +288,7 @@ impl Change for SalePatch {
         Ok(false)
     }
 
-    async fn make(&self, begun: &BegunChange) -> Result<SaleBody, ApiProblem> {
+    async fn make(&self, begun: &BegunChange) -> Result<answers::Sale, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let (record, tally) = app.record(campaign, CampaignKind::Sale).await?;
         self.request.check_currency(record.campaign.currency())?;
@@ -312,7 +317,7 @@ impl SalePatch {
         begun: &BegunChange,
         action: &Action,
         tally: &Tally,
-    ) -> Result<SaleBody, ApiProblem> {
+    ) -> Result<answers::Sale, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         app.campaigns.outdate(campaign);
         let ledger = &app.ports.ledger;

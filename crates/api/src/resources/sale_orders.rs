@@ -6,8 +6,12 @@ use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     campaign::CampaignKind,
     id::{CampaignId, OrderId},
-    money::Currency,
+    money::{Currency, Money},
     ports::GrantRecord,
+};
+use qiang_wire::{
+    answers::ListedOrder,
+    problem::{Problem, ProblemKind},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,8 +22,8 @@ use crate::{
     extract::{Param, Params},
     http::{
         paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
-        wire::{MoneyBody, Rfc3339, Text},
+        problem::{ApiProblem, NoAnswer},
+        wire::{Text, ToWire as _},
     },
 };
 
@@ -35,39 +39,20 @@ pub(crate) struct OrdersBody {
     settled: bool,
 }
 
-/// An order of a list.
-#[derive(Debug, Serialize, ToSchema)]
-struct ListedOrder {
-    #[schema(value_type = String)]
-    order: Text<OrderId>,
-    number: u32,
-    /// The buyer.
-    user: String,
-    quantity: u32,
-    /// Units that were returned after the order was paid.
-    returned_quantity: u32,
-    /// The price of all units.
-    amount: MoneyBody,
-    state: &'static str,
-    #[schema(value_type = String, format = DateTime)]
-    granted_at: Rfc3339,
-}
-
-impl ListedOrder {
-    fn new(campaign: CampaignId, grant: GrantRecord, currency: Currency) -> Self {
-        Self {
-            order: Text(OrderId {
-                campaign,
-                number: grant.number,
-            }),
-            number: grant.number,
-            user: grant.user.to_string(),
-            quantity: grant.quantity,
-            returned_quantity: grant.returned,
-            amount: MoneyBody::new(grant.amount_minor, currency),
-            state: grant.state.name(),
-            granted_at: Rfc3339(grant.granted_at),
-        }
+fn listed(campaign: CampaignId, grant: GrantRecord, currency: Currency) -> ListedOrder {
+    let order = OrderId {
+        campaign,
+        number: grant.number,
+    };
+    ListedOrder {
+        order: order.to_wire(),
+        number: grant.number,
+        user: grant.user.to_wire(),
+        quantity: grant.quantity,
+        returned_quantity: grant.returned,
+        amount: Money::new(grant.amount_minor, currency).to_wire(),
+        state: grant.state.to_wire(),
+        granted_at: grant.granted_at.to_wire(),
     }
 }
 
@@ -75,8 +60,8 @@ impl ListedOrder {
 #[utoipa::path(get, path = "/v1/sales/{id}/orders", tag = "orders",
     operation_id = "listOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The sale's id"), NumberPage),
-    responses((status = 200, body = OrdersBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = OrdersBody), (status = 403, body = Problem),
+        (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -99,7 +84,7 @@ pub(crate) async fn list(
     let mut grants = app.ports.ledger.grants(id, page.after, limit + 1).await?;
     let next = cut(&mut grants, limit, |last| last.number);
     let orders = grants.into_iter();
-    let orders = orders.map(|grant| ListedOrder::new(id, grant, meta.currency));
+    let orders = orders.map(|grant| listed(id, grant, meta.currency));
     let body = OrdersBody {
         orders: orders.collect(),
         next,

@@ -19,6 +19,10 @@ use qiang_core::{
     payment::{PaymentPolicy, PaymentPolicyKind},
     ports::CampaignRecord,
 };
+use qiang_wire::{
+    answers, ids,
+    problem::{Problem, ProblemKind},
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,11 +30,11 @@ use crate::{
     app::App,
     audience::{AudienceRequest, DrawVisibility},
     auth::{Caller, Scope},
-    claims::requirements::{RequirementList, list},
+    claims::requirements::RequirementList,
     extract::{self, MaybeCaller, Param, RequestKey},
     http::{
-        problem::{ApiProblem, NoAnswer, ProblemBody, ProblemKind},
-        wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, StateBody, Text},
+        problem::{ApiProblem, NoAnswer},
+        wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
     },
     resources::{
         create::{Draft, SALE_LASTS_MS, creation_key},
@@ -118,127 +122,82 @@ pub(crate) struct SaleRequest {
 /// Default seconds for which an unpaid order keeps its units.
 const HOLD_S: u32 = 900;
 
-/// A flash sale.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Sale)]
-pub(crate) struct SaleBody {
-    #[schema(value_type = String, format = Uuid)]
-    id: Text<CampaignId>,
-    title: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    product_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    image_url: Option<String>,
-    seller: String,
-    pub(crate) stock: u64,
-    per_user_limit: u32,
-    unit_price: MoneyBody,
-    hold_seconds: i64,
-    /// Users admitted to a decision at a time for each 100 units that are left; 0 for no limit. A sale that is spread
-    /// over partitions admits all.
-    admission_percent: u32,
-    /// Payments other than the price that pay an order. `owed`: none; `accept_over`: each larger amount;
-    /// `accept_with_tolerance`: amounts that differ from it by at most `payment_tolerance`.
-    payment_policy: &'static str,
-    /// Tolerance of `accept_with_tolerance`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payment_tolerance: Option<MoneyBody>,
-    ack: &'static str,
-    /// Requirements of a claim before it is decided.
-    #[schema(value_type = Vec<String>)]
-    requirements: RequirementList,
-    /// Users who may take part: users, invitation or passphrase. Absent: all users.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    audience: Option<&'static str>,
-    /// Whether claims wait in a queue.
-    waiting_room: bool,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Rfc3339,
-    /// Time of the last settled change of phase, stock, terms or details. Grants do not change it.
-    #[schema(value_type = String, format = DateTime)]
-    updated_at: Rfc3339,
-    /// Time since which lists leave it out, unless a filter includes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    archived_at: Option<Rfc3339>,
-    state: StateBody,
-}
-
-impl SaleBody {
-    pub(crate) async fn new(
-        record: CampaignRecord,
-        tally: &Tally,
-        app: &App,
-    ) -> Result<Self, ApiProblem> {
-        let (campaign, details) = (record.campaign, record.details);
-        let meta = app.meta(campaign.id).await?;
-        let Rules::Sale(sale) = &campaign.rules else {
-            return Err(ProblemKind::UnknownCampaign.into());
-        };
-        // The engine's terms are newer: the ledger follows the engine.
-        let (limit, price) = match tally.terms {
-            Some(terms) => (
-                terms.per_user_limit,
-                Money::new(terms.unit_price_minor, campaign.currency()),
-            ),
-            None => (sale.per_user_limit(), sale.unit_price()),
-        };
-        let admission = tally.terms.map(|terms| terms.admission);
-        let admission = admission.unwrap_or_else(|| sale.admission().into());
-        let policy = campaign.payment_policy;
-        // The engine's stock is newer: the ledger follows the engine.
-        let stock = match tally.phase {
-            Phase::Closed => sale.stock(),
-            _ => tally.supply,
-        };
-        Ok(Self {
-            id: Text(campaign.id),
-            seller: campaign.owner.to_string(),
-            stock,
-            per_user_limit: limit,
-            unit_price: price.into(),
-            hold_seconds: sale.hold_ms() / 1_000,
-            admission_percent: admission.percent(),
-            payment_policy: policy.kind().name(),
-            payment_tolerance: policy
-                .tolerance_minor()
-                .map(|minor| MoneyBody::new(minor, campaign.currency())),
-            ack: campaign.ack.name(),
-            requirements: list(campaign.requirements),
-            audience: meta
-                .as_ref()
-                .and_then(|meta| meta.audience.as_deref()?.kind()),
-            waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
-            created_at: Rfc3339(campaign.created_at),
-            updated_at: Rfc3339(record.updated_at),
-            archived_at: record.archived_at.map(Rfc3339),
-            product_id: details.product_id.map(|id| id.to_string()),
-            description: details.description.map(|text| text.to_string()),
-            image_url: details.image_url.map(|url| url.to_string()),
-            state: StateBody::new(tally, campaign.window, app.ports.engine_clock.now()),
-            title: campaign.title,
-        })
-    }
+/// Body of a sale.
+pub(crate) async fn sale_body(
+    record: CampaignRecord,
+    tally: &Tally,
+    app: &App,
+) -> Result<answers::Sale, ApiProblem> {
+    let (campaign, details) = (record.campaign, record.details);
+    let meta = app.meta(campaign.id).await?;
+    let Rules::Sale(sale) = &campaign.rules else {
+        return Err(ProblemKind::UnknownCampaign.into());
+    };
+    // The engine's terms are newer: the ledger follows the engine.
+    let (limit, price) = match tally.terms {
+        Some(terms) => (
+            terms.per_user_limit,
+            Money::new(terms.unit_price_minor, campaign.currency()),
+        ),
+        None => (sale.per_user_limit(), sale.unit_price()),
+    };
+    let admission = tally.terms.map(|terms| terms.admission);
+    let admission = admission.unwrap_or_else(|| sale.admission().into());
+    let policy = campaign.payment_policy;
+    // The engine's stock is newer: the ledger follows the engine.
+    let stock = match tally.phase {
+        Phase::Closed => sale.stock(),
+        _ => tally.supply,
+    };
+    Ok(answers::Sale {
+        id: campaign.id.to_wire(),
+        seller: campaign.owner.to_wire(),
+        stock,
+        per_user_limit: limit,
+        unit_price: price.to_wire(),
+        hold_seconds: u32::try_from(sale.hold_ms() / 1_000).unwrap_or(u32::MAX),
+        admission_percent: admission.percent(),
+        payment_policy: policy.kind().to_wire(),
+        payment_tolerance: policy
+            .tolerance_minor()
+            .map(|minor| Money::new(minor, campaign.currency()).to_wire()),
+        ack: campaign.ack.to_wire(),
+        requirements: campaign
+            .requirements
+            .iter()
+            .map(|it| it.to_wire())
+            .collect(),
+        audience: meta
+            .as_ref()
+            .and_then(|meta| meta.audience.as_deref()?.kind()),
+        waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
+        created_at: campaign.created_at.to_wire(),
+        updated_at: record.updated_at.to_wire(),
+        archived_at: record.archived_at.map(|at| at.to_wire()),
+        product_id: details.product_id.map(|id| ids::Id::from_service(&id)),
+        description: details.description.map(|text| text.to_string()),
+        image_url: details.image_url.map(|url| url.to_string()),
+        state: wire::state_body(tally, campaign.window, app.ports.engine_clock.now()),
+        title: campaign.title,
+    })
 }
 
 /// Opens a sale.
 #[utoipa::path(post, path = "/v1/sales", tag = "sales", request_body = SaleRequest,
     operation_id = "createSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
-    responses((status = 201, body = SaleBody), (status = 200, description = "Opened before", body = SaleBody),
-        (status = 403, body = ProblemBody),
-        (status = 409, description = "`id-used`: another campaign has the id", body = ProblemBody),
-        (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
+    responses((status = 201, body = answers::Sale), (status = 200, description = "Opened before", body = answers::Sale),
+        (status = 403, body = Problem),
+        (status = 409, description = "`id-used`: another campaign has the id", body = Problem),
+        (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = Problem),
         (status = 429, description = "`creations-throttled`: too many campaigns in a minute; `throttled`: \
-            too many requests, or passphrases under keys that were used before", body = ProblemBody)))]
+            too many requests, or passphrases under keys that were used before", body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     RequestKey(key): RequestKey,
     extract::Json(request): extract::Json<SaleRequest>,
-) -> Result<(StatusCode, Location, Json<SaleBody>), ApiProblem> {
+) -> Result<(StatusCode, Location, Json<answers::Sale>), ApiProblem> {
     let seller = request.seller.as_ref().map(|seller| &seller.0);
     let is_own = seller.is_none_or(|seller| *seller == caller.user);
     caller.require(match is_own {
@@ -304,7 +263,7 @@ pub(crate) async fn create(
     }
     let (record, tally) = app.created(created, CampaignKind::Sale).await?;
     let location = wire::location(status, || format!("/v1/sales/{id}"));
-    let body = SaleBody::new(record, &tally, &app).await?;
+    let body = sale_body(record, &tally, &app).await?;
     Ok((status, location, Json(body)))
 }
 
@@ -335,9 +294,9 @@ fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, ApiProblem> {
     operation_id = "getSale", security(()),
     params(("id" = String, Path, description = "The sale's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
-    responses((status = 200, body = SaleBody), (status = 304, description = "Unchanged since the tag"),
-        (status = 401, description = "A token was sent, but it is not valid", body = ProblemBody),
-        (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = answers::Sale), (status = 304, description = "Unchanged since the tag"),
+        (status = 401, description = "A token was sent, but it is not valid", body = Problem),
+        (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     _: MaybeCaller,
@@ -345,6 +304,6 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, ApiProblem> {
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
-    let body = SaleBody::new(record, &tally, &app).await?;
+    let body = sale_body(record, &tally, &app).await?;
     Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }

@@ -10,45 +10,30 @@ use qiang_core::{
     id::CampaignId,
     split::{self, ClientSeed, SeedParts, ServerSeed, ServerSeedHash},
 };
-use serde::Serialize;
-use utoipa::ToSchema;
+use qiang_wire::{answers, problem::Problem};
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    http::{
-        problem::{ApiProblem, ProblemBody},
-        wire::Text,
-    },
+    http::{problem::ApiProblem, wire::ToWire as _},
 };
-
-/// Hash of the server seed of a red packet that will be sent.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ServerSeed)]
-pub(crate) struct ServerSeedBody {
-    /// Value of `id` to send the packet with, within a day.
-    #[schema(value_type = String, format = Uuid)]
-    id: Text<CampaignId>,
-    /// SHA-256 over the id and the server seed. The packet shows the server seed together with its seed.
-    server_seed_hash: String,
-}
 
 /// Commits the service to a server seed of a red packet, before it knows the client seed.
 #[utoipa::path(post, path = "/v1/red-packets/server-seeds", tag = "red packets",
     operation_id = "createServerSeed", security(("bearer" = ["send"])),
-    responses((status = 200, body = ServerSeedBody),
+    responses((status = 200, body = answers::ServerSeed),
         (status = 503, description = "`unavailable`: this service has no secret for server seeds",
-            body = ProblemBody)))]
+            body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<Json<ServerSeedBody>, ApiProblem> {
+) -> Result<Json<answers::ServerSeed>, ApiProblem> {
     caller.require(Scope::Send)?;
     let made = CampaignId::new(app.fresh_id());
     let id = made.map_err(|error| ApiProblem::internal(error.to_string()))?;
     let server_seed_hash = split::server_seed_hash(id, &server_seed_of(&app, id)?).to_string();
-    Ok(Json(ServerSeedBody {
-        id: Text(id),
+    Ok(Json(answers::ServerSeed {
+        id: id.to_wire(),
         server_seed_hash,
     }))
 }

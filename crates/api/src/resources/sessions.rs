@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{AppendHeaders, IntoResponse, Response},
 };
+use qiang_wire::problem::Problem;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -17,11 +18,7 @@ use crate::{
         Caller, Scope,
         session::{TOKEN_BYTES_MAX, bearer, check_site, cookie},
     },
-    http::{
-        problem::{ApiProblem, ProblemBody},
-        response_headers::came_over_tls,
-        wire::Rfc3339,
-    },
+    http::{problem::ApiProblem, response_headers::came_over_tls, wire::Rfc3339},
 };
 
 /// Path of the session resource.
@@ -57,7 +54,7 @@ impl SessionBody {
 /// the same origin only.
 #[utoipa::path(post, path = "/v1/session", tag = "session", operation_id = "beginSession", security(("bearer" = [])),
     responses((status = 201, body = SessionBody), (status = 422, description = "`invalid`: the token is too long for \
-        a cookie", body = ProblemBody)))]
+        a cookie", body = Problem)))]
 pub(crate) async fn begin(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
@@ -90,7 +87,7 @@ pub(crate) async fn get(caller: Caller) -> Json<SessionBody> {
 /// Ends the browser's session. The token stays valid until it expires or is revoked.
 #[utoipa::path(delete, path = "/v1/session", tag = "session", operation_id = "endSession", security(()),
     responses((status = 204, description = "The session has ended"),
-        (status = 403, description = "`cross-site`", body = ProblemBody)))]
+        (status = 403, description = "`cross-site`", body = Problem)))]
 pub(crate) async fn end(
     State(app): State<Arc<App>>,
     headers: HeaderMap,

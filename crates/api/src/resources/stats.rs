@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures_util::stream;
+use qiang_wire::problem::Problem;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 use utoipa::IntoParams;
@@ -19,10 +20,7 @@ use crate::{
     auth::{Caller, Scope},
     claims::queue_entries::{UNBUFFERED, accepts_stream, last_event_id},
     extract::Params,
-    http::{
-        client_address::LimitedOrigin,
-        problem::{ApiProblem, ProblemBody},
-    },
+    http::{client_address::LimitedOrigin, problem::ApiProblem},
     observe::last_minutes::StatsListBody,
 };
 
@@ -49,9 +47,9 @@ pub(crate) struct StatsCursor {
     responses(
         (status = 200, description = "The statistics, or a stream of them", content(
             (StatsListBody = "application/json"), (String = "text/event-stream"))),
-        (status = 403, body = ProblemBody),
-        (status = 429, description = "`too-many-streams`", body = ProblemBody),
-        (status = 503, description = "`overloaded`: too many clients watch already", body = ProblemBody)))]
+        (status = 403, body = Problem),
+        (status = 429, description = "`too-many-streams`", body = Problem),
+        (status = 503, description = "`overloaded`: too many clients watch already", body = Problem)))]
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
     Params(from): Params<StatsCursor>,

@@ -14,6 +14,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use qiang_core::ports::{KeyState, KeyUse};
+use qiang_wire::problem::ProblemKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -21,7 +22,7 @@ use uuid::Uuid;
 use crate::{
     app::App,
     http::{
-        problem::{ApiProblem, PROBLEM_JSON, ProblemKind},
+        problem::{ApiProblem, PROBLEM_JSON},
         request_id::{REPLAYED, RequestId},
     },
 };

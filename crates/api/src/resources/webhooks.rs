@@ -13,6 +13,11 @@ use qiang_core::{
         WebhookEvent, WebhookRecord,
     },
 };
+use qiang_wire::{
+    answers, ids,
+    problem::{Problem, ProblemKind},
+    words::WebhookStatus,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -23,9 +28,9 @@ use crate::{
     auth::{Caller, Scope},
     extract::{self, ObjectRequest, OptionalJson, RequestKey},
     http::{
-        problem::{ApiProblem, ProblemBody, ProblemKind},
+        problem::ApiProblem,
         request_id::RequestId,
-        wire::{self, Id, Location, Rfc3339, Text},
+        wire::{self, Id, Location, Rfc3339, Text, ToWire as _},
     },
     idempotency::fingerprint::key_use,
     resources::operation_log,
@@ -57,64 +62,11 @@ pub(crate) struct WebhookRequest {
     owner: Option<Text<UserId>>,
 }
 
-/// An endpoint and its status.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Webhook)]
-pub(crate) struct WebhookBody {
-    #[schema(value_type = String, format = Uuid)]
-    id: Text<Uuid>,
-    url: String,
-    #[schema(example = json!(["order.held", "order.paid"]))]
-    types: Vec<&'static str>,
-    #[schema(value_type = Vec<String>, example = json!([]))]
-    campaigns: Vec<Text<CampaignId>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    owner: Option<Text<UserId>>,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Rfc3339,
-    /// Status of deliveries.
-    status: &'static str,
-    /// Settled events after the last delivery, including ones that its filter excludes.
-    behind: u64,
-    /// Time since which no delivery succeeded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    failing_since: Option<Rfc3339>,
-    /// Failed attempts since then.
-    attempts: u32,
-    /// The last failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_error: Option<String>,
-    /// Time of the next attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    retry_at: Option<Rfc3339>,
-    /// Time since which no attempts are made. `redrive` starts them again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    disabled_at: Option<Rfc3339>,
-    /// Secret that signs events, in the form of Standard Webhooks. Only the answers to creation and rotation have it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<String>,
-}
-
 /// All endpoints.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Webhooks)]
 pub(crate) struct WebhooksBody {
-    webhooks: Vec<WebhookBody>,
-}
-
-/// Result of a test.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = WebhookTest)]
-pub(crate) struct TestBody {
-    /// Whether the endpoint answered 2xx in time.
-    delivered: bool,
-    /// Reason of the failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    webhooks: Vec<answers::Webhook>,
 }
 
 /// Events to deliver again.
@@ -175,39 +127,48 @@ impl WebhookRequest {
     }
 }
 
-impl WebhookBody {
-    fn new(record: WebhookRecord, with_secret: bool) -> Self {
-        let WebhookRecord {
-            webhook,
-            progress,
-            last_place,
-        } = record;
-        let status = progress.status();
-        let DeliveryProgress {
-            place,
-            failing_since,
-            attempts,
-            retry_at,
-            last_error,
-            disabled_at,
-        } = progress;
-        let campaigns = webhook.filter.campaigns.into_iter();
-        Self {
-            id: Text(webhook.id),
-            url: webhook.url,
-            types: webhook.filter.types.iter().map(|one| one.name()).collect(),
-            campaigns: campaigns.map(Text).collect(),
-            owner: webhook.filter.owner.map(Text),
-            created_at: Rfc3339(webhook.created_at),
-            status,
-            behind: last_place.saturating_sub(place).max(0).unsigned_abs(),
-            failing_since: failing_since.map(Rfc3339),
-            attempts,
-            last_error,
-            retry_at: retry_at.filter(|_| disabled_at.is_none()).map(Rfc3339),
-            disabled_at: disabled_at.map(Rfc3339),
-            secret: with_secret.then_some(webhook.secret),
-        }
+fn webhook_body(record: WebhookRecord, with_secret: bool) -> answers::Webhook {
+    let WebhookRecord {
+        webhook,
+        progress,
+        last_place,
+    } = record;
+    let status = match (progress.disabled_at, progress.failing_since) {
+        (None, None) => WebhookStatus::Ok,
+        (None, Some(_)) => WebhookStatus::Failing,
+        (Some(_), _) => WebhookStatus::Disabled,
+    };
+    let DeliveryProgress {
+        place,
+        failing_since,
+        attempts,
+        retry_at,
+        last_error,
+        disabled_at,
+    } = progress;
+    let campaigns = webhook.filter.campaigns.into_iter();
+    answers::Webhook {
+        id: ids::WebhookId::from_service(&webhook.id),
+        url: webhook.url,
+        types: webhook
+            .filter
+            .types
+            .iter()
+            .map(|one| one.to_wire())
+            .collect(),
+        campaigns: campaigns.map(|id| id.to_wire()).collect(),
+        owner: webhook.filter.owner.map(|owner| owner.to_wire()),
+        created_at: webhook.created_at.to_wire(),
+        status,
+        behind: last_place.saturating_sub(place).max(0).unsigned_abs(),
+        failing_since: failing_since.map(|at| at.to_wire()),
+        attempts,
+        last_error,
+        retry_at: retry_at
+            .filter(|_| disabled_at.is_none())
+            .map(|at| at.to_wire()),
+        disabled_at: disabled_at.map(|at| at.to_wire()),
+        secret: with_secret.then(|| webhook.secret.into()),
     }
 }
 
@@ -242,16 +203,17 @@ fn secret(app: &App) -> Result<String, ApiProblem> {
 /// arrive in order. The answer has the secret that signs the requests.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
     operation_id = "createWebhook", security(("bearer" = ["admin"])),
-    responses((status = 201, body = WebhookBody), (status = 200, description = "Created before", body = WebhookBody),
-        (status = 403, body = ProblemBody),
-        (status = 404, description = "The key is that of a webhook that was deleted", body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+    responses((status = 201, body = answers::Webhook),
+        (status = 200, description = "Created before", body = answers::Webhook),
+        (status = 403, body = Problem),
+        (status = 404, description = "The key is that of a webhook that was deleted", body = Problem),
+        (status = 422, body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     RequestKey(key): RequestKey,
     extract::Json(request): extract::Json<WebhookRequest>,
-) -> Result<(StatusCode, Location, Json<WebhookBody>), ApiProblem> {
+) -> Result<(StatusCode, Location, Json<answers::Webhook>), ApiProblem> {
     caller.require(Scope::Admin)?;
     let (filter, detail) = (request.filter()?, request.detail());
     let secret = secret(&app)?;
@@ -273,7 +235,7 @@ pub(crate) async fn create(
     let mut records = ledger.webhooks().await?.into_iter();
     let count = records.len();
     if let Some(record) = records.find(|record| bound == Some(record.webhook.id)) {
-        let body = WebhookBody::new(record, true);
+        let body = webhook_body(record, true);
         return Ok((wire::created(false), None, Json(body)));
     }
     if was_made {
@@ -305,7 +267,7 @@ pub(crate) async fn create(
         return Err(too_many());
     }
     operation_log::log(&action);
-    let body = WebhookBody::new(found(&app, id).await?, true);
+    let body = webhook_body(found(&app, id).await?, true);
     let status = wire::created(true);
     let location = wire::location(status, || format!("/v1/webhooks/{id}"));
     Ok((status, location, Json(body)))
@@ -314,14 +276,14 @@ pub(crate) async fn create(
 /// All webhooks and their status.
 #[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks",
     operation_id = "listWebhooks", security(("bearer" = ["admin"])),
-    responses((status = 200, body = WebhooksBody), (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = WebhooksBody), (status = 403, body = Problem)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Result<Json<WebhooksBody>, ApiProblem> {
     caller.require(Scope::Admin)?;
     let records = app.ports.ledger.webhooks().await?.into_iter();
-    let webhooks = records.map(|record| WebhookBody::new(record, false));
+    let webhooks = records.map(|record| webhook_body(record, false));
     Ok(Json(WebhooksBody {
         webhooks: webhooks.collect(),
     }))
@@ -331,20 +293,20 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/v1/webhooks/{id}", tag = "webhooks",
     operation_id = "getWebhook", security(("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
-    responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody)))]
-pub(crate) async fn get(call: ObjectRequest<Id>) -> Result<Json<WebhookBody>, ApiProblem> {
+    responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
+        (status = 404, body = Problem)))]
+pub(crate) async fn get(call: ObjectRequest<Id>) -> Result<Json<answers::Webhook>, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let record = found(&call.app, call.id.0).await?;
-    Ok(Json(WebhookBody::new(record, false)))
+    Ok(Json(webhook_body(record, false)))
 }
 
 /// Deletes a webhook. A request that is in flight still arrives.
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks",
     operation_id = "deleteWebhook", security(("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
-    responses((status = 204, description = "Deleted"), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody)))]
+    responses((status = 204, description = "Deleted"), (status = 403, body = Problem),
+        (status = 404, body = Problem)))]
 pub(crate) async fn delete(call: ObjectRequest<Id>) -> Result<StatusCode, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let action = call.action(ActionKind::Delete, &json!({}));
@@ -357,9 +319,11 @@ pub(crate) async fn delete(call: ObjectRequest<Id>) -> Result<StatusCode, ApiPro
 #[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks",
     operation_id = "testWebhook", security(("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
-    responses((status = 200, body = TestBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody)))]
-pub(crate) async fn test(call: ObjectRequest<Id>) -> Result<Json<TestBody>, ApiProblem> {
+    responses((status = 200, body = answers::WebhookTest), (status = 403, body = Problem),
+        (status = 404, body = Problem)))]
+pub(crate) async fn test(
+    call: ObjectRequest<Id>,
+) -> Result<Json<answers::WebhookTest>, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let webhook = found(&call.app, call.id.0).await?.webhook;
     let webhooks = call.app.ports.webhooks.as_ref();
@@ -368,7 +332,7 @@ pub(crate) async fn test(call: ObjectRequest<Id>) -> Result<Json<TestBody>, ApiP
     let now = call.app.ports.clock.now();
     let event = WebhookEvent::test(call.app.fresh_id(), now);
     let sent = webhooks.sender.send(&webhook, &event, now).await;
-    Ok(Json(TestBody {
+    Ok(Json(answers::WebhookTest {
         delivered: sent.is_ok(),
         error: sent.err().map(|failure| failure.reason),
     }))
@@ -380,9 +344,9 @@ pub(crate) async fn test(call: ObjectRequest<Id>) -> Result<Json<TestBody>, ApiP
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redrive", tag = "webhooks",
     operation_id = "redriveWebhook", security(("bearer" = ["admin"])), request_body = Option<RedriveRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
-    responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody),
-        (status = 409, description = "`key-pending`: an earlier request with this key broke off", body = ProblemBody)))]
+    responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
+        (status = 404, body = Problem),
+        (status = 409, description = "`key-pending`: an earlier request with this key broke off", body = Problem)))]
 pub(crate) async fn redrive(
     call: ObjectRequest<Id>,
     OptionalJson(request): OptionalJson<RedriveRequest>,
@@ -400,7 +364,7 @@ pub(crate) async fn redrive(
         let redriven = ledger.redrive_webhook(id, since, Some(&action));
         changed(redriven.await?, &action)?;
         let record = found(&call.app, id).await?;
-        Ok(WebhookBody::new(record, false))
+        Ok(webhook_body(record, false))
     };
     app.once_only(used, redrive).await
 }
@@ -409,12 +373,12 @@ pub(crate) async fn redrive(
 #[utoipa::path(post, path = "/v1/webhooks/{id}/secret", tag = "webhooks",
     operation_id = "rotateSecret", security(("bearer" = ["admin"])), request_body = Option<RotateRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
-    responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody)))]
+    responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
+        (status = 404, body = Problem)))]
 pub(crate) async fn rotate(
     call: ObjectRequest<Id>,
     OptionalJson(request): OptionalJson<RotateRequest>,
-) -> Result<Json<WebhookBody>, ApiProblem> {
+) -> Result<Json<answers::Webhook>, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let overlap_s = request.overlap_seconds.unwrap_or(OVERLAP_DEFAULT_S);
     if overlap_s > OVERLAP_MAX_S {
@@ -438,5 +402,5 @@ pub(crate) async fn rotate(
     let rotated = ledger.rotate_webhook(call.id.0, &fresh, until, Some(&action));
     changed(rotated.await?, &action)?;
     let record = found(&call.app, call.id.0).await?;
-    Ok(Json(WebhookBody::new(record, true)))
+    Ok(Json(webhook_body(record, true)))
 }

@@ -4,14 +4,12 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use metrics::Counter;
 use parking_lot::Mutex;
+use qiang_wire::problem::ProblemKind;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     config::ServerConfig,
-    http::{
-        client_address::AddressKey,
-        problem::{ApiProblem, ProblemKind},
-    },
+    http::{client_address::AddressKey, problem::ApiProblem},
     observe::metrics::Metrics,
     protect::limits::Limits,
 };

@@ -22,6 +22,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use qiang_wire::problem::ProblemKind;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -46,7 +47,7 @@ use crate::{
     config::ServerConfig,
     http::{
         auth_failure::AuthFailure,
-        problem::{ApiProblem, ProblemKind},
+        problem::ApiProblem,
         request_id::{REPLAYED, REQUEST_ID, RequestId},
         request_log::{Cause, FailedRequest, FailureLog},
         response_headers::{HeaderContext, ResponseHeaders},

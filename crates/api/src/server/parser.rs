@@ -12,13 +12,14 @@ use std::{
 };
 
 use axum::http::HeaderMap;
+use qiang_wire::problem::ProblemKind;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Sleep,
 };
 
 use crate::http::{
-    problem::{ApiProblem, ProblemKind},
+    problem::ApiProblem,
     request_id::{REQUEST_ID, RequestId},
     response_headers::FOR_BROWSERS,
 };

@@ -1,8 +1,9 @@
 //! Problems with an authentication challenge (RFC 6750).
 
 use axum::http::{HeaderValue, header};
+use qiang_wire::problem::ProblemKind;
 
-use super::{ApiProblem, ProblemKind};
+use super::ApiProblem;
 use crate::http::auth_failure::AuthFailure;
 
 impl ApiProblem {
@@ -31,7 +32,7 @@ impl ApiProblem {
         let detail = format!("the token's scope must contain `{scope}`");
         let parameters = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");
         let mut problem = Self::new(ProblemKind::Forbidden, detail).challenge(&parameters);
-        problem.0.body.scope = Some(scope);
+        problem.0.body.scope = Some(scope.to_owned());
         problem
     }
 }

@@ -8,27 +8,9 @@ use qiang_core::{
     split::{RulePartsError, SplitError},
     time::WindowError,
 };
-use serde::Serialize;
-use utoipa::ToSchema;
+use qiang_wire::problem::FieldError;
 
 use super::ApiProblem;
-
-/// An invalid field of the body, or an invalid parameter of the path, the query or a header.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = FieldError)]
-pub(crate) struct InvalidField {
-    /// Field in the body: a JSON pointer (RFC 6901) after `#`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "#/unit_price/amount")]
-    pointer: Option<Cow<'static, str>>,
-    /// Name of the parameter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    parameter: Option<Cow<'static, str>>,
-    /// Fault of the field or parameter.
-    #[schema(example = "a unit price is 0 or more")]
-    detail: Cow<'static, str>,
-}
 
 impl ApiProblem {
     /// Problem of a field with an impossible value.
@@ -52,10 +34,10 @@ impl ApiProblem {
         parameter: Option<Cow<'static, str>>,
     ) -> Self {
         let body = &mut self.0.body;
-        body.errors.push(InvalidField {
-            pointer,
-            parameter,
-            detail: body.detail.clone(),
+        body.errors.push(FieldError {
+            pointer: pointer.map(Cow::into_owned),
+            parameter: parameter.map(Cow::into_owned),
+            detail: body.detail.clone().unwrap_or_default(),
         });
         self
     }
@@ -75,16 +57,16 @@ impl ApiProblem {
         for (at, problem) in parts {
             let body = &mut problem.0.body;
             if body.errors.is_empty() {
-                errors.push(InvalidField {
-                    pointer: Some(at.into()),
+                errors.push(FieldError {
+                    pointer: Some(at),
                     parameter: None,
-                    detail: std::mem::take(&mut body.detail),
+                    detail: body.detail.take().unwrap_or_default(),
                 });
                 continue;
             }
             for mut error in body.errors.drain(..) {
                 let within = error.pointer.unwrap_or_default();
-                error.pointer = Some(format!("{at}{}", within.trim_start_matches('#')).into());
+                error.pointer = Some(format!("{at}{}", within.trim_start_matches('#')));
                 errors.push(error);
             }
         }

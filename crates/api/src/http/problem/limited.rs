@@ -2,8 +2,9 @@
 //! draft-ietf-httpapi-ratelimit-headers-11.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use qiang_wire::problem::ProblemKind;
 
-use super::{ApiProblem, ProblemKind, RETRY_AFTER_S};
+use super::{ApiProblem, RETRY_AFTER_S};
 
 pub(crate) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -85,7 +86,7 @@ impl ApiProblem {
     }
 
     fn for_policy(mut self, name: &'static str) -> Self {
-        self.0.body.violated_policies.push(name);
+        self.0.body.violated_policies.push(name.to_owned());
         self
     }
 

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct UnknownWord(String);
 
 macro_rules! words {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $word:ident = $text:literal,)* })*) => { $(
-        $(#[$doc])*
+    ($($(#[doc = $doc:literal])* $name:ident { $($(#[$word_doc:meta])* $word:ident = $text:literal,)* })*) => { $(
+        $(#[doc = $doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum $name {
@@ -22,11 +22,29 @@ macro_rules! words {
         }
 
         impl $name {
+            /// All known values.
+            pub const KNOWN: &'static [Self] = &[$(Self::$word,)*];
+
             /// The value as in JSON.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$word => $text,)* Self::Other => "other" }
             }
         }
+
+        #[cfg(feature = "service")]
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                let description = concat!($($doc),*).trim();
+                utoipa::openapi::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .description(Some(description))
+                    .enum_values(Some([$($text),*]))
+                    .into()
+            }
+        }
+
+        #[cfg(feature = "service")]
+        impl utoipa::ToSchema for $name {}
 
         impl FromStr for $name {
             type Err = UnknownWord;

@@ -18,7 +18,7 @@ bodies! {
         types: Vec<WebhookEventType>,
         /// Campaigns whose events are delivered; empty for all campaigns.
         campaigns: Vec<CampaignId>,
-        /// Sender or seller whose campaigns' events are delivered; `None` for all.
+        /// Sender or seller whose campaigns' events are delivered; absent for all.
         #[serde(skip_serializing_if = "Option::is_none")]
         owner: Option<UserId>,
         /// Time of its creation.

@@ -1,20 +1,25 @@
 //! Problem details of the service (RFC 9457).
 
+mod kind;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::kind::ProblemKind;
 use crate::{values::Timestamp, words::AckLevel};
 
 /// Path before the last word of a type.
 const TYPES: &str = "/problems/";
 
 /// Refusal by the service. Unknown fields are ignored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "service"), non_exhaustive)]
 pub struct Problem {
     /// Type of the problem: a path of the service with a page about the remedy. See [`Problem::kind`].
     #[serde(rename = "type")]
+    #[cfg_attr(feature = "service", schema(example = "/problems/sold-out"))]
     pub problem_type: String,
     /// Title; the same for all problems of a type.
     pub title: String,
@@ -41,6 +46,9 @@ pub struct Problem {
     /// Offered levels; for `ack-unavailable`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offered: Vec<AckLevel>,
+    /// Scope that the token must have; for `forbidden`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
     /// Known wrong fields and parameters; for `bad-request` and `invalid`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
@@ -61,16 +69,17 @@ pub struct Problem {
 
 /// Wrong field of a body, or wrong parameter: of the path, of the query, or a header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "service"), non_exhaustive)]
 pub struct FieldError {
-    /// The error.
-    pub detail: String,
     /// Position of the field in the body: `#` and a JSON pointer (RFC 6901).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// The name of the parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
+    /// The error.
+    pub detail: String,
 }
 
 impl Problem {
@@ -82,22 +91,13 @@ impl Problem {
     }
 
     /// Problem for an answer without problem details, such as that of a proxy.
-    pub(crate) fn bare(status: hyper::StatusCode) -> Self {
+    #[must_use]
+    pub fn without_details(status: u16, title: &str) -> Self {
         Self {
             problem_type: "about:blank".to_owned(),
-            title: status.canonical_reason().unwrap_or("no reason").to_owned(),
-            status: status.as_u16(),
-            detail: None,
-            outcome: None,
-            starts_at: None,
-            remaining: None,
-            limit: None,
-            held: None,
-            offered: Vec::new(),
-            errors: Vec::new(),
-            violated_policies: Vec::new(),
-            request_id: None,
-            retry_after_s: None,
+            title: title.to_owned(),
+            status,
+            ..Self::default()
         }
     }
 }

@@ -1,21 +1,46 @@
 //! Bodies of answers. Unknown fields are ignored.
 
+mod audits;
+mod operation_log;
+mod partitions;
+mod quarantine;
+mod stats;
 mod webhooks;
 
-pub use self::webhooks::{Webhook, WebhookTest};
+pub use self::{
+    audits::{AuditCheck, AuditReport, NodeAudit},
+    operation_log::Action,
+    partitions::{
+        NodeSighting, Partition, PartitionDetail, PartitionReconciliation, Partitions, Reconciled,
+        Released, Repair, RepairRecord, Resumed, Withheld,
+    },
+    quarantine::{QuarantinedEntry, Redriven},
+    stats::{ClaimLatency, Stats},
+    webhooks::{Webhook, WebhookTest},
+};
+use serde::{Deserialize, Serialize};
+
 use crate::{
     bodies::bodies,
     ids::{CampaignId, Id, IdempotencyKey, OrderId, UserId},
     problem::Problem,
-    requests::SplitRule,
     values::{Money, Timestamp},
     words::{
         AckLevel, AudienceKind, CreationResult, Draws, OrderState, PaymentOutcome, PaymentPolicy,
-        PaymentRecordOutcome, Phase, PlaceState, PostingKind, Requirement, UserAccount,
+        PaymentRecordOutcome, Phase, PlaceState, PostingKind, Requirement, SplitRuleName,
+        UserAccount,
     },
 };
 
 bodies! {
+    /// Newly settled shares since the last event.
+    NewDraws {
+        /// The shares, ordered by number.
+        claims: Vec<Share>,
+        /// Whether shares are missing before these. The list of shares has them.
+        #[serde(default)]
+        gap: bool,
+    }
     /// A campaign's numbers. Always supply = granted + remaining + returned + withheld.
     State {
         /// Phase of the campaign.
@@ -68,14 +93,14 @@ bodies! {
         admission_percent: u32,
         /// Payments that pay an order although they differ from its price.
         payment_policy: PaymentPolicy,
-        /// The tolerance of [`PaymentPolicy::AcceptWithTolerance`].
+        /// The tolerance of the policy `accept_with_tolerance`.
         #[serde(skip_serializing_if = "Option::is_none")]
         payment_tolerance: Option<Money>,
         /// Whether claims wait in a queue.
         waiting_room: bool,
         /// Requirements of a claim.
         requirements: Vec<Requirement>,
-        /// Users who may claim; `None` for all users.
+        /// Users who may claim; absent for all users.
         #[serde(skip_serializing_if = "Option::is_none")]
         audience: Option<AudienceKind>,
         /// Time of its creation.
@@ -117,7 +142,7 @@ bodies! {
         waiting_room: bool,
         /// Requirements of a claim.
         requirements: Vec<Requirement>,
-        /// Users who may claim; `None` for all users.
+        /// Users who may claim; absent for all users.
         #[serde(skip_serializing_if = "Option::is_none")]
         audience: Option<AudienceKind>,
         /// Money of the claimed shares.
@@ -241,7 +266,7 @@ bodies! {
         state: PlaceState,
         /// Number of the entry. Entries are decided in this order.
         place: u64,
-        /// Upper bound of the entries before this one; `None` once it is decided.
+        /// Upper bound of the entries before this one; absent once it is decided.
         #[serde(skip_serializing_if = "Option::is_none")]
         ahead: Option<u64>,
         /// The grant, if the claim was granted.
@@ -462,11 +487,26 @@ bodies! {
     }
     /// Users who may claim of a campaign.
     CampaignAudience {
-        /// Condition that users must meet; `None` if all users may claim.
+        /// Condition that users must meet; absent if all users may claim.
         #[serde(skip_serializing_if = "Option::is_none")]
         audience: Option<AudienceKind>,
         /// The named users, for an audience of named users.
         #[serde(skip_serializing_if = "Option::is_none")]
         users: Option<Vec<String>>,
     }
+}
+
+/// Rule that splits a total into shares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SplitRule {
+    /// Name of the rule.
+    pub rule: SplitRuleName,
+    /// The smallest share, in minor units; default 1. Not for `equal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<i64>,
+    /// The largest share, in minor units; `normal` needs it, the others have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<i64>,
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    io::Write as _,
     str::FromStr,
     time::{Duration, SystemTime},
 };
@@ -14,9 +15,14 @@ use serde::{Deserialize, Serialize};
 pub struct InvalidValue(&'static str);
 
 /// Currency: an ISO 4217 code such as `CNY`. The service checks that the code exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Currency([u8; 3]);
+
+#[cfg(feature = "service")]
+crate::bodies::text_schema!(Currency);
+#[cfg(feature = "service")]
+crate::bodies::text_schema!(WebhookSecret);
 
 impl Currency {
     /// The code.
@@ -46,9 +52,9 @@ impl TryFrom<String> for Currency {
     }
 }
 
-impl From<Currency> for String {
-    fn from(currency: Currency) -> Self {
-        currency.as_str().to_owned()
+impl Serialize for Currency {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 
@@ -60,10 +66,14 @@ impl fmt::Display for Currency {
 
 /// Money in whole minor units (fen, cents) of one currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Money {
-    /// Minor units.
+    /// Whole minor units.
+    #[cfg_attr(feature = "service", schema(example = 10_000))]
     pub amount: i64,
-    /// The currency.
+    /// ISO 4217 code.
+    #[cfg_attr(feature = "service", schema(example = "CNY"))]
     pub currency: Currency,
 }
 
@@ -81,10 +91,27 @@ impl fmt::Display for Money {
     }
 }
 
+/// Buffer size for the printed form of an instant.
+const TIMESTAMP_BYTES_MAX: usize = 32;
+
 /// Instant in milliseconds since 1970 in UTC. JSON and text use RFC 3339.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Timestamp(i64);
+
+#[cfg(feature = "service")]
+impl utoipa::PartialSchema for Timestamp {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .into()
+    }
+}
+
+#[cfg(feature = "service")]
+impl utoipa::ToSchema for Timestamp {}
 
 impl Timestamp {
     const INVALID: InvalidValue =
@@ -99,6 +126,13 @@ impl Timestamp {
     pub fn from_millis(millis: i64) -> Result<Self, InvalidValue> {
         let instant = jiff::Timestamp::from_millisecond(millis);
         instant.map_err(|_| Self::INVALID).map(|_| Self(millis))
+    }
+
+    /// Instant this many milliseconds after the start of 1970, or the nearest end of the calendar.
+    #[must_use]
+    pub fn from_millis_saturating(millis: i64) -> Self {
+        let [first, last] = [jiff::Timestamp::MIN, jiff::Timestamp::MAX];
+        Self(millis.clamp(first.as_millisecond(), last.as_millisecond()))
     }
 
     /// Milliseconds since the start of 1970.
@@ -131,17 +165,28 @@ impl TryFrom<String> for Timestamp {
     }
 }
 
-impl From<Timestamp> for String {
-    fn from(time: Timestamp) -> Self {
-        time.to_string()
-    }
-}
-
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The value was created from a valid instant, so the conversion cannot fail.
         let instant = jiff::Timestamp::from_millisecond(self.0).unwrap_or_default();
         write!(f, "{instant:.3}")
+    }
+}
+
+/// Writes the printed form from a buffer: the serialiser then looks for characters to escape once, instead of once per
+/// printed piece.
+impl Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut room = [0; TIMESTAMP_BYTES_MAX];
+        let mut rest = room.as_mut_slice();
+        if write!(rest, "{self}").is_err() {
+            return serializer.collect_str(self);
+        }
+        let written = TIMESTAMP_BYTES_MAX - rest.len();
+        match str::from_utf8(&room[..written]) {
+            Ok(text) => serializer.serialize_str(text),
+            Err(_) => serializer.collect_str(self),
+        }
     }
 }
 
@@ -170,6 +215,13 @@ impl From<Timestamp> for SystemTime {
 /// Secret that signs requests to an endpoint, as in Standard Webhooks. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookSecret(String);
+
+#[cfg(feature = "service")]
+impl From<String> for WebhookSecret {
+    fn from(secret: String) -> Self {
+        Self(secret)
+    }
+}
 
 impl WebhookSecret {
     /// The text: `whsec_` and bytes in base64.
