@@ -3,9 +3,13 @@
 //! type of problems, headers, words as enums, bounds, and examples.
 
 mod examples;
+mod open_words;
 mod responses;
 mod scalars;
 mod schemas;
+mod tags;
+#[cfg(test)]
+mod tests;
 mod webhooks;
 
 use qiang_wire::problem::ProblemKind;
@@ -30,10 +34,18 @@ pub(crate) fn complete(collected: &OpenApi) -> Value {
         for (method, operation) in object(item) {
             complete_request(path, method, operation, &schemas);
             responses::complete(path, operation, &schemas);
+            if operation["description"].is_null() {
+                operation["description"] = json!(needed_token(operation));
+            }
         }
     }
     document["components"]["headers"] = responses::headers();
     document["webhooks"] = webhooks::webhooks();
+    document["tags"] = tags::declared();
+    document["servers"] =
+        json!([{"url": "/", "description": "The service that served this document"}]);
+    document["info"]["contact"] = json!({"name": "The Qiang project"});
+    open_words::open(&mut document);
     document
 }
 
@@ -96,6 +108,23 @@ fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &M
     }
 }
 
+/// Description of an operation whose summary says the rest: the token that it needs.
+fn needed_token(operation: &Value) -> String {
+    let scopes: Vec<_> = list(&operation["security"])
+        .filter_map(|way| way["bearer"][0].as_str())
+        .map(|scope| format!("`{scope}`"))
+        .collect();
+    match scopes.as_slice() {
+        [] if responses::is_public(operation) => "Needs no token.".to_owned(),
+        [] => "Needs a token, of any scope.".to_owned(),
+        [scope] => format!("Needs a token with the scope {scope}."),
+        scopes => format!(
+            "Needs a token with one of the scopes {}.",
+            scopes.join(", ")
+        ),
+    }
+}
+
 /// A header or a path parameter is a string and never null; its form follows from its name.
 fn complete_parameter(path: &str, parameter: &mut Value) {
     let name = parameter["name"].as_str().unwrap_or_default().to_owned();
@@ -141,36 +170,4 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         "entry" => json!(examples::ENTRY),
         _ => json!(examples::USER),
     };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::router::document;
-
-    #[test]
-    fn the_types_of_problems_are_those_that_are_answered() {
-        let document = document();
-        let types = &document["components"]["schemas"]["ProblemType"]["enum"];
-        let named: Vec<_> = list(types).filter_map(Value::as_str).collect();
-        let kinds: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.path()).collect();
-        assert_eq!(named, kinds);
-        let field = &document["components"]["schemas"]["Problem"]["properties"]["type"];
-        assert_eq!(field["$ref"], "#/components/schemas/ProblemType");
-        // Each problem is the answer of some operation, except for these.
-        let text = document["paths"].to_string();
-        let elsewhere = [
-            ProblemKind::MethodNotAllowed,
-            ProblemKind::UriTooLong,
-            ProblemKind::HeadTooLarge,
-            ProblemKind::TooManyConnections,
-        ];
-        let elsewhere = elsewhere.map(ProblemKind::path);
-        for path in kinds.into_iter().filter(|path| !elsewhere.contains(path)) {
-            assert!(
-                text.contains(&format!("\"{path}\"")),
-                "no operation answers {path}"
-            );
-        }
-    }
 }

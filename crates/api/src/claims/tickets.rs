@@ -116,8 +116,17 @@ pub(crate) struct ChallengeBody {
     expires_at: Rfc3339,
     /// Parameters of the challenge: for `proof-of-work` `difficulty`, the number of bits.
     #[serde(flatten)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = ChallengeParameters)]
     parameters: Map<String, Value>,
+}
+
+/// Parameters of a challenge. An installation's own challenge may have others.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only the OpenAPI document uses it")]
+struct ChallengeParameters {
+    /// For `proof-of-work`: the number of zero bits.
+    #[schema(minimum = 0, maximum = 32)]
+    difficulty: Option<u32>,
 }
 
 /// Makes a ticket for orders of a sale that requires one.

@@ -68,6 +68,8 @@ fn example_for_any(property: &str) -> Option<Value> {
         | "withheld" => json!(0),
         "hold_seconds" => json!(900),
         "amount" => json!(10_000),
+        "currency" => json!("CNY"),
+        "entry" => json!(ENTRY),
         "ends_at" => json!("2026-11-22T12:00:00.000Z"),
         _ => return None,
     })

@@ -90,7 +90,7 @@ fn common_statuses(path: &str, operation: &Value) -> Vec<StatusCode> {
 }
 
 /// Whether it needs no token.
-fn is_public(operation: &Value) -> bool {
+pub(super) fn is_public(operation: &Value) -> bool {
     operation["security"] == json!([{}])
 }
 

@@ -1,10 +1,11 @@
 //! Schemas: words as enums, forms of strings, bounds of numbers.
 
 use qiang_core::{
-    campaign::TITLE_CHARS_MAX,
+    campaign::{HOLD_MS_MAX, TITLE_CHARS_MAX},
     id::{KEY_CHARS_MAX, PRODUCT_ID_CHARS_MAX, USER_ID_CHARS_MAX},
     money::AMOUNT_MINOR_MAX,
     outcome::Outcome,
+    split::SHARES_MAX,
 };
 use qiang_wire::{problem::ProblemKind, words};
 use serde_json::{Map, Value, json};
@@ -136,7 +137,7 @@ fn complete_properties(schema: &str, value: &mut Value) {
     for (property, value) in properties {
         complete_property(schema, property, value);
         if property == "users" {
-            complete_text("user", object(&mut value["items"]));
+            complete_text(schema, "user", object(&mut value["items"]));
         }
         let new = schema.starts_with("New");
         if new && property == "amount" && value["type"] == "integer" {
@@ -148,11 +149,12 @@ fn complete_properties(schema: &str, value: &mut Value) {
 /// Completes a property of a schema, or a parameter; then the schema is [`QUERY`].
 pub(super) fn complete_property(schema: &str, property: &str, value: &mut Value) {
     complete_number(value);
+    complete_count(schema, property, value);
     if let Some(words) = words_of(schema, property) {
         name_words(value, words);
     }
     if is_text(value) {
-        complete_text(property, object(value));
+        complete_text(schema, property, object(value));
     }
 }
 
@@ -182,7 +184,7 @@ fn is_text(value: &Value) -> bool {
     is_text && value["enum"].is_null()
 }
 
-fn complete_text(property: &str, text: &mut Map<String, Value>) {
+fn complete_text(schema: &str, property: &str, text: &mut Map<String, Value>) {
     let format = text.get("format").and_then(Value::as_str);
     let format = format.map(str::to_owned);
     let mut set = |key: &str, value: Value| {
@@ -201,6 +203,16 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
             set("pattern", json!("^[A-Z]{3}$"));
         }
         "order" => set("pattern", json!(ORDER_ID)),
+        // Ids of deposits and audits. Those of other objects have their pattern already.
+        "id" if schema.starts_with("New") => set("pattern", json!(ASKED_CAMPAIGN_ID)),
+        "id" | "deposit" if schema != "CampaignEvent" => {
+            set("format", json!("uuid"));
+            set("pattern", json!(CAMPAIGN_ID));
+        }
+        "entry" => {
+            set("format", json!("entry-place"));
+            set("pattern", json!(ENTRY_PLACE));
+        }
         "after" => match format.as_deref() {
             Some("order-id") => set("pattern", json!(ASKED_ORDER_ID)),
             Some("order-place") => set("pattern", json!(ORDER_PLACE)),
@@ -217,6 +229,22 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
             text.insert("maxLength".to_owned(), json!(TITLE_CHARS_MAX));
         }
         _ => {}
+    }
+}
+
+/// Bounds of numbers that the service checks.
+fn complete_count(schema: &str, property: &str, value: &mut Value) {
+    let maximum = match property {
+        "hold_seconds" => HOLD_MS_MAX / 1_000,
+        "shares" => i64::from(SHARES_MAX),
+        // Grants are numbered from 1.
+        "number" | "per_user_limit" | "quantity" if schema != "Stats" => i64::from(u32::MAX),
+        _ => return,
+    };
+    let is_number = value["type"] == "integer" || value["type"][0] == "integer";
+    if is_number && value["format"] == "int64" {
+        value["minimum"] = json!(1);
+        value["maximum"] = json!(maximum);
     }
 }
 

@@ -3,7 +3,7 @@
 use qiang_core::webhook::EventType;
 use serde_json::{Map, Value, json};
 
-use super::{examples, schemas};
+use super::{examples, schemas, tags};
 
 /// Part `webhooks` of the document: one entry per type of event.
 pub(super) fn webhooks() -> Value {
@@ -23,7 +23,7 @@ fn operation(kind: EventType) -> Value {
         "operationId": operation_id(kind),
         "summary": summary(kind),
         "description": description,
-        "tags": ["webhooks"],
+        "tags": [tags::EVENTS],
         "security": [],
         "parameters": [
             header("webhook-id", "Id of the event, the same for each delivery"),

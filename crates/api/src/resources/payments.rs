@@ -71,6 +71,8 @@ pub(crate) struct PaymentReport {
 /// with a secret that the installation and the payment service share. A signature that is too old is refused.
 #[utoipa::path(post, path = "/v1/payments", tag = "orders", request_body = PaymentReport,
     operation_id = "reportPayment", security(("bearer" = ["pay"]), ("signature" = [])),
+    params(("webhook-id" = Option<String>, Header, description = "With a signature: id of the report"),
+        ("webhook-timestamp" = Option<i64>, Header, description = "With a signature: its time, in seconds since 1970")),
     responses((status = 200, body = answers::Payment), (status = 403, body = Problem),
         (status = 404, body = Problem),
         (status = 409, description = "`payment-used`: it was reported for another order before; `user-mismatch`: the \

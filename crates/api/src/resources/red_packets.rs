@@ -184,7 +184,7 @@ impl RedPacketRequest {
 /// Rule that splits the total into shares.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = SplitRule)]
+#[schema(as = NewSplitRule)]
 pub(crate) struct SplitBody {
     /// normal, double_average, equal or lazy.
     #[schema(value_type = String, example = "double_average")]
@@ -329,7 +329,8 @@ pub(crate) fn share_body(grant: GrantRecord, currency: Currency) -> answers::Sha
 #[utoipa::path(post, path = "/v1/red-packets", tag = "red packets", request_body = RedPacketRequest,
     operation_id = "createRedPacket", security(("bearer" = ["send"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
-    responses((status = 201, body = answers::RedPacket), (status = 200, description = "Sent before", body = answers::RedPacket),
+    responses((status = 201, body = answers::RedPacket),
+        (status = 200, description = "Sent before", body = answers::RedPacket),
         (status = 403, body = Problem),
         (status = 409, description = "`insufficient-funds`: too little money; `id-used`: another campaign has the id",
             body = Problem),
