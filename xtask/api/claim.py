@@ -10,10 +10,10 @@ from qiang_client.models import (
     Money,
     NewDeposit,
     NewRedPacket,
+    NewSplitRule,
     Phase,
     Problem,
     ProblemType,
-    SplitRule,
     SplitRuleName,
 )
 
@@ -33,7 +33,7 @@ packet = create_red_packet.sync(
         title="Python",
         total=Money(amount=1_000, currency="CNY"),
         shares=2,
-        split=SplitRule(rule=SplitRuleName.EQUAL),
+        split=NewSplitRule(rule=SplitRuleName.EQUAL),
     ),
 )
 assert packet.state.phase is Phase.LIVE, packet

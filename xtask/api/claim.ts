@@ -20,8 +20,9 @@ const packet = await client.POST("/v1/red-packets", {
   body: { title: "TypeScript", total: { amount: 1_000, currency }, shares: 2, split: { rule: "equal" } },
 });
 assert(packet.data, JSON.stringify(packet.error));
-const phase: components["schemas"]["Phase"] = packet.data.state.phase;
-assert.equal(phase, "live");
+// A later service may answer another phase, so the type is open.
+const live: components["schemas"]["Phase"] = "live";
+assert.equal(packet.data.state.phase, live);
 
 const params = { path: { id: packet.data.id } };
 const share = await client.POST("/v1/red-packets/{id}/claims", { params });
@@ -39,6 +40,6 @@ assert.deepEqual(claims.data?.claims.map((claim) => claim.user), ["alice"]);
 
 const unknown = { path: { id: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80" } };
 const refused = await client.POST("/v1/red-packets/{id}/claims", { params: unknown });
-const type: components["schemas"]["ProblemType"] | undefined = refused.error?.type;
-assert.equal(type, "/problems/unknown-campaign");
+const type: components["schemas"]["ProblemType"] = "/problems/unknown-campaign";
+assert.equal(refused.error?.type, type);
 console.log(`TypeScript: ${share.data.campaign} gave ${share.data.amount.amount}`);

@@ -1,7 +1,10 @@
 //! `cargo xtask api`: checks a running service against its OpenAPI document with external tools.
 //!
-//! The tools are a validator, schemathesis, and two client generators; the check claims a share with each generated
-//! client. Their settings and pinned versions are in `xtask/api`. They are installed below Cargo's target directory.
+//! The tools are a validator, two linters, schemathesis, and the client generators of module `generators`; the check
+//! claims a share with two generated clients, and compiles the others. Their settings and pinned versions are in
+//! `xtask/api`. They are installed below Cargo's target directory.
+
+mod generators;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -87,6 +90,8 @@ pub(crate) fn run_built(root: &Path) -> Result<()> {
     let run = tools.target.join("api");
     drop(fs::remove_dir_all(&run));
     fs::create_dir_all(&run)?;
+    tools.lint(root)?;
+    tools.compile_clients(root, &run)?;
     let mut service = Service::start(&tools.target.join("debug/qiang"), &run)?;
     let checked = tools
         .claim_in_python(root, &run, &service)

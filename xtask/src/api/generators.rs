@@ -1,0 +1,101 @@
+//! Linters of the document, and generators whose clients must compile in their strictest mode.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::{DOCUMENT, MINUTES_MAX, Tools};
+use crate::command;
+
+/// Tag of the requests that the service sends. openapi-generator writes no valid TypeScript for such operations, so its
+/// clients are generated for the other tags.
+const EVENTS: &str = "webhook events";
+
+impl Tools {
+    /// Runs redocly and spectral. Each rule that is off has its reason in `xtask/api/redocly.yaml` and `spectral.yaml`.
+    pub(super) fn lint(&self, root: &Path) -> Result<()> {
+        let programs = self.node.join("node_modules/.bin");
+        let (programs, sources) = (programs.display(), self.sources.display());
+        for line in [
+            format!(
+                "{programs}/redocly lint {DOCUMENT} --config {sources}/redocly.yaml --max-problems 20"
+            ),
+            format!(
+                "{programs}/spectral lint {DOCUMENT} --ruleset {sources}/spectral.yaml --fail-severity warn"
+            ),
+        ] {
+            command::run(&format!("{MINUTES_MAX} {line}"), root)?;
+        }
+        Ok(())
+    }
+
+    /// Generates clients with hey-api, orval and openapi-generator, and compiles those in TypeScript.
+    pub(super) fn compile_clients(&self, root: &Path, run: &Path) -> Result<()> {
+        let out = self.node.join("generated");
+        drop(fs::remove_dir_all(&out));
+        let programs = self.node.join("node_modules/.bin");
+        let (programs, to) = (programs.display(), out.display());
+        let generator = self.python.join("bin/openapi-generator-cli");
+        let generator = format!(
+            "{MINUTES_MAX} {} generate -i {DOCUMENT}",
+            generator.display()
+        );
+        let apis = api_names(root)?;
+        let only = format!(
+            "--global-property apis={},models,supportingFiles,modelDocs=false,apiDocs=false",
+            apis.join(":")
+        );
+        let java = run.join("java");
+        for line in [
+            format!("{programs}/openapi-ts -i {DOCUMENT} -o {to}/hey-api -c @hey-api/client-fetch"),
+            format!(
+                "{programs}/orval --input {DOCUMENT} --output {to}/orval/api.ts --client fetch"
+            ),
+            format!("{generator} -g typescript-fetch -o {to}/typescript-fetch {only}"),
+            format!("{generator} -g java --library native -o {}", java.display()),
+        ] {
+            command::run(&line, root)?;
+        }
+        let config = "tsconfig.generated.json";
+        fs::copy(self.sources.join(config), self.node.join(config))?;
+        command::run(&format!("{programs}/tsc -p {config}"), &self.node)?;
+        // A file that another one overwrites is missing.
+        let java = java.join("src/main/java/org/openapitools/client/api");
+        for name in apis.iter().map(String::as_str).chain(["WebhookEvents"]) {
+            if !java.join(format!("{name}Api.java")).exists() {
+                bail!("openapi-generator wrote no {name}Api.java");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names that openapi-generator gives to the tags of the paths.
+fn api_names(root: &Path) -> Result<Vec<String>> {
+    let document: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(root.join(DOCUMENT))?)?;
+    let tags = document["tags"].as_array().into_iter().flatten();
+    let names = tags
+        .filter_map(|tag| tag["name"].as_str())
+        .filter(|name| *name != EVENTS);
+    Ok(names.map(pascal_case).collect())
+}
+
+fn pascal_case(tag: &str) -> String {
+    tag.split(' ')
+        .map(|word| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            format!("{}{rest}", first.to_uppercase())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn tags_have_the_names_of_files() {
+        assert_eq!(super::pascal_case("red packets"), "RedPackets");
+        assert_eq!(super::pascal_case("sales"), "Sales");
+    }
+}
