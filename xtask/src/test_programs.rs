@@ -76,7 +76,7 @@ impl Program {
 /// Builds the tests that `line`, a `cargo test` command, names, and runs their programs.
 ///
 /// # Errors
-/// If a build or a program fails. All programs run in any case; the error names those that failed.
+/// If a build or a program fails. All programs run in any case; the error names the failed ones.
 pub(crate) fn run(line: &str, root: &Path, env: &[(&str, &str)]) -> Result<()> {
     let mut programs = build(line, root)?;
     programs.sort_by_key(Program::rank);
@@ -256,7 +256,8 @@ mod tests {
         // Each waits for a file that the other writes into its own directory.
         let wait = |other: &str| {
             format!(
-                "echo x > here; i=0; while [ ! -e ../{other}/here ]; do sleep 0.01; i=$((i+1)); [ $i -lt 3000 ] || exit 1; done"
+                "echo x > here; i=0; while [ ! -e ../{other}/here ]; do\n\
+                 sleep 0.01; i=$((i+1)); [ $i -lt 3000 ] || exit 1; done"
             )
         };
         let programs = vec![

@@ -98,7 +98,7 @@ fn run(command: Bench) -> anyhow::Result<bool> {
             Bench::Cold(args) => cold::run(&args).await,
             Bench::Engine(args) => engine::run(&args).await,
             Bench::Http(args) => http::run(&args).await,
-            Bench::Reads(args) => reads::run(&args).await,
+            Bench::Reads(args) => Box::pin(reads::run(&args)).await,
             Bench::Rebuild(args) => rebuild::run(&args).await,
             Bench::Schemes(args) => schemes::run(&args).await,
             Bench::Settlement(args) => settlement::run(&args).await,

@@ -367,7 +367,7 @@ async fn check(kind: EngineKind, levels: (AckLevel, AckLevel), spread: bool, all
         let early = sales.iter().map(async |(does, sale)| {
             let answer = world.submit(*does, *sale);
             let answer = tokio::time::timeout(ANSWERED_BY, answer).await;
-            // The ledger alone has refunds, whatever the level of the campaign.
+            // The ledger alone has refunds, at every level of the campaign.
             (*does != Does::Refund && matches!(answer, Ok(Ok(())))).then_some(*does)
         });
         let early = futures_util::future::join_all(early).await;
