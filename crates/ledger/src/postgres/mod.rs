@@ -21,6 +21,9 @@ use crate::{
 
 /// Maximum rows per statement; more rows take several statements.
 const ROWS_MAX: usize = 16_384;
+/// Maximum attempts of statements before the connection has its own statement timeout. The default of the database or
+/// of the role may be milliseconds, which a busy server exceeds.
+const ATTEMPTS_MAX: u32 = 10;
 /// Maximum prepared statements per connection; there are fewer.
 const STATEMENTS_MAX: usize = 64;
 
@@ -37,37 +40,18 @@ impl Dialect for Postgres {
             .disable_statement_logging())
     }
 
-    /// A session that both connections have, or that changes between transactions, belongs to a pooler. While one
-    /// connection has an open transaction, a pooler with several sessions must give the other one another session.
     async fn shares_sessions(at: &PgConnectOptions) -> Result<bool> {
-        let mut first = PgConnection::connect_with(at).await?;
-        let mut second = PgConnection::connect_with(at).await?;
-        let alone = session(&mut first).await?;
-        if let Err(error) = Self::run(&mut second, Self::BEGIN).await {
-            // PgBouncer in the mode `statement` refuses transactions.
-            return if is_code(&error, &["08P01"]) {
-                Ok(true)
-            } else {
-                Err(error)
-            };
+        for _ in 1..ATTEMPTS_MAX {
+            match compare_sessions(at).await {
+                Err(error) if is_cancelled(&error) => {}
+                done => return done,
+            }
         }
-        let in_transaction = session(&mut second).await?;
-        let mut shared = alone == in_transaction;
-        if !shared {
-            shared = session(&mut first).await? != alone;
-        }
-        Self::run(&mut second, "COMMIT").await?;
-        shared = shared || session(&mut second).await? != in_transaction;
-        // A pooler assigns the session that was freed last.
-        shared = shared || session(&mut first).await? != alone;
-        for conn in [first, second] {
-            drop(conn.close().await);
-        }
-        Ok(shared)
+        compare_sessions(at).await
     }
 
     async fn set_up(conn: &mut PgConnection) -> Result<()> {
-        Self::run(conn, include_str!("sql/session.sql")).await
+        run_settings(conn, include_str!("sql/session.sql")).await
     }
 
     fn class(error: &dyn DatabaseError) -> ErrorClass {
@@ -179,6 +163,51 @@ impl Dialect for Postgres {
     fn bytes(row: &PgRow, column: usize) -> Result<Option<Vec<u8>>> {
         row.try_get(column)
     }
+}
+
+/// Whether a statement timeout cancelled a statement.
+fn is_cancelled(error: &sqlx::Error) -> bool {
+    is_code(error, &["57014"])
+}
+
+/// Runs the settings of a connection, again if the timeout that they replace cancels them.
+async fn run_settings(conn: &mut PgConnection, sql: &'static str) -> Result<()> {
+    for _ in 1..ATTEMPTS_MAX {
+        match Postgres::run(conn, sql).await {
+            Err(error) if is_cancelled(&error) => {}
+            done => return done,
+        }
+    }
+    Postgres::run(conn, sql).await
+}
+
+/// Whether sessions belong to a pooler: both connections have one, or it changes between transactions. While one
+/// connection has an open transaction, a pooler with several sessions must give the other one another session.
+async fn compare_sessions(at: &PgConnectOptions) -> Result<bool> {
+    let mut first = PgConnection::connect_with(at).await?;
+    let mut second = PgConnection::connect_with(at).await?;
+    let alone = session(&mut first).await?;
+    if let Err(error) = Postgres::run(&mut second, Postgres::BEGIN).await {
+        // PgBouncer in the mode `statement` refuses transactions.
+        return if is_code(&error, &["08P01"]) {
+            Ok(true)
+        } else {
+            Err(error)
+        };
+    }
+    let in_transaction = session(&mut second).await?;
+    let mut shared = alone == in_transaction;
+    if !shared {
+        shared = session(&mut first).await? != alone;
+    }
+    Postgres::run(&mut second, "COMMIT").await?;
+    shared = shared || session(&mut second).await? != in_transaction;
+    // A pooler assigns the session that was freed last.
+    shared = shared || session(&mut first).await? != alone;
+    for conn in [first, second] {
+        drop(conn.close().await);
+    }
+    Ok(shared)
 }
 
 /// Returns the session number of a connection, without preparing a statement.

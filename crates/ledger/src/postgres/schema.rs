@@ -2,6 +2,7 @@
 
 use sqlx::{PgConnection, Postgres, Result};
 
+use super::run_settings;
 use crate::{
     dialect::Dialect as _,
     schema::{MIGRATION_WAIT_S, SCHEMA_VERSION, Schema, TableKey},
@@ -30,7 +31,7 @@ impl Schema for Postgres {
     }
 
     async fn set_up_migration(conn: &mut PgConnection) -> Result<()> {
-        Self::run(conn, include_str!("sql/migration_session.sql")).await
+        run_settings(conn, include_str!("sql/migration_session.sql")).await
     }
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {
