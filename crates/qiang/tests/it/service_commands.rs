@@ -418,8 +418,12 @@ async fn what_is_wrong_is_one_line_that_says_what_to_do() {
     };
     let id = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
     nobody
-        .run(&["sale", "show", id])
+        .run(&["sale", "list"])
         .failed(1, "--token-file or QIANG_TOKEN");
+    // A sale is shown to a user who has its id.
+    nobody
+        .run(&["sale", "show", id])
+        .failed(1, "unknown-campaign");
     let ann = Shell {
         service: &service,
         token: service.token("ann", "claim"),
