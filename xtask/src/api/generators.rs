@@ -36,9 +36,12 @@ impl Tools {
         drop(fs::remove_dir_all(&out));
         let programs = self.node.join("node_modules/.bin");
         let (programs, to) = (programs.display(), out.display());
+        // hey-api takes a relative path for the name of a document in its registry.
+        let document = root.join(DOCUMENT);
+        let document = document.display();
         let generator = self.python.join("bin/openapi-generator-cli");
         let generator = format!(
-            "{MINUTES_MAX} {} generate -i {DOCUMENT}",
+            "{MINUTES_MAX} {} generate -i {document}",
             generator.display()
         );
         let apis = api_names(root)?;
@@ -48,9 +51,9 @@ impl Tools {
         );
         let java = run.join("java");
         for line in [
-            format!("{programs}/openapi-ts -i {DOCUMENT} -o {to}/hey-api -c @hey-api/client-fetch"),
+            format!("{programs}/openapi-ts -i {document} -o {to}/hey-api -c @hey-api/client-fetch"),
             format!(
-                "{programs}/orval --input {DOCUMENT} --output {to}/orval/api.ts --client fetch"
+                "{programs}/orval --input {document} --output {to}/orval/api.ts --client fetch"
             ),
             format!("{generator} -g typescript-fetch -o {to}/typescript-fetch {only}"),
             format!("{generator} -g java --library native -o {}", java.display()),
