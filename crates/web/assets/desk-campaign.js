@@ -17,8 +17,9 @@ const ORDERS_MAX = 20_000;
 const ON_PAGE = 1_000;
 /** The funnel is counted again this long after a change at the earliest. */
 const COUNT_MS = 3_000;
-/** While orders are missing that the engine has granted, they are read again this often, at most so many times. */
+/** Interval at which orders are read again while the list lacks orders that the engine has granted. */
 const AGAIN_MS = 500;
+/** Maximum repeated reads. */
 const TURNS_MAX = 20;
 const STAGES = ["held", "paid", "expired", "cancelled", "returned"];
 

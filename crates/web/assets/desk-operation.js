@@ -25,8 +25,9 @@ import { ask, element, facts, freshKey, grouped, say, show, sleep } from "./qian
 const LOOK_MS = 2_000;
 /** Entries of the quarantine that are shown. */
 const SHOWN = 100;
-/** Refused payment reports that are shown: the newest, of so many milliseconds. */
+/** Maximum refused payment reports that are shown, newest first. */
 const REFUSED_SHOWN = 20;
+/** Age in milliseconds up to which they are shown. */
 const REFUSED_MS = 7 * 24 * 3_600_000;
 /** What was done is written down under these subjects: of webhooks, those that something was done to here. */
 const subjects = new Set(["the service"]);
