@@ -16,7 +16,8 @@ use std::{
 
 use proptest::{prelude::*, test_runner::Config};
 use qiang_core::{
-    book::{Book, Claim, Command, Grace, Setup},
+    book::{Book, Claim, Command, Grace, Reply, Setup},
+    campaign::{Phase, Tally},
     event::{Entry, PartitionId},
     money::Money,
     ports::{
@@ -169,8 +170,11 @@ impl World {
 
     async fn command(&mut self, command: Command) {
         self.turn += 1;
-        let answer = self.nodes[self.turn % 2].submit(command.clone()).await;
+        let mut answer = self.nodes[self.turn % 2].submit(command.clone()).await;
         let expected = self.book.apply(self.now(), &command, &mut self.log);
+        if let (Ok(Reply::Acted(tally)), Ok(Reply::Acted(expected))) = (&mut answer, &expected) {
+            fill_uncounted(tally, expected);
+        }
         assert_eq!(answer, expected.map_err(EngineError::from), "{command:?}");
     }
 
@@ -246,10 +250,8 @@ impl World {
             let id = setup.campaign.id;
             let mut tally = engine.tally(id).await.unwrap();
             let expected = self.book.tally(self.now(), id);
-            if let (Some(tally), Some(expected)) = (&mut tally, &expected)
-                && (tally.phase, tally.grants) == (qiang_core::campaign::Phase::Closed, 0)
-            {
-                tally.grants = expected.grants; // not counted for an evicted sale
+            if let (Some(tally), Some(expected)) = (&mut tally, &expected) {
+                fill_uncounted(tally, expected);
             }
             assert_eq!(tally, expected, "{id}");
             for number in 1..=tally.map_or(0, |tally| tally.grants) {
@@ -257,6 +259,13 @@ impl World {
                 assert_eq!(engine.order(order).await.unwrap(), self.book.order(order));
             }
         }
+    }
+}
+
+/// Fills in the number of grants, which is not counted for a closed sale that was evicted.
+fn fill_uncounted(tally: &mut Tally, expected: &Tally) {
+    if (tally.phase, tally.grants) == (Phase::Closed, 0) {
+        tally.grants = expected.grants;
     }
 }
 
