@@ -45,7 +45,7 @@ assert isinstance(share.parsed, Grant) and share.parsed.amount.amount == 500, sh
 again = claim_share.sync_detailed(packet.id, client=client)
 assert again.status_code == 200 and again.parsed == share.parsed, again
 
-claims = list_shares.sync(packet.id, client=client).claims
+claims = list_shares.sync(packet.id, client=client).data
 assert [claim.user for claim in claims] == ["alice"], claims
 
 refused = claim_share.sync("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80", client=client)

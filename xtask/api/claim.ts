@@ -36,7 +36,7 @@ assert.equal(again.response.status, 200);
 assert.deepEqual(again.data, share.data);
 
 const claims = await client.GET("/v1/red-packets/{id}/claims", { params });
-assert.deepEqual(claims.data?.claims.map((claim) => claim.user), ["alice"]);
+assert.deepEqual(claims.data?.data.map((claim) => claim.user), ["alice"]);
 
 const unknown = { path: { id: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80" } };
 const refused = await client.POST("/v1/red-packets/{id}/claims", { params: unknown });

@@ -1,5 +1,6 @@
 """What schemathesis cannot know: ids of campaigns and orders that there are."""
 
+import base64
 import os
 
 import requests
@@ -44,11 +45,37 @@ NUMBERS = st.integers(1, 2**32 - 1)
 ORDER_IDS = st.sampled_from(ORDERS) | st.builds("{}-{}".format, CAMPAIGN_IDS, NUMBERS)
 schemathesis.openapi.format("uuid", CAMPAIGN_IDS)
 schemathesis.openapi.format("order-id", ORDER_IDS)
-MILLIS = st.integers(0, 2**44)
-SOURCES, NUMBERED = st.integers(-1, 65_535), st.integers(0, 2**44)
-schemathesis.openapi.format("order-place", st.builds("{}.{}".format, MILLIS, ORDER_IDS))
-SIDES = st.sampled_from(["in", "out"])
-schemathesis.openapi.format("posting-place", st.builds("{}.{}.{}.{}".format, MILLIS, SOURCES, NUMBERED, SIDES))
+# Each list has its own cursors, so each operation replaces this one.
+ANY_CURSOR = "any-cursor"
+schemathesis.openapi.format("cursor", st.just(ANY_CURSOR))
+
+
+def cursor(name, position):
+    return base64.urlsafe_b64encode(f"{name}:{position}".encode()).decode().rstrip("=")
+
+
+CURSORS = {
+    "/v1/sales": cursor("sales", SALES[0]),
+    "/v1/red-packets": cursor("red_packets", CAMPAIGNS[0]),
+    "/v1/sales/{id}/orders": cursor("orders", 1),
+    "/v1/red-packets/{id}/claims": cursor("shares", 1),
+    "/v1/accounts/{user}/orders": cursor("user_orders", f"0.{ORDERS[0]}"),
+    "/v1/accounts/{user}/claims": cursor("claims", "0.-1.0.in"),
+    "/v1/accounts/{user}/postings": cursor("postings", "0.-1.0.in"),
+    "/v1/refunds-due": cursor("refunds_due", ORDERS[0]),
+    "/v1/quarantine": cursor("quarantine", "0-1"),
+    "/v1/operation-log": cursor("actions", SALES[0]),
+}
+
+
+@schemathesis.hook
+def map_query(ctx, query):
+    """Gives each list a cursor of its own."""
+    if query and query.get("after") == ANY_CURSOR:
+        query["after"] = CURSORS[ctx.operation.path]
+    return query
+
+
 schemathesis.openapi.format("iso-4217", st.sampled_from(["CNY", "USD", "JPY"]))
 
 

@@ -12,7 +12,7 @@ impl Client {
         subject: &str,
     ) -> impl Stream<Item = Result<Action, Error>> + Send + use<> {
         let query = format!("subject={}", encoded(subject));
-        self.pages("/v1/operation-log", &query, "actions")
+        self.pages("/v1/operation-log", &query)
     }
 
     /// Actions on all subjects, oldest first, of one kind or of all. The stream loads one page after another as it is
@@ -22,7 +22,7 @@ impl Client {
         kind: Option<ActionKind>,
     ) -> impl Stream<Item = Result<Action, Error>> + Send + use<> {
         let query = kind.map_or_else(String::new, |kind| format!("action={kind}"));
-        self.pages("/v1/operation-log", &query, "actions")
+        self.pages("/v1/operation-log", &query)
     }
 
     /// Refused payment reports, newest first. The stream loads one page after another as it is read.
@@ -30,6 +30,6 @@ impl Client {
         &self,
     ) -> impl Stream<Item = Result<Action, Error>> + Send + use<> {
         let query = "action=pay&outcome=refused&order=newest";
-        self.pages("/v1/operation-log", query, "actions")
+        self.pages("/v1/operation-log", query)
     }
 }

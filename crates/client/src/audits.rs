@@ -1,9 +1,8 @@
 //! Audits of a node. Scope `admin`.
 
-use serde::Deserialize;
-
 use crate::{
-    answers::NodeAudit, call::RepeatableCall, client::Client, error::Error, ids::Id, paths::encoded,
+    answers::NodeAudit, call::RepeatableCall, client::Client, error::Error, ids::Id, lists::List,
+    paths::encoded,
 };
 
 const ALL: &str = "/v1/audits";
@@ -23,12 +22,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn audits(&self) -> Result<Vec<NodeAudit>, Error> {
-        #[derive(Deserialize)]
-        struct AuditList {
-            audits: Vec<NodeAudit>,
-        }
-        let all: AuditList = self.json(RepeatableCall::get(ALL)).await?;
-        Ok(all.audits)
+        let all: List<NodeAudit> = self.json(RepeatableCall::get(ALL)).await?;
+        Ok(all.data)
     }
 
     /// Audit of the node that answers. Other nodes do not know it.

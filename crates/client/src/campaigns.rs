@@ -5,8 +5,8 @@ use hyper::{
     StatusCode,
     header::{ETAG, IF_NONE_MATCH},
 };
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::{
     answers::{
@@ -17,6 +17,7 @@ use crate::{
     client::Client,
     error::Error,
     ids::{CampaignId, Id, UserId},
+    lists::List,
     paths::encoded,
     paths::{PathKind, path},
     requests::{KeyedRedPacket, NewRedPacket, NewSale, SaleChange},
@@ -130,7 +131,7 @@ impl Client {
         &self,
         listing: &Listing,
     ) -> impl Stream<Item = Result<Sale, Error>> + Send + use<> {
-        self.pages("/v1/sales", &listing.query(), "sales")
+        self.pages("/v1/sales", &listing.query())
     }
 
     /// Sends a red packet from the caller's account. Scope `send`.
@@ -161,14 +162,10 @@ impl Client {
         &self,
         red_packets: &[KeyedRedPacket],
     ) -> Result<Vec<RedPacketResult>, Error> {
-        #[derive(Deserialize)]
-        struct ClaimResults {
-            results: Vec<RedPacketResult>,
-        }
         let body = json!({ "red_packets": red_packets });
         let call = RepeatableCall::post("/v1/red-packets/batch").json(&body)?;
-        let answer: ClaimResults = self.json(call.changing()).await?;
-        Ok(answer.results)
+        let results: List<RedPacketResult> = self.json(call.changing()).await?;
+        Ok(results.data)
     }
 
     /// A red packet with its current counters.
@@ -198,7 +195,7 @@ impl Client {
         &self,
         listing: &Listing,
     ) -> impl Stream<Item = Result<ListedRedPacket, Error>> + Send + use<> {
-        self.pages("/v1/red-packets", &listing.query(), "red_packets")
+        self.pages("/v1/red-packets", &listing.query())
     }
 
     /// Settled shares of a red packet with their users, in order of the grants. The stream loads one page after another
@@ -208,7 +205,7 @@ impl Client {
         packet: &CampaignId,
     ) -> impl Stream<Item = Result<Share, Error>> + Send + use<> {
         let path = format!("{}/claims", PathKind::RedPacket.path(packet));
-        self.pages(&path, "", "claims")
+        self.pages(&path, "")
     }
 
     /// Counters of a campaign and their entity tag. Needs no token.
@@ -325,24 +322,22 @@ impl Client {
             .await
     }
 
-    /// Items of a list, from the field `items` of its pages. The stream ends after an error.
+    /// Items of a list. The stream ends after an error.
     pub(crate) fn pages<T: DeserializeOwned + Send + 'static>(
         &self,
         path: &str,
         query: &str,
-        items: &'static str,
     ) -> impl Stream<Item = Result<T, Error>> + Send + use<T> {
         let start = ListReader {
             client: self.clone(),
             first: format!("{path}?{query}"),
-            items,
-            next: Some(Value::Null),
+            after: Some(None),
             page: Vec::new().into_iter(),
         };
         stream::unfold(start, |mut pages| async {
             let item = pages.item().await;
             if matches!(item, Some(Err(_))) {
-                (pages.next, pages.page) = (None, Vec::new().into_iter());
+                (pages.after, pages.page) = (None, Vec::new().into_iter());
             }
             Some((item?, pages))
         })
@@ -350,50 +345,44 @@ impl Client {
 }
 
 /// Reader of a list.
-struct ListReader {
+struct ListReader<T> {
     client: Client,
     /// The path of the first page.
     first: String,
-    items: &'static str,
-    /// Cursor of the next page; null for the first page, `None` after the last one.
-    next: Option<Value>,
+    /// Cursor of the next page: inside, `None` for the first page. Outside, `None` after the last one.
+    after: Option<Option<String>>,
     /// Unread items of the current page.
-    page: std::vec::IntoIter<Value>,
+    page: std::vec::IntoIter<T>,
 }
 
-impl ListReader {
-    async fn item<T: DeserializeOwned>(&mut self) -> Option<Result<T, Error>> {
+impl<T: DeserializeOwned> ListReader<T> {
+    async fn item(&mut self) -> Option<Result<T, Error>> {
         loop {
             if let Some(item) = self.page.next() {
-                let item = serde_json::from_value(item);
-                return Some(item.map_err(|error| Error::Answer(error.to_string())));
+                return Some(Ok(item));
             }
-            let after = self.next.take()?;
+            let after = self.after.take()?;
             if let Err(error) = self.turn(after).await {
                 return Some(Err(error));
             }
         }
     }
 
-    async fn turn(&mut self, after: Value) -> Result<(), Error> {
-        let (first, separator) = (
-            &self.first,
-            if self.first.ends_with('?') { "" } else { "&" },
-        );
+    async fn turn(&mut self, after: Option<String>) -> Result<(), Error> {
+        let first = &self.first;
         let path = match &after {
-            Value::Null => first.trim_end_matches('?').to_owned(),
-            Value::String(after) => format!("{first}{separator}after={}", encoded(after)),
-            after => format!("{first}{separator}after={after}"),
+            None => first.trim_end_matches('?').to_owned(),
+            Some(after) => {
+                let separator = if first.ends_with('?') { "" } else { "&" };
+                format!("{first}{separator}after={}", encoded(after))
+            }
         };
-        let mut page: Value = self.client.json(RepeatableCall::get(path)).await?;
-        let Value::Array(items) = page[self.items].take() else {
-            return Err(Error::Answer(format!(
-                "a page has no field `{}`",
-                self.items
-            )));
-        };
-        self.page = items.into_iter();
-        self.next = Some(page["next"].take()).filter(|next| !next.is_null() && *next != after);
+        let page: List<T> = self.client.json(RepeatableCall::get(path)).await?;
+        self.page = page.data.into_iter();
+        self.after = page
+            .next
+            .filter(|next| after.as_ref() != Some(next))
+            .map(Some);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ impl Client {
         &self,
         user: &UserId,
     ) -> impl Stream<Item = Result<Claim, Error>> + Send + use<> {
-        self.pages(&path(user, "claims"), "", "claims")
+        self.pages(&path(user, "claims"), "")
     }
 
     /// Orders of a user, newest first, of one state or of all. Users see their own.
@@ -31,7 +31,7 @@ impl Client {
         state: Option<OrderState>,
     ) -> impl Stream<Item = Result<UserOrder, Error>> + Send + use<> {
         let query = state.map_or_else(String::new, |state| format!("state={state}"));
-        self.pages(&path(user, "orders"), &query, "orders")
+        self.pages(&path(user, "orders"), &query)
     }
 
     /// Postings on a user's accounts, newest first, of one kind or of all. Users see their own.
@@ -41,7 +41,7 @@ impl Client {
         kind: Option<PostingKind>,
     ) -> impl Stream<Item = Result<Posting, Error>> + Send + use<> {
         let query = kind.map_or_else(String::new, |kind| format!("kind={kind}"));
-        self.pages(&path(user, "postings"), &query, "postings")
+        self.pages(&path(user, "postings"), &query)
     }
 
     /// Orders of a sale, ordered by number. Sellers see those of their own sales.
@@ -50,7 +50,7 @@ impl Client {
         sale: &CampaignId,
     ) -> impl Stream<Item = Result<ListedOrder, Error>> + Send + use<> {
         let path = format!("{}/orders", PathKind::Sale.path(sale));
-        self.pages(&path, "", "orders")
+        self.pages(&path, "")
     }
 
     /// Deposit and whether it was reversed. Users see their own.

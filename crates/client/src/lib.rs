@@ -71,7 +71,7 @@ pub use qiang_wire::{
     values::{Currency, InvalidValue, Money, Timestamp, WebhookSecret},
     words::*,
 };
-use qiang_wire::{answers, ids, problem, values, words};
+use qiang_wire::{answers, ids, lists, problem, values, words};
 
 pub use self::{
     builder::Builder,

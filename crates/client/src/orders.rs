@@ -50,7 +50,7 @@ impl Client {
         let owner = seller.map(|seller| format!("owner={}", encoded(seller.as_str())));
         let all = all.then(|| "all=true".to_owned());
         let query: Vec<_> = owner.into_iter().chain(all).collect();
-        self.pages("/v1/refunds-due", &query.join("&"), "orders")
+        self.pages("/v1/refunds-due", &query.join("&"))
     }
 
     /// Reports a refund of an order. A report with the same reference is a replay.

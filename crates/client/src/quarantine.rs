@@ -21,7 +21,7 @@ impl Client {
         partition: Option<u16>,
     ) -> impl Stream<Item = Result<QuarantinedEntry, Error>> + Send + use<> {
         let query = partition.map_or_else(String::new, |number| format!("partition={number}"));
-        self.pages(ALL, &query, "entries")
+        self.pages(ALL, &query)
     }
 
     /// Entry in quarantine.

@@ -1,6 +1,5 @@
 //! Webhooks: endpoints that receive events of settled changes. Scope `admin`.
 
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
@@ -9,17 +8,13 @@ use crate::{
     client::Client,
     error::Error,
     ids::WebhookId,
+    lists::List,
     paths::encoded,
     requests::NewWebhook,
     values::Timestamp,
 };
 
 const ALL: &str = "/v1/webhooks";
-
-#[derive(Deserialize)]
-struct All {
-    webhooks: Vec<Webhook>,
-}
 
 impl Client {
     /// Creates an endpoint for changes settled from now on. The answer has the secret.
@@ -36,8 +31,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {
-        let all: All = self.json(RepeatableCall::get(ALL)).await?;
-        Ok(all.webhooks)
+        let all: List<Webhook> = self.json(RepeatableCall::get(ALL)).await?;
+        Ok(all.data)
     }
 
     /// Endpoint with its delivery status.

@@ -43,7 +43,7 @@ export async function showActions(...subjects) {
       show(element("outcome"), tell(answer));
       return;
     }
-    actions.push(...answer.body.actions);
+    actions.push(...answer.body.data);
     // The newest are at the end: earlier ones may go.
     actions.splice(0, actions.length - SHOWN);
     after = answer.body.next;

@@ -82,14 +82,14 @@ function campaignPage() {
       isOld = false;
       /** @type {Order[]} */
       const orders = [];
-      for (let after = /** @type {number | undefined} */ (0); after !== undefined && orders.length < ORDERS_MAX;) {
-        const answer = await ask("GET", `/v1/sales/${campaign.id}/orders?after=${after}&limit=${ON_PAGE}`);
+      for (let after = /** @type {string | undefined} */ (""); after !== undefined && orders.length < ORDERS_MAX;) {
+        const answer = await ask("GET", `/v1/sales/${campaign.id}/orders?limit=${ON_PAGE}${after && `&after=${after}`}`);
         if (answer?.status !== 200) {
           show(element("funnel-note"), tell(answer));
           isCounting = false;
           return;
         }
-        orders.push(...answer.body.orders);
+        orders.push(...answer.body.data);
         after = answer.body.next;
       }
       element("funnel").replaceChildren(...STAGES.map((stage) => {
@@ -179,8 +179,8 @@ function campaignPage() {
   second();
   setInterval(second, 1_000);
   often(() => show(element("clock"), clock(state)));
-  if (campaign.seller) linesOf(`/v1/sales/${campaign.id}/orders`, "orders", campaign.id);
-  else linesOf(`/v1/red-packets/${campaign.id}/claims`, "claims", campaign.id);
+  if (campaign.seller) linesOf(`/v1/sales/${campaign.id}/orders`, campaign.id);
+  else linesOf(`/v1/red-packets/${campaign.id}/claims`, campaign.id);
   void showActions(campaign.id);
   watch(campaign.id, 0, {
     state: (fresh) => {

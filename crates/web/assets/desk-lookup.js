@@ -204,7 +204,7 @@ function pages(path, lineOf) {
     const answer = await read(path, ON_PAGE, after);
     if (user !== shown) return "";
     if (answer?.status !== 200) return tell(answer);
-    const lines = answer.body[path].map(lineOf);
+    const lines = answer.body.data.map(lineOf);
     if (after) list.append(...lines);
     else list.replaceChildren(...lines);
     element(`no-${path}`).hidden = list.children.length > 0;
@@ -263,7 +263,7 @@ element("csv").addEventListener("click", async () => {
     const answer = await read("postings", ON_FILE, after);
     if (user !== shown) return;
     if (answer?.status !== 200) return show(note, tell(answer));
-    lines.push(...answer.body.postings.map((/** @type {Posting} */ it) => [it.at, it.kind, it.account, it.amount.amount,
+    lines.push(...answer.body.data.map((/** @type {Posting} */ it) => [it.at, it.kind, it.account, it.amount.amount,
       it.amount.currency, it.campaign ?? "", it.order ?? "", it.reference ?? ""]));
     show(note, say("lines_read", { count: lines.length - 1 }));
     after = answer.body.next ?? "";

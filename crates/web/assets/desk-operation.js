@@ -251,7 +251,7 @@ async function lookAtAudits() {
   const answer = await ask("GET", "/v1/audits");
   if (answer?.status !== 200) return;
   /** @type {Audit[]} */
-  const all = answer.body.audits;
+  const all = answer.body.data;
   fill("audits", all, () => all.map(audit));
 }
 
@@ -291,7 +291,7 @@ async function lookAtRefusedReports() {
   const answer = await ask("GET", `/v1/operation-log?${query}`);
   if (answer?.status !== 200) return;
   /** @type {(import("./desk-actions.js").Action & { subject: string })[]} */
-  const all = answer.body.actions;
+  const all = answer.body.data;
   const recent = all.filter(({ at }) => Date.now() - Date.parse(at) < REFUSED_MS);
   fill("refused", recent, () => recent.map(refusedReport));
   element("no-refused").hidden = recent.length > 0;
@@ -328,7 +328,7 @@ async function look() {
   const list = await ask("GET", `/v1/quarantine?limit=${SHOWN}`);
   if (list?.status === 200) {
     /** @type {Entry[]} */
-    const entries = list.body.entries;
+    const entries = list.body.data;
     fill("quarantine", entries, () => entries.map(quarantined));
     element("no-quarantine").hidden = entries.length > 0;
     element("more-quarantine").hidden = !list.body.next;
@@ -338,7 +338,7 @@ async function look() {
   const hooks = await ask("GET", "/v1/webhooks");
   if (hooks?.status === 200) {
     /** @type {Webhook[]} */
-    const all = hooks.body.webhooks;
+    const all = hooks.body.data;
     fill("webhooks", all, () => all.map(webhook));
     element("no-webhooks").hidden = all.length > 0;
   }

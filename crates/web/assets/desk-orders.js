@@ -18,25 +18,25 @@ const values = (line) => [line.number, line.order ?? "", line.user, line.quantit
 const NAMES = ["number", "order", "user", "quantity", "amount_minor", "currency", "state", "granted_at",
   "returned_quantity"];
 
-/** @param {string} path where they are listed @param {string} name of the list in an answer @param {string} id */
-export function linesOf(path, name, id) {
+/** @param {string} path where they are listed @param {string} id */
+export function linesOf(path, id) {
   const rows = /** @type {HTMLTableSectionElement} */ (document.querySelector("#lines tbody"));
   const [more, note] = [element("more"), element("lines-note")];
-  /** @type {number | undefined} */
-  let next = 0;
+  /** @type {string | undefined} */
+  let next = "";
 
-  /** @param {number} after @param {number} limit @returns {Promise<{ lines: Line[], next?: number } | null>} */
+  /** @param {string} after @param {number} limit @returns {Promise<{ data: Line[], next?: string } | null>} */
   const read = async (after, limit) => {
-    const answer = await ask("GET", `${path}?after=${after}&limit=${limit}`);
-    if (answer?.status === 200) return { lines: answer.body[name], next: answer.body.next };
+    const answer = await ask("GET", `${path}?limit=${limit}${after && `&after=${after}`}`);
+    if (answer?.status === 200) return answer.body;
     show(note, tell(answer));
     return null;
   };
 
   const showMore = async () => {
-    const page = await read(next ?? 0, SHOWN);
+    const page = await read(next ?? "", SHOWN);
     if (!page) return;
-    for (const line of page.lines) {
+    for (const line of page.data) {
       const state = line.state ? say(`order_${line.state}`) : "";
       const time = new Date(line.granted_at).toLocaleString(facts.language);
       const row = rows.insertRow();
@@ -53,17 +53,17 @@ export function linesOf(path, name, id) {
 
   const again = async () => {
     rows.replaceChildren();
-    next = 0;
+    next = "";
     await showMore();
   };
 
   const download = async () => {
     /** @type {(string | number)[][]} */
     const lines = [NAMES];
-    for (let after = /** @type {number | undefined} */ (0); after !== undefined && lines.length <= LINES_MAX;) {
+    for (let after = /** @type {string | undefined} */ (""); after !== undefined && lines.length <= LINES_MAX;) {
       const page = await read(after, ON_PAGE);
       if (!page) return;
-      lines.push(...page.lines.map(values));
+      lines.push(...page.data.map(values));
       after = page.next;
       show(note, say("lines_read", { count: lines.length - 1 }));
       if (after !== undefined && lines.length > LINES_MAX) show(note, say("lines_many", { count: LINES_MAX }));

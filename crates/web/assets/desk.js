@@ -220,7 +220,7 @@ function deskPage() {
         return;
       }
       /** @type {Campaign[]} */
-      const all = answer.body[kind.replace("-", "_")];
+      const all = answer.body.data;
       const campaigns = all.filter(({ id }) => id >= oldest);
       seen += campaigns.length;
       cards.push(...campaigns.filter(({ title, id, product_id, seller, sender }) =>

@@ -45,7 +45,7 @@ function packetPage() {
   const button = /** @type {HTMLButtonElement} */ (element("open"));
   const outcome = element("outcome");
   /** @type {Map<number, Share>} */
-  const draws = new Map((facts.draws?.claims ?? []).map(([number, user, minor, end]) => [number,
+  const draws = new Map((facts.draws?.data ?? []).map(([number, user, minor, end]) => [number,
     { number, user, amount: { amount: minor, currency: packet.total.currency }, granted_at: completed(end) }]));
   let next = facts.draws?.next;
   let shown = 100;
@@ -118,8 +118,8 @@ function packetPage() {
   const readLast = async () => {
     if (isReadingLast) return;
     isReadingLast = true;
-    const answer = await ask("GET", `/v1/red-packets/${packet.id}/claims?limit=1&after=${packet.state.granted - 1}`);
-    lastAt = Date.parse(answer?.body?.claims?.[0]?.granted_at ?? "") || 0;
+    const answer = await ask("GET", `/v1/red-packets/${packet.id}/claims?limit=1&from_number=${packet.state.granted}`);
+    lastAt = Date.parse(answer?.body?.data?.[0]?.granted_at ?? "") || 0;
     if (lastAt) showSummary();
   };
 
@@ -205,10 +205,10 @@ function packetPage() {
 
   /** The next draws of the list. */
   const readMore = async () => {
-    const last = next ?? Math.max(0, ...draws.keys());
-    const answer = await ask("GET", `/v1/red-packets/${packet.id}/claims?limit=1000&after=${last}`);
+    const after = next ? `&after=${next}` : "";
+    const answer = await ask("GET", `/v1/red-packets/${packet.id}/claims?limit=1000${after}`);
     if (answer?.status !== 200) return false;
-    for (const share of answer.body.claims) draws.set(share.number, share);
+    for (const share of answer.body.data) draws.set(share.number, share);
     next = answer.body.next;
     return true;
   };
@@ -263,7 +263,7 @@ function packetPage() {
   /** Whether the split is proved to be fair; shows why not. @returns {Promise<boolean>} */
   const verify = async () => {
     // Draws may be missing between the draws that the stream delivered.
-    if (next === undefined && draws.size < packet.state.granted) next = 0;
+    if (next === undefined && draws.size < packet.state.granted) next = "";
     while (next !== undefined && (await readMore()));
     const { verdictOf } = await import("./proof.js");
     const { isGood, words } = verdictOf(packet, [...draws.values()]);

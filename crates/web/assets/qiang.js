@@ -17,7 +17,7 @@
 /** @typedef {{ order: string, campaign: string, quantity: number, amount: Money, state: string, granted_at: string,
  *   hold_until?: string, returned_quantity?: number }} Order */
 /** @typedef {{ texts: Record<string, string>, language: string, session: { user: string, scopes: string[] } | null,
- *   desk?: Record<string, string>, packet: Packet, draws: { claims: ShortShare[], next?: number } | null,
+ *   desk?: Record<string, string>, packet: Packet, draws: { data: ShortShare[], next?: string } | null,
  *   own: Share | null, sale: Sale,
  *   orders: Order[], settled: boolean, place: { ahead: number } | null, sandbox: boolean,
  *   payment_url: string, then: string, account: { balances: { available: Money }[] } | null }} Facts */

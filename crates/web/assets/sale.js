@@ -287,7 +287,7 @@ function salePage() {
       const answer = await ask("GET", `/v1/accounts/${encodeURIComponent(user)}/orders?limit=1000`);
       if (answer?.status !== 200) return;
       /** @type {Order[]} */
-      const all = answer.body.orders;
+      const all = answer.body.data;
       const others = all.filter((order) => order.campaign === sale.id && !orders.has(order.order));
       await Promise.all(others.map((order) => (order.state === "held" ? look(order.order) : keep(order))));
       if (answer.body.settled) return;

@@ -238,7 +238,7 @@ test("the newest campaigns are looked at first, and a search goes on where it st
   }
   const olga = await person(browser, service, "olga", { role: "operator" });
   const { page } = olga;
-  await until(async () => (await service.call("GET", "/v1/sales?order=newest&limit=1")).sales[0].id === ids[21]);
+  await until(async () => (await service.call("GET", "/v1/sales?order=newest&limit=1")).data[0].id === ids[21]);
   // A page of each list has one campaign, so that a search asks after ten.
   await page.route("**/v1/sales?*", (route) =>
     route.continue({ url: route.request().url().replace("limit=100", "limit=1") }));

@@ -48,7 +48,7 @@ test("an audit is asked about, runs, and names what offends; what was refused is
   await says(page, "#lag-words", "entries wait");
   await page.click("#audit");
   await page.click("#confirm button[value=no]");
-  assert.deepEqual((await service.call("GET", "/v1/audits")).audits, []);
+  assert.deepEqual((await service.call("GET", "/v1/audits")).data, []);
   await agree(page, "#audit");
   await says(page, "#outcome", "All checks passed");
   await says(page, "#audits li", "ada");

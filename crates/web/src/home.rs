@@ -99,7 +99,7 @@ impl PageState {
         for (phase, by) in [("live", "ends_at"), ("scheduled", "starts_at")] {
             let path = format!("/v1/sales?open=true&phase={phase}&order=newest&limit={SALES}");
             let list = self.api.get(&path, headers).await.ok().unwrap_or_default();
-            let mut sales = list["sales"].as_array().cloned().unwrap_or_default();
+            let mut sales = list["data"].as_array().cloned().unwrap_or_default();
             // All times have the same format, so their texts sort by time.
             sales.sort_by(|one, other| text(&one["state"], by).cmp(text(&other["state"], by)));
             all.extend(sales);
@@ -108,9 +108,9 @@ impl PageState {
     }
 
     /// A list of the visitor's own, the newest first.
-    async fn own(&self, path: &str, name: &str, headers: &HeaderMap) -> Vec<Value> {
+    async fn own(&self, path: &str, headers: &HeaderMap) -> Vec<Value> {
         let list = self.api.get(path, headers).await.ok().unwrap_or_default();
-        list[name].as_array().cloned().unwrap_or_default()
+        list["data"].as_array().cloned().unwrap_or_default()
     }
 }
 
@@ -125,9 +125,9 @@ pub(crate) async fn home(
     if let Some(user) = user {
         sales = pages.open_sales(&headers).await;
         let path = format!("/v1/accounts/{user}/orders?limit={OWN}");
-        orders = pages.own(&path, "orders", &headers).await;
+        orders = pages.own(&path, &headers).await;
         let path = format!("/v1/red-packets?order=newest&limit={OWN}");
-        packets = pages.own(&path, "red_packets", &headers).await;
+        packets = pages.own(&path, &headers).await;
     }
     let now = sales.first().map(|sale| sale["state"]["now"].clone());
     let facts = json!({ "now": now });
@@ -206,7 +206,7 @@ pub(crate) async fn balance(
     }
     let frame = Frame::script_json("orders.js", &asked, &headers, &session, json!({}));
     let balances = account.body["balances"].as_array().into_iter().flatten();
-    let postings = list.body["postings"].as_array().into_iter().flatten();
+    let postings = list.body["data"].as_array().into_iter().flatten();
     let mut balances: Vec<_> = balances
         .map(|balance| BalanceLine {
             available: money(&balance["available"]),

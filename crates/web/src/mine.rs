@@ -98,7 +98,7 @@ pub(crate) async fn packets(
         if !answer.status.is_success() {
             return pages.instead(&asked, &headers, "/packets", &answer).await;
         }
-        let packets = answer.body["red_packets"].as_array().into_iter().flatten();
+        let packets = answer.body["data"].as_array().into_iter().flatten();
         lists.push(PacketList {
             id: "sent",
             title: frame.texts.sent_by_me,
@@ -115,7 +115,7 @@ pub(crate) async fn packets(
         if !answer.status.is_success() {
             return pages.instead(&asked, &headers, "/packets", &answer).await;
         }
-        let claims = answer.body["claims"].as_array_mut().map(std::mem::take);
+        let claims = answer.body["data"].as_array_mut().map(std::mem::take);
         lists.push(PacketList {
             id: "opened",
             title: frame.texts.opened_by_me,
@@ -160,7 +160,7 @@ impl PageState {
         for _ in 0..PAGES_MAX {
             let page = format!("{path}?limit={CLAIMS_PAGE}{after}");
             let page = self.api.get(&page, headers).await.ok()?;
-            let claims = page["claims"].as_array()?;
+            let claims = page["data"].as_array()?;
             if let Some(own) = claims.iter().find(|it| it["campaign"] == packet["id"]) {
                 return Some(
                     json!({ "number": own["number"], "user": user, "amount": own["amount"] }),
@@ -249,7 +249,7 @@ pub(crate) async fn orders(
     if !list.status.is_success() {
         return pages.instead(&asked, &headers, "/orders", &list).await;
     }
-    let orders = list.body["orders"].as_array_mut().map(std::mem::take);
+    let orders = list.body["data"].as_array_mut().map(std::mem::take);
     let orders = pages.up_to_date(orders.unwrap_or_default(), &headers).await;
     let frame = Frame::script_json("orders.js", &asked, &headers, &session, json!({}));
     let pays_elsewhere =

@@ -129,7 +129,7 @@ impl PageState {
             let Some(mut page) = self.api.get(&page, headers).await.ok() else {
                 return (orders, false);
             };
-            let listed = page["orders"].as_array_mut().map(std::mem::take);
+            let listed = page["data"].as_array_mut().map(std::mem::take);
             let listed = listed.unwrap_or_default();
             // All times have the same format, so their texts sort by time.
             let is_before = |order: &Value| text(order, "granted_at") < text(sale, "created_at");

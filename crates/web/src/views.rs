@@ -291,7 +291,7 @@ pub(crate) async fn packet(
 /// the time, from where it differs from the packet's start. All times have the same length.
 fn short(mut draws: Value, packet: &Value) -> Value {
     let start = text(&packet["state"], "starts_at").as_bytes();
-    for draw in draws["claims"].as_array_mut().into_iter().flatten() {
+    for draw in draws["data"].as_array_mut().into_iter().flatten() {
         let amount = &draw["amount"]["amount"];
         let time = text(draw, "granted_at");
         let same = time.bytes().zip(start).take_while(|(a, b)| a == *b).count();

@@ -7,6 +7,7 @@
 pub mod answers;
 mod bodies;
 pub mod ids;
+pub mod lists;
 pub mod problem;
 pub mod values;
 pub mod words;

@@ -12,6 +12,8 @@ pub(super) const TICKET: &str = "AZMsB45aejyfHit8XU5vgAAAAZMsB5cQ";
 pub(super) const USER: &str = "alice";
 pub(super) const PAYMENT: &str = "pay-8f3a";
 pub(super) const ENTRY: &str = "0-17";
+/// The order above, as a position in a list of orders.
+const CURSOR: &str = "b3JkZXJzOjM";
 pub(super) const REQUEST_ID: &str = "6f0d3c5a2b7e4f18a9c4d1e0b3f25768";
 
 /// Examples of one schema's properties. Nullable properties are left out, unless they are listed here.
@@ -24,8 +26,8 @@ fn example_for_one(schema: &str, property: &str) -> Option<Value> {
         ("PaymentReport", "order") => json!(ORDER),
         ("PaymentRecord", "amount") => json!({"amount": 10_000, "currency": "CNY"}),
         ("PaymentRecord", "user") => json!(USER),
-        ("Shares", "next") => json!(3),
-        ("OwedOrders", "next") => json!(ORDER),
+        (list, "next") if list.ends_with("List") => json!(CURSOR),
+        (list, "settled") if list.ends_with("List") => json!(true),
         ("Refunds", "other_currencies") => json!([{
             "due": {"amount": 500, "currency": "USD"},
             "refunded": {"amount": 0, "currency": "USD"},

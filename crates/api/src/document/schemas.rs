@@ -26,13 +26,8 @@ pub(super) const ASKED_CAMPAIGN_ID: &str =
     "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$";
 pub(super) const ASKED_ORDER_ID: &str = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[0-9A-Fa-f]{4}-\
                                          [0-9A-Fa-f]{12}-[1-9][0-9]{0,9}$";
-/// Start of a page of a user's orders, or postings.
-const ORDER_PLACE: &str = concat!(
-    r"^(0|[1-9][0-9]{0,14})\.",
-    "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}-[1-9][0-9]{0,8}$"
-);
-const POSTING_PLACE: &str =
-    r"^(0|[1-9][0-9]{0,14})\.(-1|0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,14})\.(in|out)$";
+/// Cursor of a list, in base64url. Clients never look inside.
+const CURSOR: &str = "^[A-Za-z0-9_-]+$";
 /// Entry of a partition's log.
 pub(super) const ENTRY_PLACE: &str = concat!(
     "^(0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])",
@@ -185,8 +180,6 @@ fn is_text(value: &Value) -> bool {
 }
 
 fn complete_text(schema: &str, property: &str, text: &mut Map<String, Value>) {
-    let format = text.get("format").and_then(Value::as_str);
-    let format = format.map(str::to_owned);
     let mut set = |key: &str, value: Value| {
         text.entry(key).or_insert(value);
     };
@@ -213,16 +206,10 @@ fn complete_text(schema: &str, property: &str, text: &mut Map<String, Value>) {
             set("format", json!("entry-place"));
             set("pattern", json!(ENTRY_PLACE));
         }
-        "after" => match format.as_deref() {
-            Some("order-id") => set("pattern", json!(ASKED_ORDER_ID)),
-            Some("order-place") => set("pattern", json!(ORDER_PLACE)),
-            Some("posting-place") => set("pattern", json!(POSTING_PLACE)),
-            Some("entry-place") => set("pattern", json!(ENTRY_PLACE)),
-            _ => {
-                set("format", json!("uuid"));
-                set("pattern", json!(ASKED_CAMPAIGN_ID));
-            }
-        },
+        "after" | "next" => {
+            set("format", json!("cursor"));
+            set("pattern", json!(CURSOR));
+        }
         "commitment" | "client_seed" | "server_seed_hash" | "seed" => set("pattern", json!(HASH)),
         "title" if text.contains_key("maxLength") => {
             text.insert("minLength".to_owned(), json!(1));

@@ -1,20 +1,157 @@
-//! Pages of lists: their size, and the link to the next page.
+//! Pages of lists: their size, their cursors, and the link to the next page.
 
-use std::fmt;
+use std::{fmt, num::NonZero, str::FromStr};
 
 use axum::{
+    Json,
     http::{HeaderValue, Uri, header},
-    response::{IntoResponse, Response},
+    response::{IntoResponse as _, Response},
 };
-
-use serde::Deserialize;
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
+use qiang_wire::lists::List;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http::{problem::ApiProblem, wire::Text};
 
-/// Page size of small items: the default, and the maximum.
-pub(crate) const PAGE_DEFAULT: u32 = 100;
-pub(crate) const PAGE_MAX: u32 = 1_000;
+/// Separates the name of a list from the position, in a decoded cursor.
+const SEPARATOR: char = ':';
+
+/// A list that is read in pages.
+#[derive(Debug)]
+pub(crate) struct PagedList {
+    /// Its name inside cursors, so that no other list takes them.
+    name: &'static str,
+    /// Page size: the default, and the maximum.
+    limits: (u32, u32),
+}
+
+impl PagedList {
+    /// A list of small items.
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Self::with_limits(name, 100, 1_000)
+    }
+
+    /// A list with its default and its maximum page size.
+    pub(crate) const fn with_limits(name: &'static str, default: u32, max: u32) -> Self {
+        Self {
+            name,
+            limits: (default, max),
+        }
+    }
+
+    /// Checks the parameters of a request. Positions of the list have the type `P`.
+    ///
+    /// # Errors
+    /// `bad-request`: a limit out of bounds, or a cursor of another list.
+    pub(crate) fn page<P: FromStr>(
+        &self,
+        after: Option<&Text<Cursor>>,
+        limit: Option<u32>,
+    ) -> Result<Page<'_, P>, ApiProblem> {
+        let (default, max) = self.limits;
+        let limit = limit.unwrap_or(default);
+        if !(1..=max).contains(&limit) {
+            let detail = format!("a limit is 1 to {max}");
+            return Err(ApiProblem::bad_request(detail).in_parameter("limit"));
+        }
+        let after = after
+            .map(|Text(cursor)| self.position(cursor))
+            .transpose()?;
+        Ok(Page {
+            list: self,
+            after,
+            limit,
+        })
+    }
+
+    fn position<P: FromStr>(&self, Cursor(text): &Cursor) -> Result<P, ApiProblem> {
+        let own = text
+            .split_once(SEPARATOR)
+            .filter(|(name, _)| *name == self.name);
+        let position = own.and_then(|(_, position)| position.parse().ok());
+        position.ok_or_else(wrong_list)
+    }
+}
+
+/// Problem of a cursor that another list gave.
+pub(crate) fn wrong_list() -> ApiProblem {
+    let detail = "it is not a cursor of this list: use `next` of the page before";
+    ApiProblem::bad_request(detail).in_parameter("after")
+}
+
+/// Cursor of a list, decoded: the list's name and a position. Clients see it as opaque text in base64url.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cursor(String);
+
+impl Cursor {
+    fn new(list: &str, position: impl fmt::Display) -> Self {
+        Self(format!("{list}{SEPARATOR}{position}"))
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE64.encode(&self.0))
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let decoded = BASE64.decode(text).ok();
+        let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+        decoded
+            .map(Self)
+            .ok_or("it is not a cursor: use `next` of the page before")
+    }
+}
+
+/// A requested page.
+#[derive(Debug)]
+pub(crate) struct Page<'a, P> {
+    list: &'a PagedList,
+    /// Position after which it starts.
+    pub(crate) after: Option<P>,
+    /// Maximum number of its items.
+    limit: u32,
+}
+
+impl<P: fmt::Display> Page<'_, P> {
+    /// Number of items to read. One more than the page has shows whether there is another page.
+    pub(crate) fn reads(&self) -> u32 {
+        self.limit + 1
+    }
+
+    /// Truncates what was read to the page. Returns the start of the next page, if there is one.
+    pub(crate) fn cut<T>(&self, items: &mut Vec<T>, position: impl Fn(&T) -> P) -> Option<P> {
+        let is_last = items.len() <= self.limit as usize;
+        items.truncate(self.limit as usize);
+        items.last().filter(|_| !is_last).map(position)
+    }
+
+    /// Body of the page, with a link to the next page.
+    pub(crate) fn answer<W: Serialize>(
+        &self,
+        uri: &Uri,
+        data: Vec<W>,
+        next: Option<P>,
+        settled: Option<bool>,
+    ) -> Response {
+        let next = next.map(|position| Cursor::new(self.list.name, position).to_string());
+        let link = next.as_ref().map(|next| link(uri, next));
+        let mut response = Json(List {
+            data,
+            next,
+            settled,
+        })
+        .into_response();
+        if let Some(link) = link.and_then(|link| HeaderValue::try_from(link).ok()) {
+            response.headers_mut().insert(header::LINK, link);
+        }
+        response
+    }
+}
 
 /// Order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
@@ -26,53 +163,50 @@ pub(crate) enum ListOrder {
     Newest,
 }
 
-/// Page of a campaign's grants.
+/// Parameters of a list without filters.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct NumberPage {
-    /// Grants with numbers above this: `next` of the page before.
-    #[serde(default)]
-    pub(crate) after: u32,
+pub(crate) struct PageQuery {
+    /// Items after this cursor: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    pub(crate) after: Option<Text<Cursor>>,
     /// At most this many; default 100, at most 1000.
     #[param(minimum = 1, maximum = 1000)]
     pub(crate) limit: Option<u32>,
 }
 
-/// Page size: the requested one, or the default.
-pub(crate) fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, ApiProblem> {
-    let limit = asked.unwrap_or(default);
-    match (1..=max).contains(&limit) {
-        true => Ok(limit),
-        false => {
-            Err(ApiProblem::bad_request(format!("a limit is 1 to {max}")).in_parameter("limit"))
-        }
+/// Parameters of a list of a campaign's grants, ordered by number.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct GrantPageQuery {
+    /// Only grants with this number or a higher one.
+    #[param(value_type = Option<u32>, minimum = 1)]
+    from_number: Option<NonZero<u32>>,
+    /// Items after this cursor: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<Cursor>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+impl GrantPageQuery {
+    /// The requested page, and the number after which it starts.
+    ///
+    /// # Errors
+    /// See [`PagedList::page`].
+    pub(crate) fn page<'a>(&self, list: &'a PagedList) -> Result<(Page<'a, u32>, u32), ApiProblem> {
+        let page: Page<'a, u32> = list.page(self.after.as_ref(), self.limit)?;
+        let before = self.from_number.map_or(0, |number| number.get() - 1);
+        let after = page.after.unwrap_or_default().max(before);
+        Ok((page, after))
     }
 }
 
-/// Truncates what was read, one item more than the page has, to the page. Returns the start of the next page, if
-/// there is one.
-pub(crate) fn cut<T, C>(items: &mut Vec<T>, limit: u32, place: impl Fn(&T) -> C) -> Option<C> {
-    let is_last = items.len() <= limit as usize;
-    items.truncate(limit as usize);
-    items.last().filter(|_| !is_last).map(place)
-}
-
-/// Adds a link to the next page: the same request with another `after` (RFC 8288).
-pub(crate) fn with_link<T: fmt::Display>(
-    uri: &Uri,
-    next: Option<Text<T>>,
-    body: impl IntoResponse,
-) -> Response {
-    let mut response = body.into_response();
-    let link = next.and_then(|Text(after)| HeaderValue::try_from(link(uri, after)).ok());
-    if let Some(link) = link {
-        response.headers_mut().insert(header::LINK, link);
-    }
-    response
-}
-
-fn link(uri: &Uri, after: impl fmt::Display) -> String {
+/// Reference to the next page: the same request with another `after` (RFC 8288).
+fn link(uri: &Uri, after: &str) -> String {
     let asked = uri.query().unwrap_or_default().split('&');
     let kept = asked.filter(|one| !one.is_empty() && !one.starts_with("after="));
     let query: String = kept.map(|one| format!("{one}&")).collect();
@@ -97,5 +231,24 @@ mod tests {
         check("/v1/sales?after=x&phase=live&after=y", "phase=live&");
         check("/v1/sales?owner=a%3E;x", "owner=a%3E;x&");
         assert!("/v1/sales?owner=a>;x".parse::<Uri>().is_err());
+    }
+
+    #[test]
+    fn a_cursor_belongs_to_one_list() {
+        let (orders, shares) = (PagedList::new("orders"), PagedList::new("shares"));
+        let cursor: Cursor = Cursor::new("orders", 7).to_string().parse().unwrap();
+        let page = orders
+            .page::<u32>(Some(&Text(cursor.clone())), None)
+            .unwrap();
+        assert_eq!((page.after, page.reads()), (Some(7), 101));
+        assert!(shares.page::<u32>(Some(&Text(cursor)), None).is_err());
+        assert!(
+            orders
+                .page::<u8>(Some(&Text(Cursor::new("orders", 700))), None)
+                .is_err()
+        );
+        assert!(orders.page::<u32>(None, Some(0)).is_err());
+        assert!(orders.page::<u32>(None, Some(1_001)).is_err());
+        assert!("7".parse::<Cursor>().is_err());
     }
 }

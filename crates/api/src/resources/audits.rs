@@ -6,12 +6,11 @@ use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::ports::{ActionKind, AuditCheck, AuditReport, QuarantineCount, THE_SERVICE};
 use qiang_wire::{
     answers::{self, NodeAudit},
+    lists::AuditList,
     problem::{Problem, ProblemKind},
     words::AuditStatus,
 };
-use serde::Serialize;
 use serde_json::json;
-use utoipa::ToSchema;
 
 use crate::{
     app::App,
@@ -24,14 +23,6 @@ use crate::{
     observe::audit_runs::AuditRun,
     resources::operation_log,
 };
-
-/// The last audits of a node.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Audits)]
-pub(crate) struct AuditsBody {
-    /// Newest first.
-    audits: Vec<NodeAudit>,
-}
 
 fn audit_body(audit: AuditRun, with_report: bool) -> NodeAudit {
     let ended_at = audit.ended.as_ref().map(|(at, _)| at.to_wire());
@@ -126,15 +117,15 @@ pub(crate) async fn start(
 /// The last audits of this node, without their findings.
 #[utoipa::path(get, path = "/v1/audits", tag = "operation",
     operation_id = "listAudits", security(("bearer" = ["admin"])),
-    responses((status = 200, body = AuditsBody), (status = 403, body = Problem)))]
+    responses((status = 200, body = AuditList), (status = 403, body = Problem)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<Json<AuditsBody>, ApiProblem> {
+) -> Result<Json<AuditList>, ApiProblem> {
     caller.require(Scope::Admin)?;
     let audits = app.audits.list().into_iter();
     let audits = audits.map(|audit| audit_body(audit, false)).collect();
-    Ok(Json(AuditsBody { audits }))
+    Ok(Json(AuditList::whole(audits)))
 }
 
 /// An audit of this node: its status and its findings, with the first violations.

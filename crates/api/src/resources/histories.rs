@@ -9,53 +9,43 @@ use qiang_core::{
     money::Money,
     order::OrderState,
     payment::PaymentOutcome,
-    ports::{
-        Action, OrderPlace, OrderQuery, Posting, PostingKind, PostingPlace, PostingQuery, UserOrder,
-    },
+    ports::{Action, OrderQuery, Posting, PostingKind, PostingQuery, UserOrder},
 };
 use qiang_wire::{
     answers::{self, DepositRecord, PaymentRecord},
+    lists::{ClaimList, PostingList, UserOrderList},
     problem::{Problem, ProblemKind},
     words::PaymentRecordOutcome,
 };
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{Param, Params, TwoParams},
     http::{
-        paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        paging::{Cursor, PageQuery, PagedList},
         problem::{ApiProblem, NoAnswer},
         wire::{Id, Text, ToWire as _},
     },
     resources::payment_reports::RefusedReport,
 };
 
-/// Page of a user's claims.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ClaimList {
-    /// Claims older than this one: `next` of the page before.
-    #[param(value_type = Option<String>, format = "posting-place")]
-    after: Option<Text<PostingPlace>>,
-    /// At most this many; default 100, at most 1000.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
-}
+const CLAIMS: PagedList = PagedList::new("claims");
+const ORDERS: PagedList = PagedList::new("user_orders");
+const POSTINGS: PagedList = PagedList::new("postings");
 
 /// Filter and page of a user's orders.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct OrderList {
+pub(crate) struct OrderListQuery {
     /// Orders in this state.
     state: Option<String>,
-    /// Orders older than this one: `next` of the page before.
-    #[param(value_type = Option<String>, format = "order-place")]
-    after: Option<Text<OrderPlace>>,
+    /// Orders after this cursor: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<Cursor>>,
     /// At most this many; default 100, at most 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -65,44 +55,15 @@ pub(crate) struct OrderList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct PostingList {
+pub(crate) struct PostingListQuery {
     /// Postings of this kind.
     kind: Option<String>,
-    /// Postings older than this one: `next` of the page before.
-    #[param(value_type = Option<String>, format = "posting-place")]
-    after: Option<Text<PostingPlace>>,
+    /// Postings after this cursor: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<Cursor>>,
     /// At most this many; default 100, at most 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-}
-
-/// Shares of red packets that a user has, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Claims)]
-pub(crate) struct ClaimsBody {
-    claims: Vec<answers::Claim>,
-    #[serde(flatten)]
-    page: PagePlaceBody,
-}
-
-/// End of a page of a user's history.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OlderPage)]
-struct PagePlaceBody {
-    /// Value of `after` for the next page. Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-    /// Whether everything decided before this request is in the list. If not, repeat the request later.
-    settled: bool,
-}
-
-/// Orders of a user, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = UserOrders)]
-pub(crate) struct UserOrdersBody {
-    orders: Vec<answers::UserOrder>,
-    #[serde(flatten)]
-    page: PagePlaceBody,
 }
 
 fn user_order(order: UserOrder) -> answers::UserOrder {
@@ -116,15 +77,6 @@ fn user_order(order: UserOrder) -> answers::UserOrder {
         state: order.grant.state.to_wire(),
         granted_at: order.grant.granted_at.to_wire(),
     }
-}
-
-/// Postings of a user's accounts, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Postings)]
-pub(crate) struct PostingsBody {
-    postings: Vec<answers::Posting>,
-    #[serde(flatten)]
-    page: PagePlaceBody,
 }
 
 fn posting(posting: Posting) -> answers::Posting {
@@ -194,26 +146,26 @@ impl App {
 /// Users see their own. Other users' shares need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}/claims", tag = "accounts",
     operation_id = "listClaims", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("user" = String, Path, description = "The user"), ClaimList),
-    responses((status = 200, body = ClaimsBody), (status = 403, body = Problem)))]
+    params(("user" = String, Path, description = "The user"), PageQuery),
+    responses((status = 200, body = ClaimList), (status = 403, body = Problem)))]
 pub(crate) async fn claims(
     State(app): State<Arc<App>>,
     caller: Caller,
     uri: Uri,
     Param(user): Param<UserId>,
-    Params(list): Params<ClaimList>,
+    Params(list): Params<PageQuery>,
 ) -> Result<Response, ApiProblem> {
-    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let page = CLAIMS.page(list.after.as_ref(), list.limit)?;
     let settled = app.settled_for(&caller, &user).await?;
     let query = PostingQuery {
         user,
         // Each share is above 0, so each has a posting.
         kind: Some(PostingKind::Grant),
-        after: list.after.map(|after| after.0),
-        limit: limit + 1,
+        after: page.after,
+        limit: page.reads(),
     };
     let mut postings = app.ports.ledger.postings_of(&query).await?;
-    let next = cut(&mut postings, limit, |posting| posting.place.to_string());
+    let next = page.cut(&mut postings, |posting| posting.place);
     let claim = |posting: Posting| {
         let (campaign, number) = posting.campaign.zip(posting.number)?;
         Some(answers::Claim {
@@ -223,14 +175,8 @@ pub(crate) async fn claims(
             granted_at: posting.place.at.to_wire(),
         })
     };
-    let body = ClaimsBody {
-        claims: postings.into_iter().filter_map(claim).collect(),
-        page: PagePlaceBody {
-            next: next.clone(),
-            settled,
-        },
-    };
-    Ok(with_link(&uri, next.map(Text), Json(body)))
+    let claims: Vec<_> = postings.into_iter().filter_map(claim).collect();
+    Ok(page.answer(&uri, claims, next, Some(settled)))
 }
 
 /// Orders of a user, newest first.
@@ -238,16 +184,16 @@ pub(crate) async fn claims(
 /// Users see their own. Other users' orders need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}/orders", tag = "accounts",
     operation_id = "listUserOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("user" = String, Path, description = "The user"), OrderList),
-    responses((status = 200, body = UserOrdersBody), (status = 403, body = Problem)))]
+    params(("user" = String, Path, description = "The user"), OrderListQuery),
+    responses((status = 200, body = UserOrderList), (status = 403, body = Problem)))]
 pub(crate) async fn orders(
     State(app): State<Arc<App>>,
     caller: Caller,
     uri: Uri,
     Param(user): Param<UserId>,
-    Params(list): Params<OrderList>,
+    Params(list): Params<OrderListQuery>,
 ) -> Result<Response, ApiProblem> {
-    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let page = ORDERS.page(list.after.as_ref(), list.limit)?;
     let (names, name) = (OrderState::ALL, |state: &OrderState| state.name());
     let state = word(
         "state",
@@ -260,19 +206,13 @@ pub(crate) async fn orders(
     let query = OrderQuery {
         user,
         state,
-        after: list.after.map(|after| after.0),
-        limit: limit + 1,
+        after: page.after,
+        limit: page.reads(),
     };
     let mut orders = app.ports.ledger.orders_of(&query).await?;
-    let next = cut(&mut orders, limit, |order| order.place().to_string());
-    let body = UserOrdersBody {
-        orders: orders.into_iter().map(user_order).collect(),
-        page: PagePlaceBody {
-            next: next.clone(),
-            settled,
-        },
-    };
-    Ok(with_link(&uri, next.map(Text), Json(body)))
+    let next = page.cut(&mut orders, |order| order.place());
+    let orders: Vec<_> = orders.into_iter().map(user_order).collect();
+    Ok(page.answer(&uri, orders, next, Some(settled)))
 }
 
 /// Postings of a user's accounts, newest first.
@@ -280,16 +220,16 @@ pub(crate) async fn orders(
 /// Users see their own. Other users' postings need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}/postings", tag = "accounts",
     operation_id = "listPostings", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("user" = String, Path, description = "The user"), PostingList),
-    responses((status = 200, body = PostingsBody), (status = 403, body = Problem)))]
+    params(("user" = String, Path, description = "The user"), PostingListQuery),
+    responses((status = 200, body = PostingList), (status = 403, body = Problem)))]
 pub(crate) async fn postings(
     State(app): State<Arc<App>>,
     caller: Caller,
     uri: Uri,
     Param(user): Param<UserId>,
-    Params(list): Params<PostingList>,
+    Params(list): Params<PostingListQuery>,
 ) -> Result<Response, ApiProblem> {
-    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let page = POSTINGS.page(list.after.as_ref(), list.limit)?;
     let (names, name) = (PostingKind::ALL, |kind: &PostingKind| kind.name());
     let kind = word(
         "kind",
@@ -302,19 +242,13 @@ pub(crate) async fn postings(
     let query = PostingQuery {
         user,
         kind,
-        after: list.after.map(|after| after.0),
-        limit: limit + 1,
+        after: page.after,
+        limit: page.reads(),
     };
     let mut postings = app.ports.ledger.postings_of(&query).await?;
-    let next = cut(&mut postings, limit, |posting| posting.place.to_string());
-    let body = PostingsBody {
-        postings: postings.into_iter().map(posting).collect(),
-        page: PagePlaceBody {
-            next: next.clone(),
-            settled,
-        },
-    };
-    Ok(with_link(&uri, next.map(Text), Json(body)))
+    let next = page.cut(&mut postings, |posting| posting.place);
+    let postings: Vec<_> = postings.into_iter().map(posting).collect();
+    Ok(page.answer(&uri, postings, next, Some(settled)))
 }
 
 /// A deposit.

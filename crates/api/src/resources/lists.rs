@@ -2,31 +2,33 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::Uri, response::Response};
+use axum::{extract::State, http::Uri, response::Response};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     id::{CampaignId, ProductId, UserId},
     ports::{CampaignQuery, CampaignRecord},
 };
-use qiang_wire::{answers, problem::Problem};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use qiang_wire::{
+    lists::{RedPacketList, SaleList},
+    problem::Problem,
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::Params,
     http::{
-        paging::{ListOrder, cut, limit, with_link},
+        paging::{Cursor, ListOrder, Page, PagedList, wrong_list},
         problem::ApiProblem,
         wire::Text,
     },
     resources::{red_packets::listed, sales::sale_body},
 };
 
-/// Page size of campaigns: the default, and the maximum.
-const PAGE_DEFAULT: u32 = 50;
-const PAGE_MAX: u32 = 100;
+const SALES: PagedList = PagedList::with_limits("sales", 50, 100);
+const RED_PACKETS: PagedList = PagedList::with_limits("red_packets", 50, 100);
 
 /// Filter and page of campaigns.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -54,41 +56,19 @@ pub(crate) struct CampaignListQuery {
     /// `oldest` (the default) or `newest` first, by id; rounds of a product are ordered by start.
     #[param(inline)]
     order: Option<ListOrder>,
-    /// Campaigns after this id: `next` of the page before.
+    /// Campaigns after this cursor: `next` of the page before.
     #[param(value_type = Option<String>)]
-    after: Option<Text<CampaignId>>,
+    after: Option<Text<Cursor>>,
     /// At most this many; default 50, at most 100.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
 }
 
-/// Sales with settled numbers.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Sales)]
-pub(crate) struct SalesBody {
-    sales: Vec<answers::Sale>,
-    #[serde(flatten)]
-    page: PageBody,
-}
-
-/// Red packets with settled numbers.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RedPackets)]
-pub(crate) struct RedPacketsBody {
-    red_packets: Vec<answers::ListedRedPacket>,
-    #[serde(flatten)]
-    page: PageBody,
-}
-
-/// End of a page.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Page)]
-struct PageBody {
-    /// Value of `after` for the next page. Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = Uuid)]
-    next: Option<Text<CampaignId>>,
-    /// Whether everything before this request is in the ledger. If not, repeat the request later.
+/// A page of campaigns, as read from the ledger.
+struct CampaignPage {
+    page: Page<'static, CampaignId>,
+    records: Vec<CampaignRecord>,
+    next: Option<CampaignId>,
     settled: bool,
 }
 
@@ -98,7 +78,7 @@ struct PageBody {
 /// user may buy in.
 #[utoipa::path(get, path = "/v1/sales", tag = "sales", params(CampaignListQuery),
     operation_id = "listSales", security(("bearer" = []), ("bearer" = ["read:any"])),
-    responses((status = 200, body = SalesBody), (status = 403, body = Problem),
+    responses((status = 200, body = SaleList), (status = 403, body = Problem),
         (status = 422, description = "`invalid`: filters that exclude each other", body = Problem)))]
 pub(crate) async fn sales(
     State(app): State<Arc<App>>,
@@ -107,9 +87,9 @@ pub(crate) async fn sales(
     Params(list): Params<CampaignListQuery>,
 ) -> Result<Response, ApiProblem> {
     let is_open = list.open;
-    let (records, page) = records(&app, &caller, list, CampaignKind::Sale).await?;
-    let mut sales = Vec::with_capacity(records.len());
-    for record in records {
+    let found = records(&app, &caller, list, CampaignKind::Sale).await?;
+    let mut sales = Vec::with_capacity(found.records.len());
+    for record in found.records {
         if is_open {
             // A sale for some users is not announced to the others.
             let meta = app.meta(record.campaign.id).await?;
@@ -120,8 +100,8 @@ pub(crate) async fn sales(
         let tally = record.settled_tally(app.ports.engine_clock.now());
         sales.push(sale_body(record, &tally, &app).await?);
     }
-    let next = page.next;
-    Ok(with_link(&uri, next, Json(SalesBody { sales, page })))
+    let settled = Some(found.settled);
+    Ok(found.page.answer(&uri, sales, found.next, settled))
 }
 
 /// Red packets of the caller.
@@ -129,7 +109,7 @@ pub(crate) async fn sales(
 /// Red packets of other senders need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/red-packets", tag = "red packets", params(CampaignListQuery),
     operation_id = "listRedPackets", security(("bearer" = []), ("bearer" = ["read:any"])),
-    responses((status = 200, body = RedPacketsBody), (status = 403, body = Problem),
+    responses((status = 200, body = RedPacketList), (status = 403, body = Problem),
         (status = 422, description = "`invalid`: filters that exclude each other", body = Problem)))]
 pub(crate) async fn red_packets(
     State(app): State<Arc<App>>,
@@ -143,12 +123,11 @@ pub(crate) async fn red_packets(
     if list.open {
         return Err(ApiProblem::invalid("only sales are open to all users").in_parameter("open"));
     }
-    let (records, page) = records(&app, &caller, list, CampaignKind::RedPacket).await?;
+    let found = records(&app, &caller, list, CampaignKind::RedPacket).await?;
     let packet = |record| listed(record, &app);
-    let packets: Result<_, ApiProblem> = records.into_iter().map(packet).collect();
-    let (red_packets, next) = (packets?, page.next);
-    let body = RedPacketsBody { red_packets, page };
-    Ok(with_link(&uri, next, Json(body)))
+    let packets: Result<Vec<_>, ApiProblem> = found.records.into_iter().map(packet).collect();
+    let settled = Some(found.settled);
+    Ok(found.page.answer(&uri, packets?, found.next, settled))
 }
 
 impl Caller {
@@ -187,10 +166,7 @@ pub(crate) async fn check_place(
         .is_some_and(|meta| meta.kind == kind && owner.is_none_or(|owner| meta.owner == *owner));
     match is_listed {
         true => Ok(()),
-        false => {
-            let detail = "it is not a campaign of this list: use `next` of the page before";
-            Err(ApiProblem::bad_request(detail).in_parameter("after"))
-        }
+        false => Err(wrong_list()),
     }
 }
 
@@ -199,8 +175,12 @@ async fn records(
     caller: &Caller,
     list: CampaignListQuery,
     kind: CampaignKind,
-) -> Result<(Vec<CampaignRecord>, PageBody), ApiProblem> {
-    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+) -> Result<CampaignPage, ApiProblem> {
+    let lists = match kind {
+        CampaignKind::Sale => &SALES,
+        CampaignKind::RedPacket => &RED_PACKETS,
+    };
+    let page = lists.page(list.after.as_ref(), list.limit)?;
     let phase = list.phase.as_deref().map(|name| {
         let unknown = "a phase is draft, scheduled, live, paused, ended or closed";
         Phase::from_name(name).ok_or_else(|| ApiProblem::bad_request(unknown).in_parameter("phase"))
@@ -223,8 +203,7 @@ async fn records(
         let detail = "rounds of a product are always ordered by their start";
         return Err(ApiProblem::invalid(detail));
     }
-    let after = list.after.map(|after| after.0);
-    check_place(app, after, kind, owner.as_ref()).await?;
+    check_place(app, page.after, kind, owner.as_ref()).await?;
     let settled = app.settled().await?;
     let query = CampaignQuery {
         kind,
@@ -234,11 +213,15 @@ async fn records(
         phase: phase.transpose()?,
         now: app.ports.engine_clock.now(),
         archived: list.archived,
-        after,
-        // One more shows whether there is another page.
-        limit: limit + 1,
+        after: page.after,
+        limit: page.reads(),
     };
     let mut records = app.ports.ledger.list(&query).await?;
-    let next = cut(&mut records, limit, |record| Text(record.campaign.id));
-    Ok((records, PageBody { next, settled }))
+    let next = page.cut(&mut records, |record| record.campaign.id);
+    Ok(CampaignPage {
+        page,
+        records,
+        next,
+        settled,
+    })
 }

@@ -3,14 +3,14 @@
 
 use std::{fmt::Display, sync::Arc};
 
-use axum::{Json, extract::State, http::Uri, response::Response};
+use axum::{extract::State, http::Uri, response::Response};
 use qiang_core::{
     book::{Command, Reply},
     id::{CampaignId, OrderId, UserId},
     ports::{Action, ActionKind, ActionQuery, EngineError, Ledger},
 };
-use qiang_wire::{answers, problem::Problem};
-use serde::{Deserialize, Serialize};
+use qiang_wire::{answers, lists::ActionList, problem::Problem};
+use serde::Deserialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -20,7 +20,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::{ObjectRequest, Params},
     http::{
-        paging::{ListOrder, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        paging::{Cursor, ListOrder, PagedList},
         problem::{ApiProblem, NoAnswer},
         request_id::{RequestId, current_trace},
         wire::{Id, Text, ToWire as _},
@@ -135,9 +135,9 @@ pub(crate) struct ActionListQuery {
     /// `oldest` (the default) or `newest` first. Not together with `subject`.
     #[param(inline)]
     order: Option<ListOrder>,
-    /// Actions after this id: `next` of the page before.
+    /// Actions after this cursor: `next` of the page before.
     #[param(value_type = Option<String>)]
-    after: Option<Text<Id>>,
+    after: Option<Text<Cursor>>,
     /// At most this many; default 100, at most 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -180,16 +180,7 @@ pub(crate) enum LoggedOutcome {
     Refused,
 }
 
-/// Actions in the order of time.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Actions)]
-pub(crate) struct ActionsBody {
-    actions: Vec<answers::Action>,
-    /// Value of `after` for the next page. Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = Uuid)]
-    next: Option<Text<Uuid>>,
-}
+const ACTIONS: PagedList = PagedList::new("actions");
 
 fn action_body(action: Action) -> answers::Action {
     answers::Action {
@@ -206,7 +197,7 @@ fn action_body(action: Action) -> answers::Action {
 /// Changes with their actors: of one subject, or of all.
 #[utoipa::path(get, path = "/v1/operation-log", tag = "actions", params(ActionListQuery),
     operation_id = "listActions", security(("bearer" = ["read:any"])),
-    responses((status = 200, body = ActionsBody), (status = 403, body = Problem), NoAnswer))]
+    responses((status = 200, body = ActionList), (status = 403, body = Problem), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -214,18 +205,17 @@ pub(crate) async fn list(
     Params(list): Params<ActionListQuery>,
 ) -> Result<Response, ApiProblem> {
     caller.require(Scope::ReadAny)?;
-    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let page = ACTIONS.page::<Id>(list.after.as_ref(), list.limit)?;
     let ledger = &app.ports.ledger;
-    let after = list.after.map(|Text(Id(after))| after);
-    // One more shows whether there is another page.
+    let after = page.after.map(|Id(after)| after);
     let mut actions = match &list.subject {
         Some(subject) => {
             list.check_filters()?;
-            let mut actions = ledger.actions(subject, after, limit + 1).await?;
+            let mut actions = ledger.actions(subject, after, page.reads()).await?;
             if actions.is_empty()
                 && let Some(subject) = as_printed(subject)
             {
-                actions = ledger.actions(&subject, after, limit + 1).await?;
+                actions = ledger.actions(&subject, after, page.reads()).await?;
             }
             actions
         }
@@ -235,14 +225,14 @@ pub(crate) async fn list(
                 is_refused: list.outcome == Some(LoggedOutcome::Refused),
                 newest_first: list.order == Some(ListOrder::Newest),
                 after,
-                limit: limit + 1,
+                limit: page.reads(),
             };
             ledger.action_log(&query).await?
         }
     };
-    let next = cut(&mut actions, limit, |action| Text(action.id));
-    let actions = actions.into_iter().map(action_body).collect();
-    Ok(with_link(&uri, next, Json(ActionsBody { actions, next })))
+    let next = page.cut(&mut actions, |action| Id(action.id));
+    let actions: Vec<_> = actions.into_iter().map(action_body).collect();
+    Ok(page.answer(&uri, actions, next, None))
 }
 
 /// Printed form of a campaign's, webhook's or order's id, if it differs from the text.

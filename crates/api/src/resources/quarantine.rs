@@ -10,18 +10,19 @@ use qiang_core::{
 use qiang_wire::{
     answers::{self, Redriven},
     ids,
+    lists::QuarantineList,
     problem::{Problem, ProblemKind},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{ObjectRequest, Params},
     http::{
-        paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        paging::{Cursor, PagedList},
         problem::{ApiProblem, NoAnswer},
         wire::{Text, ToWire as _},
     },
@@ -62,24 +63,15 @@ pub(crate) struct QuarantineListQuery {
     /// Entries of this partition only.
     #[param(maximum = 65535)]
     partition: Option<u16>,
-    /// Entries after this one: `next` of the page before.
-    #[param(value_type = Option<String>, format = "entry-place")]
-    after: Option<Text<EntryPlace>>,
+    /// Entries after this cursor: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<Cursor>>,
     /// At most this many; default 100, at most 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Quarantined entries, by partition and position.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Quarantine)]
-pub(crate) struct QuarantineListBody {
-    entries: Vec<answers::QuarantinedEntry>,
-    /// Value of `after` for the next page. Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = "entry-place")]
-    next: Option<Text<EntryPlace>>,
-}
+const ENTRIES: PagedList = PagedList::new("quarantine");
 
 fn place_of(entry: &QuarantinedEntry) -> EntryPlace {
     EntryPlace(entry.partition, entry.entry.seq)
@@ -122,7 +114,7 @@ impl ObjectRequest<EntryPlace> {
 /// Quarantined entries: refused by the ledger, or waiting for a refused one.
 #[utoipa::path(get, path = "/v1/quarantine", tag = "operation", params(QuarantineListQuery),
     operation_id = "listQuarantine", security(("bearer" = ["admin"])),
-    responses((status = 200, body = QuarantineListBody), (status = 403, body = Problem), NoAnswer))]
+    responses((status = 200, body = QuarantineList), (status = 403, body = Problem), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -130,24 +122,17 @@ pub(crate) async fn list(
     Params(list): Params<QuarantineListQuery>,
 ) -> Result<Response, ApiProblem> {
     caller.require(Scope::Admin)?;
-    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let page = ENTRIES.page::<EntryPlace>(list.after.as_ref(), list.limit)?;
     let before = list.partition.and_then(|number| number.checked_sub(1));
     let start = before.map(|number| (PartitionId(number), SEQ_MAX));
-    let after = list.after.map(|Text(place)| (place.0, place.1));
-    // One more shows whether there is another page.
-    let found = app
-        .ports
-        .ledger
-        .list_quarantined(start.max(after), limit + 1);
+    let after = page.after.map(|place| (place.0, place.1));
+    let ledger = &app.ports.ledger;
+    let found = ledger.list_quarantined(start.max(after), page.reads());
     let mut found = found.await?;
     found.retain(|it| list.partition.is_none_or(|only| only == it.partition.0));
-    let next = cut(&mut found, limit, |it| Text(place_of(it)));
-    let entries = found.into_iter().map(entry_body).collect();
-    Ok(with_link(
-        &uri,
-        next,
-        Json(QuarantineListBody { entries, next }),
-    ))
+    let next = page.cut(&mut found, place_of);
+    let entries: Vec<_> = found.into_iter().map(entry_body).collect();
+    Ok(page.answer(&uri, entries, next, None))
 }
 
 /// An entry in quarantine, with the reason why the ledger refused it.

@@ -7,10 +7,11 @@ use futures_util::{StreamExt as _, stream};
 use qiang_core::{id::IdempotencyKey, ports::KeyUse, split::Split};
 use qiang_wire::{
     answers::RedPacketResult,
+    lists::RedPacketResultList,
     problem::{Problem, ProblemKind},
     words::CreationResult,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::{
@@ -54,13 +55,6 @@ struct KeyedRequest {
     red_packet: RedPacketRequest,
 }
 
-/// Results of the red packets, in their order.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RedPacketResults)]
-pub(crate) struct BatchBody {
-    results: Vec<RedPacketResult>,
-}
-
 /// Sends red packets from the caller's account, each as `createRedPacket` does.
 ///
 /// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
@@ -68,12 +62,12 @@ pub(crate) struct BatchBody {
 /// is done. Repeat the request after a lost answer: created packets are replayed, and the others are created.
 #[utoipa::path(post, path = "/v1/red-packets/batch", tag = "red packets", request_body = BatchRequest,
     operation_id = "createRedPackets", security(("bearer" = ["send"])),
-    responses((status = 200, body = BatchBody), (status = 403, body = Problem)))]
+    responses((status = 200, body = RedPacketResultList), (status = 403, body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     extract::Json(BatchRequest { red_packets }): extract::Json<BatchRequest>,
-) -> Result<Json<BatchBody>, ApiProblem> {
+) -> Result<Json<RedPacketResultList>, ApiProblem> {
     caller.require(Scope::Send)?;
     let splits = splits(&app, &red_packets)?;
     let mut prepared = Vec::with_capacity(red_packets.len());
@@ -97,7 +91,7 @@ pub(crate) async fn create(
         crate::http::request_log::log_of_batch(failed.count(), cause);
     }
     let results = results.into_iter().map(|(result, _)| result).collect();
-    Ok(Json(BatchBody { results }))
+    Ok(Json(RedPacketResultList::whole(results)))
 }
 
 /// Split of each packet; a problem if there are too many packets or shares.

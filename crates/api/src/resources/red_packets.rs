@@ -18,6 +18,7 @@ use qiang_core::{
 };
 use qiang_wire::{
     answers,
+    lists::ShareList,
     problem::{Problem, ProblemKind},
     words,
 };
@@ -31,7 +32,7 @@ use crate::{
     claims::requirements::RequirementList,
     extract::{self, MaybeCaller, Param, Params, RequestKey},
     http::{
-        paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        paging::{GrantPageQuery, PagedList},
         problem::{ApiProblem, NoAnswer},
         wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
     },
@@ -303,17 +304,7 @@ pub(crate) fn listed(
     })
 }
 
-/// Shares that were granted, in the order of the grants.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Shares)]
-pub(crate) struct SharesBody {
-    claims: Vec<answers::Share>,
-    /// Value of `after` for the next page. Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<u32>,
-    /// Whether everything granted before this request is in the ledger. If not, repeat the request later.
-    settled: bool,
-}
+const SHARES: PagedList = PagedList::new("shares");
 
 /// Body of a claimed share.
 pub(crate) fn share_body(grant: GrantRecord, currency: Currency) -> answers::Share {
@@ -389,17 +380,17 @@ pub(crate) async fn get(
 /// Shares that were granted.
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     operation_id = "listShares", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("id" = String, Path, description = "The red packet's id"), NumberPage),
-    responses((status = 200, body = SharesBody), (status = 403, description = "`draws-hidden`", body = Problem),
+    params(("id" = String, Path, description = "The red packet's id"), GrantPageQuery),
+    responses((status = 200, body = ShareList), (status = 403, description = "`draws-hidden`", body = Problem),
         (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<CampaignId>,
     uri: Uri,
-    Params(page): Params<NumberPage>,
+    Params(list): Params<GrantPageQuery>,
 ) -> Result<Response, ApiProblem> {
-    let limit = limit(page.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let (page, after) = list.page(&SHARES)?;
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
@@ -412,15 +403,9 @@ pub(crate) async fn list(
     if !app.may_see_draws(id, &meta.owner, draws, &caller).await? {
         return Err(ProblemKind::DrawsHidden.into());
     }
-    // One more than the page size shows whether there is another page.
-    let ledger = &app.ports.ledger;
-    let mut grants = ledger.grants(id, page.after, limit + 1).await?;
-    let next = cut(&mut grants, limit, |last| last.number);
-    let share = |grant| share_body(grant, meta.currency);
-    let body = SharesBody {
-        claims: grants.into_iter().map(share).collect(),
-        next,
-        settled,
-    };
-    Ok(with_link(&uri, next.map(Text), Json(body)))
+    let mut grants = app.ports.ledger.grants(id, after, page.reads()).await?;
+    let next = page.cut(&mut grants, |last| last.number);
+    let shares = grants.into_iter();
+    let shares = shares.map(|grant| share_body(grant, meta.currency));
+    Ok(page.answer(&uri, shares.collect(), next, Some(settled)))
 }

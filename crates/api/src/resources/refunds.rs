@@ -19,6 +19,7 @@ use qiang_core::{
 };
 use qiang_wire::{
     answers::{self, OwedMoney, OwedOrder},
+    lists::OwedOrderList,
     problem::{Problem, ProblemKind},
 };
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::{self, ObjectRequest, OptionalJson, Param, Params, RequestKey, TwoParams},
     http::{
-        paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        paging::{Cursor, Page, PagedList},
         problem::{ApiProblem, NoAnswer},
         wire::{self, Id, Location, MoneyBody, Text, ToWire as _},
     },
@@ -69,27 +70,15 @@ pub(crate) struct RefundsDueQuery {
     /// Orders of all sellers' sales; needs the scope `read:any`.
     #[serde(default)]
     all: bool,
-    /// Orders after this one: `next` of the page before.
-    #[param(value_type = Option<String>, format = "order-id")]
-    after: Option<Text<OrderId>>,
+    /// Orders after this cursor: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<Cursor>>,
     /// At most this many orders, each with all its currencies; default 100, at most 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Orders with a refund due.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OwedOrders)]
-pub(crate) struct RefundDueOrdersBody {
-    /// Each order has one row per currency with a refund due, all on one page.
-    orders: Vec<OwedOrder>,
-    /// Value of `after` for the next page. Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    next: Option<Text<OrderId>>,
-    /// Whether everything decided before this request is in the list. If not, repeat the request later.
-    settled: bool,
-}
+const OWED_ORDERS: PagedList = PagedList::new("refunds_due");
 
 fn owed_order(RefundDueOrder { order, owed }: RefundDueOrder) -> OwedOrder {
     OwedOrder {
@@ -267,7 +256,7 @@ pub(crate) async fn refunds(
 /// Callers see those of their own sales. Those of other sellers need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/refunds-due", tag = "orders", params(RefundsDueQuery),
     operation_id = "listOwedOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
-    responses((status = 200, body = RefundDueOrdersBody), (status = 403, body = Problem),
+    responses((status = 200, body = OwedOrderList), (status = 403, body = Problem),
         (status = 422, description = "`invalid`: filters that exclude each other", body = Problem), NoAnswer))]
 pub(crate) async fn owed(
     State(app): State<Arc<App>>,
@@ -275,25 +264,19 @@ pub(crate) async fn owed(
     uri: Uri,
     Params(list): Params<RefundsDueQuery>,
 ) -> Result<Response, ApiProblem> {
-    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let page = OWED_ORDERS.page::<OrderId>(list.after.as_ref(), list.limit)?;
     let query = RefundBalanceQuery {
         owner: caller.lists(list.owner, list.all)?,
-        after: list.after.map(|after| after.0),
-        // One more shows whether there is another page.
-        limit: limit + 1,
+        after: page.after,
+        limit: page.reads(),
     };
     let sale = query.after.map(|order| order.campaign);
     lists::check_place(&app, sale, CampaignKind::Sale, query.owner.as_ref()).await?;
     let settled = app.settled().await?;
     let mut orders = app.ports.ledger.owed_orders(&query).await?;
-    let next = cut_orders(&mut orders, limit);
-    let orders = orders.into_iter().map(owed_order).collect();
-    let body = RefundDueOrdersBody {
-        orders,
-        next,
-        settled,
-    };
-    Ok(with_link(&uri, next, Json(body)))
+    let next = cut_orders(&page, &mut orders);
+    let orders: Vec<_> = orders.into_iter().map(owed_order).collect();
+    Ok(page.answer(&uri, orders, next, Some(settled)))
 }
 
 /// Records a withdrawal. The account's balance must cover it.
@@ -394,12 +377,12 @@ fn check_amount(minor: i64, pointer: &'static str) -> Result<(), ApiProblem> {
     (minor >= 1).then_some(()).ok_or_else(too_small)
 }
 
-/// Truncates to the rows of `limit` orders; returns the last order if there are more. Rows of one order are adjacent.
-fn cut_orders(rows: &mut Vec<RefundDueOrder>, limit: u32) -> Option<Text<OrderId>> {
+/// Truncates to the rows of the page's orders; returns the last order if there are more. Rows of one order are adjacent.
+fn cut_orders(page: &Page<'_, OrderId>, rows: &mut Vec<RefundDueOrder>) -> Option<OrderId> {
     let mut ids: Vec<OrderId> = rows.iter().map(|row| row.order).collect();
     ids.dedup();
-    let next = cut(&mut ids, limit, |last| Text(*last));
-    if let Some(Text(last)) = next {
+    let next = page.cut(&mut ids, |last| *last);
+    if let Some(last) = next {
         let end = rows.iter().rposition(|row| row.order == last);
         rows.truncate(end.map_or(0, |end| end + 1));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::Uri, response::Response};
+use axum::{extract::State, http::Uri, response::Response};
 use qiang_core::{
     campaign::CampaignKind,
     id::{CampaignId, OrderId},
@@ -11,33 +11,22 @@ use qiang_core::{
 };
 use qiang_wire::{
     answers::ListedOrder,
+    lists::OrderList,
     problem::{Problem, ProblemKind},
 };
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{Param, Params},
     http::{
-        paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        paging::{GrantPageQuery, PagedList},
         problem::{ApiProblem, NoAnswer},
-        wire::{Text, ToWire as _},
+        wire::ToWire as _,
     },
 };
 
-/// Orders of a sale, ordered by number.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Orders)]
-pub(crate) struct OrdersBody {
-    orders: Vec<ListedOrder>,
-    /// Value of `after` for the next page. Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<u32>,
-    /// Whether everything decided before this request is in the list. If not, repeat the request later.
-    settled: bool,
-}
+const ORDERS: PagedList = PagedList::new("orders");
 
 fn listed(campaign: CampaignId, grant: GrantRecord, currency: Currency) -> ListedOrder {
     let order = OrderId {
@@ -59,17 +48,17 @@ fn listed(campaign: CampaignId, grant: GrantRecord, currency: Currency) -> Liste
 /// Orders of a sale with their states. Sellers see those of their own sales.
 #[utoipa::path(get, path = "/v1/sales/{id}/orders", tag = "orders",
     operation_id = "listOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("id" = String, Path, description = "The sale's id"), NumberPage),
-    responses((status = 200, body = OrdersBody), (status = 403, body = Problem),
+    params(("id" = String, Path, description = "The sale's id"), GrantPageQuery),
+    responses((status = 200, body = OrderList), (status = 403, body = Problem),
         (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
     uri: Uri,
     Param(id): Param<CampaignId>,
-    Params(page): Params<NumberPage>,
+    Params(list): Params<GrantPageQuery>,
 ) -> Result<Response, ApiProblem> {
-    let limit = limit(page.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let (page, after) = list.page(&ORDERS)?;
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
@@ -80,15 +69,9 @@ pub(crate) async fn list(
         caller.require(Scope::ReadAny)?;
     }
     let settled = app.settled().await?;
-    // One more than the page size shows whether there is another page.
-    let mut grants = app.ports.ledger.grants(id, page.after, limit + 1).await?;
-    let next = cut(&mut grants, limit, |last| last.number);
+    let mut grants = app.ports.ledger.grants(id, after, page.reads()).await?;
+    let next = page.cut(&mut grants, |last| last.number);
     let orders = grants.into_iter();
     let orders = orders.map(|grant| listed(id, grant, meta.currency));
-    let body = OrdersBody {
-        orders: orders.collect(),
-        next,
-        settled,
-    };
-    Ok(with_link(&uri, next.map(Text), Json(body)))
+    Ok(page.answer(&uri, orders.collect(), next, Some(settled)))
 }

@@ -15,6 +15,7 @@ use qiang_core::{
 };
 use qiang_wire::{
     answers, ids,
+    lists::WebhookList,
     problem::{Problem, ProblemKind},
     words::WebhookStatus,
 };
@@ -60,13 +61,6 @@ pub(crate) struct WebhookRequest {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     owner: Option<Text<UserId>>,
-}
-
-/// All endpoints.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Webhooks)]
-pub(crate) struct WebhooksBody {
-    webhooks: Vec<answers::Webhook>,
 }
 
 /// Events to deliver again.
@@ -276,17 +270,15 @@ pub(crate) async fn create(
 /// All webhooks and their status.
 #[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks",
     operation_id = "listWebhooks", security(("bearer" = ["admin"])),
-    responses((status = 200, body = WebhooksBody), (status = 403, body = Problem)))]
+    responses((status = 200, body = WebhookList), (status = 403, body = Problem)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<Json<WebhooksBody>, ApiProblem> {
+) -> Result<Json<WebhookList>, ApiProblem> {
     caller.require(Scope::Admin)?;
     let records = app.ports.ledger.webhooks().await?.into_iter();
     let webhooks = records.map(|record| webhook_body(record, false));
-    Ok(Json(WebhooksBody {
-        webhooks: webhooks.collect(),
-    }))
+    Ok(Json(WebhookList::whole(webhooks.collect())))
 }
 
 /// A webhook and its status.

@@ -61,7 +61,7 @@ fn send(addr: SocketAddr, user: &str) -> JoinHandle<Reply> {
 /// Repeats the batch: all packets exist once each and can be claimed. Returns how many existed before.
 async fn complete(addr: SocketAddr, user: &str, first: Option<Value>) -> usize {
     let again = answered(addr, user, "POST /v1/red-packets/batch", Some(batch())).await;
-    let results = again["results"].as_array().unwrap();
+    let results = again["data"].as_array().unwrap();
     assert_eq!(results.len(), PACKETS);
     for (place, result) in results.iter().enumerate() {
         let state = &result["red_packet"]["state"];
@@ -71,7 +71,7 @@ async fn complete(addr: SocketAddr, user: &str, first: Option<Value>) -> usize {
             "{result}"
         );
         if let Some(first) = &first {
-            let before = &first["results"][place]["red_packet"]["id"];
+            let before = &first["data"][place]["red_packet"]["id"];
             assert_eq!(*before, result["red_packet"]["id"]);
         }
     }
@@ -103,7 +103,7 @@ async fn a_killed_service_has_made_a_batch_or_nothing_of_it() {
         let first = sent.await.ok().filter(|reply| reply.status == 200);
         block_in_place(|| service.start_again());
         let listed = answered(addr, &user, "GET /v1/red-packets?limit=100", None).await;
-        let listed = listed["red_packets"].as_array().unwrap().len();
+        let listed = listed["data"].as_array().unwrap().len();
         let path = format!("GET /v1/accounts/{user}");
         let account = answered(addr, &user, &path, None).await;
         let left = account["balances"][0]["available"]["amount"]

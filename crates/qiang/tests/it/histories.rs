@@ -74,15 +74,15 @@ impl Node {
         }
     }
 
-    async fn whole(&self, user: &str, path: &str, items: &str) -> Vec<Value> {
+    async fn whole(&self, user: &str, path: &str) -> Vec<Value> {
         let (body, next) = self.page(user, "", path).await;
         assert_eq!(next, None);
-        body[items].as_array().unwrap().clone()
+        body["data"].as_array().unwrap().clone()
     }
 }
 
-fn texts(page: &Value, items: &str, field: &str) -> Vec<String> {
-    let items = page[items].as_array().unwrap().iter();
+fn texts(page: &Value, field: &str) -> Vec<String> {
+    let items = page["data"].as_array().unwrap().iter();
     items
         .map(|item| item[field].as_str().unwrap().to_owned())
         .collect()
@@ -120,24 +120,24 @@ async fn users_see_what_they_have_done(node: &Node) {
     let (page, next) = node
         .page("ann", "", "/v1/accounts/ann/orders?limit=2")
         .await;
-    assert_eq!(texts(&page, "orders", "order"), orders[..2]);
-    assert_eq!(page["orders"][0]["title"], json!("phones"));
+    assert_eq!(texts(&page, "order"), orders[..2]);
+    assert_eq!(page["data"][0]["title"], json!("phones"));
     let new = node.order("ann", sold).await;
     let (page, last) = node.page("ann", "", &next.unwrap()).await;
-    assert_eq!(texts(&page, "orders", "order"), orders[2..]);
+    assert_eq!(texts(&page, "order"), orders[2..]);
     assert_eq!(last, None);
     orders.insert(0, new);
     let (page, _) = node
         .page("eve", "read:any", "/v1/accounts/ann/orders")
         .await;
-    assert_eq!(texts(&page, "orders", "order"), orders);
+    assert_eq!(texts(&page, "order"), orders);
     node.pay(&orders[3], "pay-1").await;
     let (page, _) = node
         .page("ann", "", "/v1/accounts/ann/orders?state=paid")
         .await;
-    assert_eq!(texts(&page, "orders", "order"), orders[3..4]);
+    assert_eq!(texts(&page, "order"), orders[3..4]);
 
-    let claimed = node.whole("ann", "/v1/accounts/ann/claims", "claims").await;
+    let claimed = node.whole("ann", "/v1/accounts/ann/claims").await;
     assert_eq!(claimed.len(), 1);
     assert_eq!(
         (&claimed[0]["campaign"], &claimed[0]["amount"]),
@@ -151,7 +151,7 @@ async fn users_see_what_they_have_done(node: &Node) {
     // The sum of all postings is the balance.
     for user in ["ann", "sam"] {
         let moved = node
-            .whole(user, &format!("/v1/accounts/{user}/postings"), "postings")
+            .whole(user, &format!("/v1/accounts/{user}/postings"))
             .await;
         let account = node
             .ask(user, "", &format!("GET /v1/accounts/{user}"), None)
@@ -174,7 +174,7 @@ async fn users_see_what_they_have_done(node: &Node) {
         }
     }
     let path = "/v1/accounts/sam/postings?kind=payment";
-    let got = node.whole("sam", path, "postings").await;
+    let got = node.whole("sam", path).await;
     assert_eq!(got.len(), 1);
     let of_payment = (
         &got[0]["order"],
@@ -186,7 +186,7 @@ async fn users_see_what_they_have_done(node: &Node) {
         (&json!(orders[3]), &json!("pay-1"), &json!(500))
     );
     let path = "/v1/accounts/sam/postings?kind=deposit";
-    let got = node.whole("sam", path, "postings").await;
+    let got = node.whole("sam", path).await;
     assert_eq!(got[0]["reference"], deposit["id"]);
 
     let id = deposit["id"].as_str().unwrap();

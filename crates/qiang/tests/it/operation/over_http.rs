@@ -205,7 +205,7 @@ async fn partitions_are_repaired_and_resumed_over_http() {
     assert!(audited["report"]["in_flight"].is_u64(), "{audited:#}");
 
     let actions = get(&node, "/v1/operation-log?subject=the%20service").await;
-    let actions = actions["actions"].as_array().unwrap().iter();
+    let actions = actions["data"].as_array().unwrap().iter();
     let words: Vec<_> = actions.map(|it| it["action"].as_str().unwrap()).collect();
     // Commands that found nothing to do are not listed.
     let expected = [

@@ -40,12 +40,12 @@ fn check<T: DeserializeOwned + Serialize>(operation: &str, status: &str, field: 
 #[test]
 fn answers_are_as_documented() {
     check::<RedPacket>("createRedPacket", "201", None);
-    check::<RedPacketResult>("createRedPackets", "200", Some("results"));
+    check::<RedPacketResult>("createRedPackets", "200", Some("data"));
     check::<RedPacket>("getRedPacket", "200", None);
-    check::<ListedRedPacket>("listRedPackets", "200", Some("red_packets"));
-    check::<Share>("listShares", "200", Some("claims"));
+    check::<ListedRedPacket>("listRedPackets", "200", Some("data"));
+    check::<Share>("listShares", "200", Some("data"));
     check::<Sale>("createSale", "201", None);
-    check::<Sale>("listSales", "200", Some("sales"));
+    check::<Sale>("listSales", "200", Some("data"));
     check::<State>("pauseCampaign", "200", None);
     check::<State>("getCampaignState", "200", None);
     check::<Grant>("orderUnits", "201", None);
@@ -56,10 +56,10 @@ fn answers_are_as_documented() {
     check::<Order>("getOrder", "200", None);
     check::<Payment>("payOrder", "200", None);
     check::<Account>("getAccount", "200", None);
-    check::<Claim>("listClaims", "200", Some("claims"));
-    check::<UserOrder>("listUserOrders", "200", Some("orders"));
-    check::<ListedOrder>("listOrders", "200", Some("orders"));
-    check::<Posting>("listPostings", "200", Some("postings"));
+    check::<Claim>("listClaims", "200", Some("data"));
+    check::<UserOrder>("listUserOrders", "200", Some("data"));
+    check::<ListedOrder>("listOrders", "200", Some("data"));
+    check::<Posting>("listPostings", "200", Some("data"));
     check::<DepositRecord>("getDeposit", "200", None);
     check::<PaymentRecord>("getPayment", "200", None);
     check::<Deposit>("makeDeposit", "201", None);
@@ -67,19 +67,19 @@ fn answers_are_as_documented() {
     check::<Withdrawal>("makeWithdrawal", "201", None);
     check::<Refund>("refundOrder", "201", None);
     check::<Refunds>("getRefunds", "200", None);
-    check::<OwedOrder>("listOwedOrders", "200", Some("orders"));
+    check::<OwedOrder>("listOwedOrders", "200", Some("data"));
     check::<ServerSeed>("createServerSeed", "200", None);
     check::<Invitation>("signInvitation", "201", None);
     check::<CampaignAudience>("getAudience", "200", None);
     check::<Webhook>("createWebhook", "201", None);
-    check::<Webhook>("listWebhooks", "200", Some("webhooks"));
+    check::<Webhook>("listWebhooks", "200", Some("data"));
     check::<Webhook>("redriveWebhook", "200", None);
     check::<Webhook>("rotateSecret", "200", None);
     check::<WebhookTest>("testWebhook", "200", None);
     check::<NodeAudit>("startAudit", "201", None);
     check::<NodeAudit>("getAudit", "200", None);
-    check::<NodeAudit>("listAudits", "200", Some("audits"));
-    check::<Action>("listActions", "200", Some("actions"));
+    check::<NodeAudit>("listAudits", "200", Some("data"));
+    check::<Action>("listActions", "200", Some("data"));
     check::<Partitions>("listPartitions", "200", None);
     check::<PartitionDetail>("getPartition", "200", None);
     check::<Repair>("repairPartition", "200", None);
@@ -87,7 +87,7 @@ fn answers_are_as_documented() {
     check::<Resumed>("resumePartition", "200", None);
     check::<Released>("releaseWithheld", "200", None);
     check::<QuarantinedEntry>("getQuarantinedEntry", "200", None);
-    check::<QuarantinedEntry>("listQuarantine", "200", Some("entries"));
+    check::<QuarantinedEntry>("listQuarantine", "200", Some("data"));
     check::<Redriven>("redriveEntry", "200", None);
     check::<Stats>("readStats", "200", Some("stats"));
 }

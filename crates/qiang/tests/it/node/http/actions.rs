@@ -36,7 +36,7 @@ impl Service {
                 text(it, "request_id"),
             )
         };
-        page["actions"]
+        page["data"]
             .as_array()
             .unwrap()
             .iter()
@@ -69,7 +69,7 @@ async fn campaigns_and_accounts_know_who_changed_them() {
         .get("/v1/operation-log?subject=sam", &service.operator())
         .await
         .json();
-    let detail = &page["actions"][0]["detail"];
+    let detail = &page["data"][0]["detail"];
     assert_eq!(
         *detail,
         json!({ "id": made.text("id"), "amount": 10_000, "currency": "CNY", "reference": "d-1" })
@@ -139,9 +139,7 @@ async fn sales_and_orders_know_who_changed_them() {
     assert_eq!(service.actions(&id).await, done(&expected));
     let page = format!("/v1/operation-log?subject={id}");
     let page = service.get(&page, &service.operator()).await.json();
-    let details: Vec<_> = (1..3)
-        .map(|n| page["actions"][n]["detail"].clone())
-        .collect();
+    let details: Vec<_> = (1..3).map(|n| page["data"][n]["detail"].clone()).collect();
     assert_eq!(
         details,
         [
@@ -198,7 +196,7 @@ async fn a_repetition_is_no_second_deposit_and_pages_follow_each_other() {
     let mut amounts = Vec::new();
     for last in [false, true] {
         let page = service.get(&next, &token).await;
-        for action in page.json()["actions"].as_array().unwrap() {
+        for action in page.json()["data"].as_array().unwrap() {
             amounts.push(action["detail"]["amount"].as_i64().unwrap());
         }
         assert_eq!(page.json()["next"].is_null(), last);
@@ -249,7 +247,7 @@ async fn webhooks_know_who_changed_them() {
     let page = service.get(&path, &service.operator()).await.json();
     let detail =
         json!({"host": "localhost", "types": ["order.paid"], "campaigns": [], "owner": "sam"});
-    assert_eq!(page["actions"][0]["detail"], detail);
+    assert_eq!(page["data"][0]["detail"], detail);
     for hidden in ["whsec_", "a-secret-path"] {
         assert!(!page.to_string().contains(hidden), "{page}");
     }

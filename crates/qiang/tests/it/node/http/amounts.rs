@@ -84,7 +84,7 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
             "refunded": money(0, currency), "outstanding": money(amount, currency) })
     };
     assert_eq!(
-        (&listed["orders"], &listed["next"]),
+        (&listed["data"], &listed["next"]),
         (&json!([row(1_000, "CNY"), row(500, "USD")]), &Value::Null)
     );
     let refund = async |reference: &str, amount: i64, currency: &str| {
@@ -104,7 +104,7 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
         );
     }
     let left = service.get("/v1/refunds-due?all=true", &operator).await;
-    assert_eq!(left.json()["orders"], json!([]));
+    assert_eq!(left.json()["data"], json!([]));
 
     let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
@@ -163,7 +163,7 @@ async fn a_refused_report_is_counted_and_listed() {
     let listed = async |order: &str| -> Vec<Value> {
         let path = format!("/v1/operation-log?subject={order}");
         let body = service.get(&path, &operator).await.json();
-        let actions = body["actions"].as_array().unwrap().iter();
+        let actions = body["data"].as_array().unwrap().iter();
         let row = |it: &Value| json!([it["actor"], it["action"], it["detail"]]);
         let mut rows: Vec<_> = actions.map(row).collect();
         // Reports of one millisecond have no order.
@@ -222,7 +222,7 @@ impl Service {
                 .get(&format!("/v1/operation-log?{query}"), &operator)
                 .await;
             let body = body.json();
-            let actions = body["actions"].as_array().unwrap().clone();
+            let actions = body["data"].as_array().unwrap().clone();
             let references: Vec<_> = actions
                 .iter()
                 .map(|it| it["detail"]["reference"].as_str().unwrap_or("").to_owned())

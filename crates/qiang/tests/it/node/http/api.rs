@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::node::http::common::{Service, call, packet, paid, sale};
+use crate::node::http::common::{Service, call, cursor, packet, paid, sale};
 use qiang_core::split::{Commitment, Seed, Split, SplitRule, commit};
 use serde_json::json;
 
@@ -47,18 +47,24 @@ async fn a_red_packet_from_deposit_to_reveal() {
         .json();
     assert_eq!(
         (
-            &page["claims"][0]["user"],
-            &page["claims"][0]["amount"]["amount"]
+            &page["data"][0]["user"],
+            &page["data"][0]["amount"]["amount"]
         ),
         (&json!("ann"), &json!(amount))
     );
-    assert_eq!((&page["next"], &page["settled"]), (&json!(1), &json!(true)));
+    assert_eq!(
+        (&page["next"], &page["settled"]),
+        (&json!(cursor("shares", "1")), &json!(true))
+    );
     let page = service
-        .get(&format!("{path}/claims?after=1"), &service.token("ann", ""))
+        .get(
+            &format!("{path}/claims?from_number=2"),
+            &service.token("ann", ""),
+        )
         .await
         .json();
     assert_eq!(
-        (&page["claims"][0]["user"], &page["next"]),
+        (&page["data"][0]["user"], &page["next"]),
         (&json!("bob"), &json!(null))
     );
 

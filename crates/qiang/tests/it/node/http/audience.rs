@@ -354,7 +354,7 @@ async fn a_packet_for_named_users_has_a_share_for_each_at_most() {
     ]});
     let batch = service.post("/v1/red-packets/batch", &token, batch).await;
     if batch.status == 200 {
-        let results = batch.json()["results"].clone();
+        let results = batch.json()["data"].clone();
         assert_eq!(results[0]["result"], "refused", "{results}");
     } else {
         batch.assert_problem(422, "invalid");

@@ -21,7 +21,7 @@ impl Service {
 fn results(reply: &Reply) -> Vec<(String, String, String)> {
     assert_eq!(reply.status, 200, "{reply:?}");
     let body = reply.json();
-    let results = body["results"].as_array().unwrap().iter();
+    let results = body["data"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let told = results.map(|it| {
         let (packet, problem) = (it.get("red_packet"), it.get("problem"));
@@ -67,7 +67,7 @@ async fn each_packet_is_answered_by_itself() {
     assert_eq!(first[2].2, alone.text("id"));
     assert_eq!(first[3].2, first[0].2);
     assert_eq!(first[4].2, "/problems/key-reused");
-    let problem = &reply.json()["results"][1]["problem"];
+    let problem = &reply.json()["data"][1]["problem"];
     assert_eq!(problem["status"], json!(409));
     assert_eq!(problem["request_id"], json!(reply.header("x-request-id")));
     assert_eq!(reply.header("idempotency-replayed"), "");
@@ -75,7 +75,7 @@ async fn each_packet_is_answered_by_itself() {
 
     // A created packet can be claimed. Its key also returns it outside a batch.
     for (place, number) in [(0, 3), (5, 1)] {
-        let whole = &reply.json()["results"][place]["red_packet"];
+        let whole = &reply.json()["data"][place]["red_packet"];
         assert_eq!(whole["state"]["remaining"], json!(number));
         let ann = service.token("ann", "claim");
         let claims = format!("/v1/red-packets/{}/claims", first[place].2);

@@ -385,7 +385,7 @@ async fn a_retry_after_an_uncertain_answer_carries_out_what_was_not() {
             // The change is listed once, beside the creation, an earlier pause, the independent change and the undo.
             let path = format!("/v1/operation-log?subject={sale}");
             let actions = service.get(&path, &service.operator()).await.json();
-            let listed = actions["actions"].as_array().map(Vec::len);
+            let listed = actions["data"].as_array().map(Vec::len);
             let before = usize::from(case.name == "resume");
             assert_eq!(listed, Some(4 + before), "{key}: {actions}");
         }

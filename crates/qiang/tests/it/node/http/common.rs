@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::{HeaderMap, Request, client::conn::http1, header::HeaderValue};
@@ -229,6 +230,11 @@ pub(crate) fn packet(total: i64, shares: u32) -> Value {
         "shares": shares,
         "split": { "rule": "double_average", "min": 1 },
     })
+}
+
+/// Cursor of a list that starts after this position.
+pub(crate) fn cursor(list: &str, position: &str) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(format!("{list}:{position}"))
 }
 
 pub(crate) fn sale(stock: u32) -> Value {

@@ -1,6 +1,6 @@
 //! Details of problems: the faulty field, its limits in the field's unit, and no misleading text.
 
-use crate::node::http::common::{Service, packet, sale};
+use crate::node::http::common::{Service, cursor, packet, sale};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -312,15 +312,19 @@ async fn a_full_last_page_is_the_last() {
     }
     let token = service.token("eve", "");
     for (query, count, next) in [
-        ("limit=3", 3, json!(3)),
+        ("limit=3", 3, json!(cursor("shares", "3"))),
         ("limit=4", 4, Value::Null),
         ("limit=5", 4, Value::Null),
-        ("limit=2&after=2", 2, Value::Null),
-        ("limit=2&after=1", 2, json!(3)),
-        ("limit=1000&after=4", 0, Value::Null),
+        ("limit=2&after=c2hhcmVzOjI", 2, Value::Null),
+        ("limit=2&after=c2hhcmVzOjE", 2, json!(cursor("shares", "3"))),
+        ("limit=1000&after=c2hhcmVzOjQ", 0, Value::Null),
+        ("from_number=3", 2, Value::Null),
+        ("from_number=2&limit=2", 2, json!(cursor("shares", "3"))),
+        ("from_number=2&limit=2&after=c2hhcmVzOjM", 1, Value::Null),
+        ("from_number=5", 0, Value::Null),
     ] {
         let page = service.get(&format!("{path}?{query}"), &token).await.json();
-        assert_eq!(page["claims"].as_array().unwrap().len(), count, "{query}");
+        assert_eq!(page["data"].as_array().unwrap().len(), count, "{query}");
         assert_eq!(page["next"], next, "{query}");
     }
     service.stop().await;

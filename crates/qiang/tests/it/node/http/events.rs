@@ -110,7 +110,7 @@ async fn whoever_watches_a_packet_sees_its_numbers_and_its_draws() {
         .flat_map(|draws| draws["claims"].as_array().unwrap());
     assert_eq!(
         told.collect::<Vec<_>>(),
-        listed["claims"]
+        listed["data"]
             .as_array()
             .unwrap()
             .iter()

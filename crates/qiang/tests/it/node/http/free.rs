@@ -19,7 +19,7 @@ async fn listed(service: &Service, sale: &str, count: usize) -> Vec<Value> {
     let over = Instant::now() + PATIENCE;
     loop {
         let page = service.get(&path, &service.operator()).await.json();
-        let orders = page["orders"].as_array().expect("a list").clone();
+        let orders = page["data"].as_array().expect("a list").clone();
         if page["settled"] == json!(true) && orders.len() == count {
             return orders;
         }

@@ -1,12 +1,12 @@
 //! Campaigns as users see them over HTTP: details, lists, the archive.
 
-use crate::node::http::common::{Reply, Service, sale};
+use crate::node::http::common::{Reply, Service, cursor, sale};
 use serde_json::{Value, json};
 
-fn ids(reply: &Reply, what: &str) -> Vec<String> {
+fn ids(reply: &Reply) -> Vec<String> {
     assert_eq!(reply.status, 200, "{reply:?}");
     let body = reply.json();
-    let all = body[what].as_array().unwrap().iter();
+    let all = body["data"].as_array().unwrap().iter();
     all.map(|one| one["id"].as_str().unwrap().to_owned())
         .collect()
 }
@@ -126,7 +126,7 @@ async fn sales_open_to_all_users_are_listed_for_any_user() {
     for (phase, expected) in [("live", &live), ("scheduled", &later)] {
         let path = format!("/v1/sales?open=true&phase={phase}");
         let listed = service.get(&path, &ann).await;
-        assert_eq!(ids(&listed, "sales"), [expected.as_str()], "{phase}");
+        assert_eq!(ids(&listed), [expected.as_str()], "{phase}");
     }
     for query in [
         "sales?open=true",
@@ -159,28 +159,25 @@ async fn campaigns_are_listed_and_archived() {
     let packet = service.red_packet(3, |_| ()).await;
 
     let listed = service.get("/v1/sales", &sam).await;
-    assert_eq!(ids(&listed, "sales"), own);
+    assert_eq!(ids(&listed), own);
     assert_eq!(
         (&listed.json()["settled"], listed.header("link")),
         (&json!(true), "")
     );
-    let numbers = listed.json()["sales"][0]["state"].clone();
+    let numbers = listed.json()["data"][0]["state"].clone();
     assert_eq!(
         (&numbers["phase"], &numbers["remaining"]),
         (&json!("live"), &json!(5))
     );
     let listed = service.get("/v1/red-packets", &sam).await;
-    assert_eq!(ids(&listed, "red_packets"), [packet.as_str()]);
+    assert_eq!(ids(&listed), [packet.as_str()]);
     let all = [&own[..], &[other]].concat();
     assert_eq!(
-        ids(&service.get("/v1/sales?all=true", &operator).await, "sales"),
+        ids(&service.get("/v1/sales?all=true", &operator).await),
         all
     );
     assert_eq!(
-        ids(
-            &service.get("/v1/sales?owner=sam", &operator).await,
-            "sales"
-        ),
+        ids(&service.get("/v1/sales?owner=sam", &operator).await),
         own
     );
     for path in ["/v1/sales?all=true", "/v1/sales?owner=olga"] {
@@ -214,7 +211,7 @@ async fn campaigns_are_listed_and_archived() {
     let mut pages = Vec::new();
     while let Some(path) = next {
         let page = service.get(&path, &sam).await;
-        pages.push(ids(&page, "sales"));
+        pages.push(ids(&page));
         let link = page.header("link");
         assert_eq!(link.is_empty(), page.json()["next"].is_null());
         let path = link.strip_prefix('<');
@@ -223,13 +220,13 @@ async fn campaigns_are_listed_and_archived() {
     assert_eq!(pages, [&own[..2], &own[2..3]]);
 
     let newest = service.get("/v1/sales?order=newest&limit=2", &sam).await;
-    assert_eq!(ids(&newest, "sales"), [own[4].clone(), own[3].clone()]);
+    assert_eq!(ids(&newest), [own[4].clone(), own[3].clone()]);
     let path = newest.header("link").strip_prefix('<').unwrap();
     let path = path.strip_suffix(">; rel=\"next\"").unwrap().to_owned();
     let rest = service.get(&path, &sam).await;
-    assert_eq!(ids(&rest, "sales"), [own[2].clone(), own[1].clone()]);
+    assert_eq!(ids(&rest), [own[2].clone(), own[1].clone()]);
     let oldest = service.get("/v1/sales?order=oldest", &sam).await;
-    assert_eq!(ids(&oldest, "sales"), own);
+    assert_eq!(ids(&oldest), own);
 
     let archive = format!("/v1/campaigns/{}/archive", own[1]);
     service
@@ -251,10 +248,10 @@ async fn campaigns_are_listed_and_archived() {
         );
     }
     let left: Vec<String> = own.iter().filter(|id| **id != own[1]).cloned().collect();
-    assert_eq!(ids(&service.get("/v1/sales", &sam).await, "sales"), left);
+    assert_eq!(ids(&service.get("/v1/sales", &sam).await), left);
     let whole = service.get("/v1/sales?archived=true", &sam).await;
-    assert_eq!(ids(&whole, "sales"), own);
-    assert!(whole.json()["sales"][1]["archived_at"].is_string());
+    assert_eq!(ids(&whole), own);
+    assert!(whole.json()["data"][1]["archived_at"].is_string());
     let seen = service.get(&format!("/v1/sales/{}", own[1]), &sam).await;
     assert!(seen.json()["archived_at"].is_string(), "{seen:?}");
     let unknown = "/v1/campaigns/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80/archive";
@@ -271,10 +268,7 @@ async fn campaigns_are_listed_and_archived() {
             .status,
         200
     );
-    assert_eq!(
-        ids(&service.get("/v1/red-packets", &sam).await, "red_packets"),
-        [""; 0]
-    );
+    assert_eq!(ids(&service.get("/v1/red-packets", &sam).await), [""; 0]);
     service.stop().await;
 }
 
@@ -292,28 +286,34 @@ async fn a_place_in_another_list_is_refused() {
     let others = service.sale(2, |_| ()).await;
     let sam = service.token("sam", "");
     let list = async |path: &str| service.get(path, &sam).await;
-    let page = list(&format!("/v1/sales?after={first}")).await;
-    assert_eq!(ids(&page, "sales"), std::slice::from_ref(&second));
-    let page = list(&format!("/v1/sales?after={}", first.to_uppercase())).await;
-    assert_eq!(ids(&page, "sales"), std::slice::from_ref(&second));
+    let page = list(&format!("/v1/sales?after={}", cursor("sales", &first))).await;
+    assert_eq!(ids(&page), std::slice::from_ref(&second));
     let absent = "01934f1e-0000-7000-8000-000000000000";
     for path in [
-        format!("/v1/sales?after={packet}"),
-        format!("/v1/sales?after={others}"),
-        format!("/v1/sales?after={absent}"),
-        format!("/v1/red-packets?after={first}"),
-        format!("/v1/red-packets?order=newest&after={second}"),
-        format!("/v1/refunds-due?after={packet}-1"),
-        format!("/v1/refunds-due?after={others}-1"),
+        ("sales", "sales", packet.clone()),
+        ("sales", "sales", others.clone()),
+        ("sales", "sales", absent.to_owned()),
+        ("sales", "red_packets", first.clone()),
+        ("red-packets", "red_packets", first),
+        ("red-packets", "sales", second.clone()),
+        ("refunds-due", "refunds_due", format!("{packet}-1")),
+        ("refunds-due", "refunds_due", format!("{others}-1")),
+        ("accounts/sam/claims", "postings", "0.-1.0.in".to_owned()),
+        ("accounts/sam/postings", "claims", "0.-1.0.in".to_owned()),
     ] {
+        let (path, name, position) = path;
+        let path = format!("/v1/{path}?after={}", cursor(name, &position));
         let refused = list(&path).await;
         refused.assert_problem(400, "bad-request");
         assert_eq!(refused.json()["errors"][0]["parameter"], "after", "{path}");
     }
     let all = service.token("support", "read:any");
     let page = service
-        .get(&format!("/v1/sales?all=true&after={second}"), &all)
+        .get(
+            &format!("/v1/sales?all=true&after={}", cursor("sales", &second)),
+            &all,
+        )
         .await;
-    assert_eq!(ids(&page, "sales"), [others]);
+    assert_eq!(ids(&page), [others]);
     service.stop().await;
 }

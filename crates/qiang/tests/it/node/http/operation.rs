@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::node::http::common::{Reply, Service, call};
+use crate::node::http::common::{Reply, Service, call, cursor};
 use qiang_core::ports::{AuditReport, Auditor};
 use serde_json::{Value, json};
 
@@ -50,8 +50,8 @@ async fn refused_grant(service: &Service) -> String {
     let packet = service.red_packet(3, |_| ()).await;
     change(service, HIDE, 1);
     claim_all(service, &packet, 2).await;
-    let quarantine = until(service, "/v1/quarantine", |it| it["entries"] != json!([]));
-    quarantine.await["entries"][0]["entry"]
+    let quarantine = until(service, "/v1/quarantine", |it| it["data"] != json!([]));
+    quarantine.await["data"][0]["entry"]
         .as_str()
         .unwrap()
         .to_owned()
@@ -70,7 +70,7 @@ async fn audit(service: &Service) -> Value {
 async fn done(service: &Service) -> Vec<(String, String, Value)> {
     let path = "/v1/operation-log?subject=the%20service";
     let body = service.get(path, &service.operator()).await.json();
-    let actions = body["actions"].as_array().unwrap().iter();
+    let actions = body["data"].as_array().unwrap().iter();
     let text = |action: &Value, field: &str| action[field].as_str().unwrap().to_owned();
     let action = |it: &Value| (text(it, "actor"), text(it, "action"), it["detail"].clone());
     actions.map(action).collect()
@@ -144,11 +144,14 @@ async fn what_is_in_quarantine_is_listed_and_settled_once_its_cause_is_gone() {
     other.assert_problem(404, "not-quarantined");
     let list = async |query: &str| {
         let path = format!("/v1/quarantine?{query}");
-        service.get(&path, &service.operator()).await.json()["entries"].clone()
+        service.get(&path, &service.operator()).await.json()["data"].clone()
     };
     assert_eq!(list("partition=0&limit=1").await, json!([one]));
     assert_eq!(list("partition=1").await, json!([]));
-    assert_eq!(list(&format!("after={entry}")).await, json!([]));
+    assert_eq!(
+        list(&format!("after={}", cursor("quarantine", &entry))).await,
+        json!([])
+    );
     let counted = |it: &Value| it["partitions"][0]["refused"] == 1;
     until(&service, "/v1/partitions", counted).await;
 
@@ -229,14 +232,14 @@ async fn an_audit_names_the_rows_that_offend() {
     );
     // The newest is first. A list has no reports.
     let all = service.get("/v1/audits", &service.operator()).await.json();
-    let statuses: Vec<_> = all["audits"]
+    let statuses: Vec<_> = all["data"]
         .as_array()
         .unwrap()
         .iter()
         .map(|it| &it["status"])
         .collect();
     assert_eq!(statuses, ["broken", "ok"]);
-    assert_eq!(all["audits"][0]["report"], Value::Null);
+    assert_eq!(all["data"][0]["report"], Value::Null);
     let audits = done(&service)
         .await
         .into_iter()
@@ -251,7 +254,7 @@ async fn an_audit_names_the_rows_that_offend() {
         audit(&service).await;
     }
     let all = service.get("/v1/audits", &service.operator()).await.json();
-    assert_eq!(all["audits"].as_array().unwrap().len(), 8);
+    assert_eq!(all["data"].as_array().unwrap().len(), 8);
     service.stop().await;
 }
 

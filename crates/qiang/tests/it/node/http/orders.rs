@@ -31,7 +31,7 @@ async fn a_seller_sees_the_orders_of_a_sale_page_by_page() {
 
     let shop = service.token("shop", "");
     let (all, link) = list(&service, &sale, "", &shop).await;
-    let rows = all["orders"].as_array().unwrap();
+    let rows = all["data"].as_array().unwrap();
     let seen = rows.iter().map(|row| {
         let text = |field: &str| row[field].as_str().unwrap().to_owned();
         (text("order"), text("user"), text("state"))
@@ -53,14 +53,14 @@ async fn a_seller_sees_the_orders_of_a_sale_page_by_page() {
     let (mut query, mut numbers) = ("?limit=2".to_owned(), Vec::new());
     loop {
         let (page, link) = list(&service, &sale, &query, &shop).await;
-        let rows = page["orders"].as_array().unwrap();
+        let rows = page["data"].as_array().unwrap();
         numbers.extend(rows.iter().map(|row| row["number"].as_u64().unwrap()));
         let Some(rest) = link.split_once('?') else {
             break;
         };
         query = format!("?{}", rest.1.split('>').next().unwrap());
         assert!(
-            query.ends_with(&format!("after={}", page["next"])),
+            query.ends_with(&format!("after={}", page["next"].as_str().unwrap())),
             "{query}"
         );
     }

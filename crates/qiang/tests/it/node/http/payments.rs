@@ -147,7 +147,7 @@ async fn payments_at_once_are_refused_beyond_what_accounts_hold() {
         assert!(reply.text("detail").contains("cannot hold that much"));
     }
     let quarantine = service.get("/v1/quarantine", &operator).await;
-    assert_eq!(quarantine.json()["entries"], json!([]), "{quarantine:?}");
+    assert_eq!(quarantine.json()["data"], json!([]), "{quarantine:?}");
     service.stop().await;
 }
 

@@ -1,6 +1,6 @@
 //! Money that leaves the service: refunds, withdrawals, reversals of deposits.
 
-use crate::node::http::common::{Service, paid};
+use crate::node::http::common::{Service, cursor, paid};
 use serde_json::json;
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn sellers_see_what_they_owe() {
     let first = service.get("/v1/refunds-due?limit=1", &sam).await;
     let next = format!(
         "</v1/refunds-due?limit=1&after={}>; rel=\"next\"",
-        orders[0]
+        cursor("refunds_due", &orders[0])
     );
     assert_eq!(
         (first.status, first.header("link")),
@@ -100,10 +100,10 @@ async fn sellers_see_what_they_owe() {
     let listed = json!({
         "order": orders[0], "user": "ann", "due": money(500), "refunded": money(0), "outstanding": money(500),
     });
-    assert_eq!(first.json()["orders"], json!([listed]));
+    assert_eq!(first.json()["data"], json!([listed]));
     let path = format!("/v1/refunds-due?limit=1&after={}", first.text("next"));
     let last = service.get(&path, &sam).await;
-    assert_eq!(last.json()["orders"][0]["user"], json!("bob"));
+    assert_eq!(last.json()["data"][0]["user"], json!("bob"));
     assert!(
         last.json()["next"].is_null() && last.header("link").is_empty(),
         "{last:?}"
@@ -119,7 +119,7 @@ async fn sellers_see_what_they_owe() {
     service.post(&path, &operator, paid("r-1", 500)).await;
     let seen = async |query: &str, token: &str| {
         let reply = service.get(&format!("/v1/refunds-due{query}"), token).await;
-        let orders = reply.json()["orders"].clone();
+        let orders = reply.json()["data"].clone();
         let orders = orders
             .as_array()
             .unwrap_or_else(|| panic!("{reply:?}"))
@@ -259,7 +259,7 @@ async fn a_deposit_is_reversed_in_parts() {
     let postings = service
         .get("/v1/accounts/ann/postings?kind=reversal", &operator)
         .await;
-    let postings = postings.json()["postings"].clone();
+    let postings = postings.json()["data"].clone();
     assert_eq!(postings.as_array().map(Vec::len), Some(3), "{postings}");
     for posting in postings.as_array().into_iter().flatten() {
         let reference = posting["reference"].as_str();

@@ -131,10 +131,10 @@ async fn units_are_returned_once_per_key() {
         .get("/v1/accounts/ann/orders", &case.ann)
         .await
         .json();
-    assert_eq!(mine["orders"][0]["returned_quantity"], json!(1));
+    assert_eq!(mine["data"][0]["returned_quantity"], json!(1));
     let listed = format!("/v1/sales/{}/orders", case.sale);
     let listed = case.service.get(&listed, &case.operator).await.json();
-    assert_eq!(listed["orders"][0]["returned_quantity"], json!(1));
+    assert_eq!(listed["data"][0]["returned_quantity"], json!(1));
 
     again = case.give("d", units(1)).await.json();
     assert_eq!(again["returned_quantity"], json!(2));
@@ -157,7 +157,7 @@ async fn units_are_returned_once_per_key() {
         &case.order["/v1/orders/".len()..]
     );
     let actions = case.service.get(&path, &case.operator).await.json();
-    let of_returns = actions["actions"].as_array().into_iter().flatten();
+    let of_returns = actions["data"].as_array().into_iter().flatten();
     let of_returns: Vec<_> = of_returns
         .filter(|action| action["action"] == "return" && action["detail"] == units(1))
         .collect();

@@ -70,7 +70,7 @@ async fn ids_have_one_form() {
     assert_eq!((again.status, again.text("order")), (200, order.clone()));
     let actions = async |subject: &str| {
         let path = format!("/v1/operation-log?subject={subject}");
-        get(path).await.json()["actions"].clone()
+        get(path).await.json()["data"].clone()
     };
     assert_eq!(actions(&capitals).await, actions(&id).await);
     assert_eq!(actions(&id).await.as_array().unwrap().len(), 1);
@@ -87,8 +87,6 @@ async fn ids_have_one_form() {
     let deposit = crate::node::http::common::deposit(1);
     let deposits = "/v1/accounts/ann/deposits";
     let deposit = service.post(deposits, &token, deposit).await.text("id");
-    let made = service.get("/v1/operation-log?subject=ann", &token).await;
-    let action = made.json()["actions"][0]["id"].clone();
     let webhook = json!({ "url": "https://localhost:9/" });
     let webhook = service
         .post("/v1/webhooks", &token, webhook)
@@ -101,10 +99,6 @@ async fn ids_have_one_form() {
     }
     for (prefix, id) in [
         (format!("{deposits}/"), deposit.as_str()),
-        (
-            "/v1/operation-log?subject=ann&after=".to_owned(),
-            action.as_str().unwrap(),
-        ),
         ("/v1/webhooks/".to_owned(), &webhook),
         ("/v1/audits/".to_owned(), &audit),
     ] {

@@ -70,14 +70,14 @@ async fn the_terms_of_a_sale_are_changed() {
     }
     assert_eq!(seen["updated_at"], json!("2026-11-21T12:00:01.000Z"));
     let listed = service.get("/v1/sales?all=true", &operator).await.json();
-    assert_eq!(listed["sales"][0]["updated_at"], seen["updated_at"]);
+    assert_eq!(listed["data"][0]["updated_at"], seen["updated_at"]);
     let refused = admission(99).await;
     refused.assert_problem(422, "invalid");
     let pointer = &refused.json()["errors"][0]["pointer"];
     assert_eq!(pointer, "#/admission_percent");
     let actions = format!("/v1/operation-log?subject={id}");
     let actions = service.get(&actions, &service.operator()).await.json();
-    let recorded = actions["actions"].as_array().unwrap().iter();
+    let recorded = actions["data"].as_array().unwrap().iter();
     let is_change = |it: &&Value| it["detail"] == json!({ "admission_percent": 300 });
     assert_eq!(recorded.filter(is_change).count(), 1, "{actions}");
 

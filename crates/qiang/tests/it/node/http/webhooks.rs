@@ -432,7 +432,7 @@ async fn only_what_may_be_an_endpoint_is_one() {
     assert_eq!(receiver.requests(), 0);
 
     let listed = service.get("/v1/webhooks", &operator).await.json();
-    assert_eq!(listed["webhooks"][0]["types"], json!(["order.paid"]));
+    assert_eq!(listed["data"][0]["types"], json!(["order.paid"]));
     assert!(!listed.to_string().contains("whsec_"), "a secret is listed");
     let rotate = format!("{path}/secret");
     let rotated = service
