@@ -25,7 +25,7 @@ use crate::{
     claims::{self, invitation, members, queue_entries, tickets},
     config::UsageError,
     document::complete,
-    http::{cors, no_body, problem::ApiProblem},
+    http::{cors, declared, problem::ApiProblem},
     resources::{
         accounts, audits, campaigns, events,
         health::{self, HealthState},
@@ -196,7 +196,7 @@ const DOCS_POLICY: HeaderValue = HeaderValue::from_static(
 
 pub(crate) fn router(app: Arc<App>, served: ListenerRoutes) -> Result<Router, UsageError> {
     let cors = cors::layer(app.config.server.origins()?);
-    let mut router = no_body::router_of(routes(served));
+    let mut router = declared::router_of(routes(served));
     if app.config.server.noop_route {
         router = router.route("/v1/noop/{id}/claims", post(claims::noop));
     }
@@ -243,7 +243,7 @@ pub(crate) fn operation_router(
 }
 
 fn operator_routes(served: ListenerRoutes) -> Router<HealthState> {
-    let router = no_body::router_of(common_routes(served));
+    let router = declared::router_of(common_routes(served));
     let router = router.method_not_allowed_fallback(method_not_allowed);
     match served {
         ListenerRoutes::Operation => router.route("/debug/pprof/profile", get(profile::take)),

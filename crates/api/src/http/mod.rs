@@ -3,8 +3,8 @@
 pub(crate) mod auth_failure;
 pub(crate) mod client_address;
 pub(crate) mod cors;
+pub(crate) mod declared;
 pub(crate) mod https;
-pub(crate) mod no_body;
 pub(crate) mod paging;
 pub(crate) mod problem;
 pub(crate) mod request_id;
