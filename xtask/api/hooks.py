@@ -29,7 +29,7 @@ INVITED = post("/v1/sales", {**SALE, "audience": {"invitation": True}})["id"]
 CLOSABLE = post("/v1/sales", SALE)["id"]
 CLOSED = post("/v1/sales", SALE)["id"]
 post(f"/v1/campaigns/{CLOSED}/close")
-ORDERS = [post(f"/v1/sales/{sale}/orders", {"quantity": 1})["order"] for sale in SALES * 3]
+ORDERS = [post(f"/v1/sales/{sale}/orders", {"quantity": 1})["id"] for sale in SALES * 3]
 for order in ORDERS[:5]:
     post(f"/v1/orders/{order}/payment", {"reference": f"paid-{order[-40:]}", "amount": MONEY})
 

@@ -15,7 +15,7 @@ use axum::{
 use qiang_core::{
     book::Claim,
     campaign::{AckLevel, CampaignKind},
-    id::CampaignId,
+    id::{CampaignId, UserId},
     outcome::{Grant, Outcome},
     ports::Claimed,
 };
@@ -23,7 +23,7 @@ use qiang_wire::{
     answers::{self, Place},
     problem::{Problem, ProblemKind},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
@@ -36,8 +36,9 @@ use crate::{
     http::{
         client_address::{AddressKey, LimitedOrigin},
         problem::ApiProblem,
-        wire::{self},
+        wire::{self, Location},
     },
+    resources::grant_bodies::{granted_claim, granted_order},
 };
 
 /// Initial capacity for a grant's JSON.
@@ -78,8 +79,8 @@ impl Default for OrderRequest {
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "If the campaign requires `ticket`")),
     responses(
-        (status = 201, description = "Granted now", body = answers::Grant),
-        (status = 200, description = "Granted before: the same grant", body = answers::Grant),
+        (status = 201, description = "Granted now", body = answers::Claim),
+        (status = 200, description = "Granted before: the same share", body = answers::Claim),
         (status = 202, description = "In the queue: `Location` is the queue entry", body = Place),
         (status = 401, body = Problem),
         (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-in-audience`, \
@@ -117,8 +118,8 @@ pub(crate) async fn claim_share(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "If the campaign requires `ticket`")),
     responses(
-        (status = 201, description = "Granted now", body = answers::Grant),
-        (status = 200, description = "Granted before: the same order", body = answers::Grant),
+        (status = 201, description = "Granted now", body = answers::Order),
+        (status = 200, description = "Granted before: the same order", body = answers::Order),
         (status = 202, description = "In the queue: `Location` is the queue entry", body = Place),
         (status = 401, body = Problem),
         (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-in-audience`, \
@@ -174,8 +175,11 @@ pub(crate) async fn noop(call: ObjectRequest<CampaignId>) -> Result<Response, Ap
         order: None,
     };
     let meta = app.meta(id).await?.ok_or(ProblemKind::UnknownCampaign)?;
-    let body = wire::grant_body(&grant, meta.currency, Some(AckLevel::Fsync));
-    Ok(grant_response(StatusCode::CREATED, &body))
+    let answer = GrantAnswer {
+        user: &caller.user,
+        meta: &meta,
+    };
+    Ok(answer.granted(StatusCode::CREATED, &grant, AckLevel::Fsync))
 }
 
 /// Credentials of a claim.
@@ -226,7 +230,11 @@ async fn decide(
     {
         app.metrics
             .answered_by_gate(&Outcome::AlreadyGranted(*grant));
-        return Ok(granted(wire::created(false), grant, meta.ack, &meta));
+        let answer = GrantAnswer {
+            user: &claim.user,
+            meta: &meta,
+        };
+        return Ok(answer.granted(wire::created(false), grant, meta.ack));
     }
     // A user with a known grant gets it again without these checks.
     if known.is_none()
@@ -251,12 +259,17 @@ async fn decide(
     {
         return Ok(entered);
     }
+    let user = claim.user.clone();
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;
     app.metrics.claimed(&outcome);
+    let answer = GrantAnswer {
+        user: &user,
+        meta: &meta,
+    };
     match outcome {
-        Outcome::Granted(grant) => Ok(granted(StatusCode::CREATED, &grant, ack, &meta)),
-        Outcome::AlreadyGranted(grant) => Ok(granted(wire::created(false), &grant, ack, &meta)),
+        Outcome::Granted(grant) => Ok(answer.granted(StatusCode::CREATED, &grant, ack)),
+        Outcome::AlreadyGranted(grant) => Ok(answer.granted(wire::created(false), &grant, ack)),
         _ => refuse(app, id, kind, &outcome).await,
     }
 }
@@ -269,18 +282,33 @@ fn count_unmet(app: &App, problem: &ApiProblem) {
     }
 }
 
-fn granted(status: StatusCode, grant: &Grant, ack: AckLevel, meta: &AnswerFields) -> Response {
-    grant_response(status, &wire::grant_body(grant, meta.currency, Some(ack)))
+/// Answers the grants of one user in one campaign.
+struct GrantAnswer<'a> {
+    user: &'a UserId,
+    meta: &'a AnswerFields,
 }
 
-fn grant_response(status: StatusCode, grant: &answers::Grant) -> Response {
+impl GrantAnswer<'_> {
+    fn granted(&self, status: StatusCode, grant: &Grant, ack: AckLevel) -> Response {
+        let (user, currency) = (self.user, self.meta.currency);
+        match granted_order(grant, user, currency, ack) {
+            Some(order) => {
+                let location = wire::location(status, || format!("/v1/orders/{}", order.id));
+                created(status, location, &order)
+            }
+            None => {
+                let claim = granted_claim(grant, user, currency, ack);
+                let path = || format!("/v1/red-packets/{}/claims", claim.campaign);
+                created(status, wire::location(status, path), &claim)
+            }
+        }
+    }
+}
+
+fn created(status: StatusCode, location: Location, answer: &impl Serialize) -> Response {
     let mut body = Vec::with_capacity(GRANT_BYTES);
-    match serde_json::to_writer(&mut body, grant) {
+    match serde_json::to_writer(&mut body, answer) {
         Ok(()) => {
-            let location = wire::location(status, || match &grant.order {
-                Some(order) => format!("/v1/orders/{order}"),
-                None => format!("/v1/red-packets/{}/claims", grant.campaign),
-            });
             let content_type = [(header::CONTENT_TYPE, JSON)];
             (status, content_type, location, Body::from(body)).into_response()
         }

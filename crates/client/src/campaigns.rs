@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::{
     answers::{
-        CampaignAudience, Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale,
-        ServerSeed, Share, State,
+        CampaignAudience, Claim, Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale,
+        ServerSeed, State,
     },
     call::{RepeatableCall, read},
     client::Client,
@@ -203,7 +203,7 @@ impl Client {
     pub fn shares(
         &self,
         packet: &CampaignId,
-    ) -> impl Stream<Item = Result<Share, Error>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Claim, Error>> + Send + use<> {
         let path = format!("{}/claims", PathKind::RedPacket.path(packet));
         self.pages(&path, "")
     }

@@ -1,10 +1,10 @@
 //! Claims of shares of a red packet or of units of a sale.
 
 use hyper::{StatusCode, header::HeaderName};
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    answers::{Grant, Place},
+    answers::{Claim, Order, Place},
     call::{RepeatableCall, read},
     client::Client,
     error::Error,
@@ -20,9 +20,9 @@ const TICKETS_MAX: usize = 2;
 
 /// Result of a claim that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClaimResult {
-    /// The grant, from this request or from an earlier attempt or request.
-    Granted(Grant),
+pub enum ClaimResult<T> {
+    /// The granted claim or order, from this request or from an earlier attempt or request.
+    Granted(T),
     /// The campaign has a queue, and the claim has a queue entry. [`Client::wait_in_line`] waits for its result.
     Waiting(Place),
 }
@@ -38,7 +38,7 @@ impl Client {
         &self,
         packet: &CampaignId,
         claim: &NewClaim,
-    ) -> Result<ClaimResult, Error> {
+    ) -> Result<ClaimResult<Claim>, Error> {
         self.claim(PathKind::RedPacket, packet, claim, claim.ticket.as_ref())
             .await
     }
@@ -50,18 +50,22 @@ impl Client {
     ///
     /// # Errors
     /// Problems such as `sold-out`, `limit-reached`, `ended`; see [`Error`].
-    pub async fn order(&self, sale: &CampaignId, order: &NewOrder) -> Result<ClaimResult, Error> {
+    pub async fn order(
+        &self,
+        sale: &CampaignId,
+        order: &NewOrder,
+    ) -> Result<ClaimResult<Order>, Error> {
         self.claim(PathKind::Sale, sale, order, order.ticket.as_ref())
             .await
     }
 
-    async fn claim(
+    async fn claim<T: DeserializeOwned>(
         &self,
         kind: PathKind,
         campaign: &CampaignId,
         body: &impl Serialize,
         ticket: Option<&GrabTicket>,
-    ) -> Result<ClaimResult, Error> {
+    ) -> Result<ClaimResult<T>, Error> {
         let path = match kind {
             PathKind::RedPacket => format!("{}/claims", kind.path(campaign)),
             PathKind::Sale => format!("{}/orders", kind.path(campaign)),
@@ -87,7 +91,7 @@ impl Client {
     }
 }
 
-fn claimed(answer: &crate::wire::RawAnswer) -> Result<ClaimResult, Error> {
+fn claimed<T: DeserializeOwned>(answer: &crate::wire::RawAnswer) -> Result<ClaimResult<T>, Error> {
     match answer.status {
         StatusCode::ACCEPTED => read(answer).map(ClaimResult::Waiting),
         _ => read(answer).map(ClaimResult::Granted),

@@ -4,7 +4,7 @@
 use futures_util::Stream;
 
 use crate::{
-    answers::{Claim, DepositRecord, ListedOrder, PaymentRecord, Posting, UserOrder},
+    answers::{Claim, DepositRecord, Order, PaymentRecord, Posting},
     call::RepeatableCall,
     client::Client,
     error::Error,
@@ -29,7 +29,7 @@ impl Client {
         &self,
         user: &UserId,
         state: Option<OrderState>,
-    ) -> impl Stream<Item = Result<UserOrder, Error>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Order, Error>> + Send + use<> {
         let query = state.map_or_else(String::new, |state| format!("state={state}"));
         self.pages(&path(user, "orders"), &query)
     }
@@ -48,7 +48,7 @@ impl Client {
     pub fn orders_of_sale(
         &self,
         sale: &CampaignId,
-    ) -> impl Stream<Item = Result<ListedOrder, Error>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Order, Error>> + Send + use<> {
         let path = format!("{}/orders", PathKind::Sale.path(sale));
         self.pages(&path, "")
     }

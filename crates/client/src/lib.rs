@@ -11,7 +11,7 @@
 //! // The same connections and limits for another user.
 //! let ann = client.with_token(ann)?;
 //! match ann.order(&sale.id, &NewOrder::units(1)).await {
-//!     Ok(ClaimResult::Granted(grant)) => println!("order {:?}", grant.order),
+//!     Ok(ClaimResult::Granted(order)) => println!("order {}", order.id),
 //!     Ok(ClaimResult::Waiting(place)) => println!("{:?} entries are ahead in the queue", place.ahead),
 //!     Err(error) if error.kind() == Some("sold-out") => println!("too late"),
 //!     Err(error) => return Err(error.into()),
@@ -66,7 +66,7 @@ mod wire;
 pub use qiang_wire::{
     THE_SERVICE,
     answers::*,
-    ids::{CampaignId, Id, IdempotencyKey, InvalidId, OrderId, UserId, WebhookId},
+    ids::{CampaignId, ClaimId, Id, IdempotencyKey, InvalidId, OrderId, UserId, WebhookId},
     problem::{FieldError, Problem, ProblemKind},
     values::{Currency, InvalidValue, Money, Timestamp, WebhookSecret},
     words::*,

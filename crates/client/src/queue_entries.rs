@@ -6,7 +6,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use tokio::time::{sleep, timeout_at};
 
 use crate::{
-    answers::{Grant, Place},
+    answers::Place,
     call::{RepeatableCall, after},
     client::Client,
     error::Error,
@@ -53,7 +53,8 @@ impl Client {
         })
     }
 
-    /// Waits up to `patience` for the result of the caller's queue entry, and returns the grant.
+    /// Waits up to `patience` for the result of the caller's queue entry, and returns the entry with its claim or
+    /// order.
     ///
     /// # Errors
     /// As for [`Client::place`]. [`Error::Connection`] if there is no decision in time. The entry stays in the queue;
@@ -62,7 +63,7 @@ impl Client {
         &self,
         campaign: &CampaignId,
         patience: Duration,
-    ) -> Result<Grant, Error> {
+    ) -> Result<Place, Error> {
         let until = after(patience);
         let mut places = std::pin::pin!(self.places(campaign));
         loop {
@@ -76,13 +77,11 @@ impl Client {
                     state: PlaceState::Waiting,
                     ..
                 }) => {}
-                Some(Place {
-                    grant: Some(grant), ..
-                }) => return Ok(grant),
+                Some(place) if place.is_granted() => return Ok(place),
                 // This read returns the result as a problem with its details.
-                _ => match self.place(campaign).await?.grant {
-                    Some(grant) => return Ok(grant),
-                    None => places.set(self.places(campaign)),
+                _ => match self.place(campaign).await? {
+                    place if place.is_granted() => return Ok(place),
+                    _ => places.set(self.places(campaign)),
                 },
             }
         }

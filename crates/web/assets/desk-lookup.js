@@ -53,13 +53,13 @@ async function showOrder(id, sale) {
   /** @type {Owed} */
   const { due, refunded } = refunds.body;
   // `due` is all that ever was: a refund is of what is left of it.
-  showDeeds({ ...order.body, order: id, due: { ...due, amount: due.amount - refunded.amount } });
+  showDeeds({ ...order.body, due: { ...due, amount: due.amount - refunded.amount } });
   return "";
 }
 
 // --- Actions on an order.
 
-/** @typedef {{ order: string, quantity: number, returned_quantity?: number, amount: Money, state: string,
+/** @typedef {{ id: string, quantity: number, returned_quantity?: number, amount: Money, state: string,
  *   due: Money }} Ordered */
 /** @typedef {{ scopes: string[], is: (order: Ordered) => boolean, path: string, fields: string[],
  *   danger?: boolean }} Deed */
@@ -147,20 +147,20 @@ element("confirm-form").addEventListener("submit", async (event) => {
   }
   const body = { ...(fields.includes("reference") && { reference, amount: { amount, currency } }),
     ...(fields.includes("units") && { quantity: units }) };
-  const answer = await ask("POST", `/v1/orders/${order.order}/${path}`, { body, key: deedKey });
+  const answer = await ask("POST", `/v1/orders/${order.id}/${path}`, { body, key: deedKey });
   confirm.close();
   const isDone = answer !== null && answer.status < 300;
-  const sale = order.order.match(ORDER)?.[1] ?? "";
-  const wrongNow = await showOrder(order.order, sale);
-  await showActions(order.order);
+  const sale = order.id.match(ORDER)?.[1] ?? "";
+  const wrongNow = await showOrder(order.id, sale);
+  await showActions(order.id);
   show(element("outcome"), isDone ? say("done") : tell(answer) || wrongNow);
 });
 
 /** @typedef {{ kind: string, account: string, amount: Money, order?: string, campaign?: string, reference?: string,
  *   at: string }} Posting */
-/** @typedef {{ order: string, campaign: string, title: string, quantity: number, returned_quantity: number,
- *   amount: Money, state: string, granted_at: string }} Order */
-/** @typedef {{ campaign: string, number: number, amount: Money, granted_at: string }} Draw */
+/** @typedef {{ id: string, campaign: string, title: string, quantity: number, returned_quantity: number,
+ *   amount: Money, state: string, created_at: string }} Order */
+/** @typedef {{ campaign: string, number: number, amount: Money, created_at: string }} Draw */
 
 /** What is shown at once, and what one request of a file reads. */
 const ON_PAGE = 50;
@@ -220,16 +220,16 @@ function pages(path, lineOf) {
 }
 
 const lists = [
-  pages("orders", (/** @type {Order} */ { order, campaign, title, amount, state, granted_at, ...units }) => {
+  pages("orders", (/** @type {Order} */ { id, campaign, title, amount, state, created_at, ...units }) => {
     const { quantity, returned_quantity: returned } = units;
     const words = returned ? say("units_returned", { quantity, returned }) : say("units_words", { quantity });
     const sale = link(`/admin/sales/${campaign}`, title);
-    const number = Object.assign(document.createElement("button"), { className: "plain", textContent: order });
-    number.addEventListener("click", () => lookUp(order));
-    return line(granted_at, sale, words, price(amount), say(`order_${state}`), number);
+    const number = Object.assign(document.createElement("button"), { className: "plain", textContent: id });
+    number.addEventListener("click", () => lookUp(id));
+    return line(created_at, sale, words, price(amount), say(`order_${state}`), number);
   }),
-  pages("claims", (/** @type {Draw} */ { campaign, number, amount, granted_at }) =>
-    line(granted_at, price(amount), link(`/admin/packets/${campaign}`, campaign), say("share_words", { number }))),
+  pages("claims", (/** @type {Draw} */ { campaign, number, amount, created_at }) =>
+    line(created_at, price(amount), link(`/admin/packets/${campaign}`, campaign), say("share_words", { number }))),
   pages("postings", (/** @type {Posting} */ { kind, amount, order, campaign, reference, at }) =>
     line(at, price(amount), `moved_${kind}` in facts.texts ? say(`moved_${kind}`) : kind, order ?? campaign ?? "",
       reference ?? "")),

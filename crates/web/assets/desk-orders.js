@@ -6,16 +6,16 @@ import { tell } from "./desk.js";
 import { ask, element, facts, grouped, keepFocus, price, say, show } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
-/** @typedef {{ number: number, user: string, amount: Money, granted_at: string, order?: string, quantity?: number,
- *   returned_quantity?: number, state?: string }} Line */
+/** @typedef {{ number: number, user: string, amount: Money, created_at: string, id: string, state?: string, quantity?: number,
+ *   returned_quantity?: number }} Line */
 
 const SHOWN = 100;
 const ON_PAGE = 1_000;
 
 /** @param {Line} line */
-const values = (line) => [line.number, line.order ?? "", line.user, line.quantity ?? 1, line.amount.amount,
-  line.amount.currency, line.state ?? "", line.granted_at, line.returned_quantity ?? 0];
-const NAMES = ["number", "order", "user", "quantity", "amount_minor", "currency", "state", "granted_at",
+const values = (line) => [line.number, line.id, line.user, line.quantity ?? 1, line.amount.amount,
+  line.amount.currency, line.state ?? "", line.created_at, line.returned_quantity ?? 0];
+const NAMES = ["number", "id", "user", "quantity", "amount_minor", "currency", "state", "created_at",
   "returned_quantity"];
 
 /** @param {string} path where they are listed @param {string} id */
@@ -38,7 +38,7 @@ export function linesOf(path, id) {
     if (!page) return;
     for (const line of page.data) {
       const state = line.state ? say(`order_${line.state}`) : "";
-      const time = new Date(line.granted_at).toLocaleString(facts.language);
+      const time = new Date(line.created_at).toLocaleString(facts.language);
       const row = rows.insertRow();
       const { quantity = 1, returned_quantity: returned } = line;
       const units = returned ? say("units_returned", { quantity, returned }) : grouped(quantity);

@@ -46,7 +46,7 @@ function packetPage() {
   const outcome = element("outcome");
   /** @type {Map<number, Share>} */
   const draws = new Map((facts.draws?.data ?? []).map(([number, user, minor, end]) => [number,
-    { number, user, amount: { amount: minor, currency: packet.total.currency }, granted_at: completed(end) }]));
+    { number, user, amount: { amount: minor, currency: packet.total.currency }, created_at: completed(end) }]));
   let next = facts.draws?.next;
   let shown = 100;
   /** This user's share, as far as it is known. */
@@ -76,7 +76,7 @@ function packetPage() {
       const [user, amount] = [document.createElement("span"), document.createElement("span")];
       const isBest = packet.luckiest?.number === share.number;
       user.textContent = isBest ? `${share.user} · ${say("luckiest")}` : share.user;
-      if (share.granted_at) user.append(openedAt(share.granted_at));
+      if (share.created_at) user.append(openedAt(share.created_at));
       line.dataset.initial = initialOf(share.user);
       line.classList.add(`tint-${tintOf(share.user)}`);
       amount.textContent = price(share.amount);
@@ -98,7 +98,7 @@ function packetPage() {
   const showSummary = () => {
     const isAll = draws.size >= packet.state.granted;
     const isOver = !!packet.seed && packet.state.granted > 0;
-    if (isAll) lastAt = Math.max(0, ...[...draws.values()].map(({ granted_at }) => Date.parse(granted_at ?? "") || 0));
+    if (isAll) lastAt = Math.max(0, ...[...draws.values()].map(({ created_at }) => Date.parse(created_at ?? "") || 0));
     /** @type {string[]} */
     const parts = [];
     const count = packet.state.granted;
@@ -119,7 +119,7 @@ function packetPage() {
     if (isReadingLast) return;
     isReadingLast = true;
     const answer = await ask("GET", `/v1/red-packets/${packet.id}/claims?limit=1&from_number=${packet.state.granted}`);
-    lastAt = Date.parse(answer?.body?.data?.[0]?.granted_at ?? "") || 0;
+    lastAt = Date.parse(answer?.body?.data?.[0]?.created_at ?? "") || 0;
     if (lastAt) showSummary();
   };
 
@@ -236,8 +236,8 @@ function packetPage() {
     else if (answer.status === 200 || answer.status === 201) {
       got(answer.body.amount, true);
       isCounting = true;
-      const { number, amount, granted_at } = answer.body;
-      own = { number, user: me ?? "", amount, granted_at };
+      const { number, amount, created_at } = answer.body;
+      own = { number, user: me ?? "", amount, created_at };
       if (facts.draws) draws.set(number, own);
       showDraws();
       showState();

@@ -6,7 +6,7 @@
 /** @typedef {{ phase: string, supply: number, granted: number, remaining: number, returned: number,
  *   withheld: number,
  *   starts_at: string, ends_at: string, now: string }} State */
-/** @typedef {{ number: number, user: string, amount: Money, granted_at?: string }} Share */
+/** @typedef {{ number: number, user: string, amount: Money, created_at?: string }} Share */
 /** A share in a page: number, user, minor units, time. @typedef {[number, string, number, string]} ShortShare */
 /** @typedef {{ id: string, sender: string, title: string, total: Money, shares: number, state: State,
  *   commitment: string, seed?: string, server_seed_hash?: string, server_seed?: string, client_seed?: string,
@@ -14,7 +14,7 @@
  *   split: { rule: string, min?: number, max?: number } }} Packet */
 /** @typedef {{ id: string, title: string, state: State, per_user_limit: number, unit_price: Money,
  *   hold_seconds: number, audience?: string, requirements: string[] }} Sale */
-/** @typedef {{ order: string, campaign: string, quantity: number, amount: Money, state: string, granted_at: string,
+/** @typedef {{ id: string, campaign: string, quantity: number, amount: Money, state: string, created_at: string,
  *   hold_until?: string, returned_quantity?: number }} Order */
 /** @typedef {{ texts: Record<string, string>, language: string, session: { user: string, scopes: string[] } | null,
  *   desk?: Record<string, string>, packet: Packet, draws: { data: ShortShare[], next?: string } | null,
@@ -291,7 +291,7 @@ export async function standInLine(id, before, inLine) {
   for (; ; await sleep(1_000)) {
     const place = await ask("GET", `/v1/campaigns/${id}/queue-entry`);
     if (!place || place.status !== 200) return place;
-    if (place.body.state === "granted") return { ...place, body: place.body.grant };
+    if (place.body.state === "granted") return { ...place, body: place.body.order ?? place.body.claim };
     inLine(place.body.ahead);
   }
 }

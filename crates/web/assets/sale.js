@@ -37,7 +37,7 @@ function salePage() {
   /** Which orders were made or changed in this browser: the ledger may not have them yet, nor other tabs. */
   const kept = `qiang:${user}:orders:${sale.id}`;
   /** @type {Map<string, Order>} */
-  const orders = new Map(facts.orders.map((order) => [order.order, order]));
+  const orders = new Map(facts.orders.map((order) => [order.id, order]));
   /** @type {Map<string, HTMLElement>} */
   const lines = new Map();
   let isAsking = false;
@@ -186,7 +186,7 @@ function salePage() {
     element("mine").hidden = orders.size === 0;
     const all = [...orders.values()].sort((a, b) => Number(isMine(b)) - Number(isMine(a)));
     const shown = all.map((order) => {
-      const line = lineOf(order.order);
+      const line = lineOf(order.id);
       const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (line.querySelector(`.${name}`));
       const { quantity, returned_quantity: returned = 0 } = order;
       const isPart = order.state === "paid" && returned > 0;
@@ -209,8 +209,8 @@ function salePage() {
       show(pay, say("pay", { amount: price(order.amount) }));
       part("elsewhere").hidden = !isHeld || (canPay && !facts.sandbox);
       show(part("elsewhere"), say(facts.sandbox ? "demo_money" : "pay_elsewhere"));
-      const time = moment(Date.parse(order.granted_at));
-      show(part("made"), say("order_made", { number: order.order.split("-").pop() ?? "", time }));
+      const time = moment(Date.parse(order.created_at));
+      show(part("made"), say("order_made", { number: order.id.split("-").pop() ?? "", time }));
       part("cancel").hidden = !isHeld && !isFree;
       part("cancel").setAttribute("aria-label", `${say("cancel")}: ${yours}`);
       if (order.state === "held" && untilEnd(order) < -1_000) void lookAgain();
@@ -225,9 +225,9 @@ function salePage() {
 
   /** Takes an order as an answer had it. @param {Order} order @param {boolean} [isChanged] done by this page */
   const keep = (order, isChanged = false) => {
-    orders.set(order.order, order);
+    orders.set(order.id, order);
     // Other tabs look at what is written here, and look again when it has another time.
-    const ids = [...new Set([...hinted(), order.order])].slice(-20);
+    const ids = [...new Set([...hinted(), order.id])].slice(-20);
     if (isChanged) localStorage.setItem(kept, JSON.stringify({ orders: ids, at: Date.now() }));
     showState();
   };
@@ -268,7 +268,7 @@ function salePage() {
   /** How everything stands that may have changed. */
   const lookAtAll = async () => {
     const held = [...orders.values()].filter(({ state }) => state === "held");
-    await Promise.all([...new Set([...held.map(({ order }) => order), ...hinted()])].map(look));
+    await Promise.all([...new Set([...held.map(({ id }) => id), ...hinted()])].map(look));
   };
 
   let isWaiting = false;
@@ -288,8 +288,8 @@ function salePage() {
       if (answer?.status !== 200) return;
       /** @type {Order[]} */
       const all = answer.body.data;
-      const others = all.filter((order) => order.campaign === sale.id && !orders.has(order.order));
-      await Promise.all(others.map((order) => (order.state === "held" ? look(order.order) : keep(order))));
+      const others = all.filter((order) => order.campaign === sale.id && !orders.has(order.id));
+      await Promise.all(others.map((order) => (order.state === "held" ? look(order.id) : keep(order))));
       if (answer.body.settled) return;
       await sleep(500 * 2 ** turn);
     }
@@ -304,7 +304,7 @@ function salePage() {
       const until = new Date(answer.body.hold_until ?? sale.state.ends_at);
       const time = until.toLocaleTimeString(facts.language, { timeStyle: "short" });
       tell(answer.body.state === "held" ? say("granted", { time }) : "", () => [...orders.values()].some(isOpen));
-      noteTime(Date.parse(answer.body.granted_at));
+      noteTime(Date.parse(answer.body.created_at));
       isCounting = true;
       wantsMore = false;
       payableAt = performance.now() + SETTLES_MS;
@@ -365,7 +365,7 @@ function salePage() {
     if (isAsking || isPaying || button.disabled) return;
     const order = due();
     if (button.dataset.deed === "remind") await remind();
-    else if (button.dataset.deed === "pay" && order) await payFor(order.order);
+    else if (button.dataset.deed === "pay" && order) await payFor(order.id);
     else if (!facts.session) signInFor(sale.id, field("quantity").value);
     else await buy();
   });

@@ -124,8 +124,8 @@ test("my orders: the sale, the state, the hold and where to pay, page by page", 
   for (let i = 0; i < 20; i++) await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 });
   const paid = await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 2 });
   const newest = await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 3 });
-  await service.call("POST", `/v1/orders/${newest.order}/cancellation`);
-  await service.call("POST", `/v1/orders/${paid.order}/payment`, { reference: "shop-1", amount: paid.amount });
+  await service.call("POST", `/v1/orders/${newest.id}/cancellation`);
+  await service.call("POST", `/v1/orders/${paid.id}/payment`, { reference: "shop-1", amount: paid.amount });
   const alice = await person(browser, service, "alice");
   const { page } = alice;
   await page.click("a[href='/orders']");

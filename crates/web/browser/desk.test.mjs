@@ -190,7 +190,7 @@ test("who got what is listed, and saved as a file that no spreadsheet takes for 
   assert.equal(lines.length, 104);
   assert.match(lines[2], new RegExp(`^2,${id}-2,"a;'=1\\+1;'\\+2",3,`));
   for (const line of lines) assert.doesNotMatch(line, /(^|[,;])"?[=+@-]/);
-  assert.equal(lines[0], "number,order,user,quantity,amount_minor,currency,state,granted_at,returned_quantity");
+  assert.equal(lines[0], "number,id,user,quantity,amount_minor,currency,state,created_at,returned_quantity");
   assert.match(lines[1], new RegExp(`^1,${id}-1,'=1\\+1,3,1500,CNY,held,20`));
   assert.deepEqual(olga.faults, []);
   await olga.context.close();
@@ -368,7 +368,7 @@ test("whoever lacks a scope is told so, and refused", async () => {
 
 test("an order and a user are looked up, and neither stands in a URL", async () => {
   const sale = await service.sale({ title: "Looked up", per_user_limit: 5 });
-  const { order } = await service.call("POST", `/v1/sales/${sale}/orders`, { quantity: 1 });
+  const { id: order } = await service.call("POST", `/v1/sales/${sale}/orders`, { quantity: 1 });
   const { id: deposit } = await service.deposit("rich", 12_345);
   const rich = await person(browser, service, "rich");
   const post = (/** @type {string} */ path, /** @type {object} */ body) =>

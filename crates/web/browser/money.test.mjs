@@ -279,7 +279,7 @@ test("numbers are grouped in one way, and one unit is no units", async () => {
   const sale = await service.sale({ title: "Grouped", stock: 1_234_567 });
   const olga = await person(browser, service, "olga", { role: "operator" });
   const { page } = olga;
-  const { order } = await service.call("POST", `/v1/sales/${sale}/orders`, { quantity: 1 });
+  const { id: order } = await service.call("POST", `/v1/sales/${sale}/orders`, { quantity: 1 });
   await page.goto(`/s/${sale}`);
   await says(page, "#numbers", "1,234,566 of 1,234,567 left");
   await page.goto(`/admin/sales/${sale}`);

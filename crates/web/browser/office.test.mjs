@@ -28,7 +28,7 @@ const buy = async (sale, user, quantity = 1) =>
 
 /** @param {any} order @param {string} reference */
 const pay = (order, reference) =>
-  service.call("POST", `/v1/orders/${order.order}/payment`, { reference, amount: order.amount });
+  service.call("POST", `/v1/orders/${order.id}/payment`, { reference, amount: order.amount });
 
 test("campaigns are a table with figures above, and are sorted by their columns", async () => {
   const [cheap, dear] = [await service.sale({ title: "A teapot", stock: 4 }),
@@ -80,7 +80,7 @@ test("a campaign shows its orders by state, and red is for the close alone", asy
   await page.goto(`/admin/sales/${id}`);
   await says(page, "[data-stage=paid]", "1 · ¥10.00");
   await says(page, "#revenue", "Paid: ¥10.00");
-  await until(async () => (await service.call("GET", `/v1/orders/${late.order}`)).state === "expired");
+  await until(async () => (await service.call("GET", `/v1/orders/${late.id}`)).state === "expired");
   await says(page, "[data-stage=expired]", "1 · ¥5.00");
   assert.deepEqual(await page.locator(".danger:visible").evaluateAll((all) => all.map((it) => it.id)), ["close"]);
   // The actions are in reach wherever the page is scrolled to.
@@ -129,7 +129,7 @@ test("an order is found by its payment, returned in part, refunded and paid, eac
   await page.selectOption("#by", "payment");
   await page.fill("#wanted", "bank-77");
   await page.keyboard.press("Enter");
-  await says(page, "#subject", paid.order);
+  await says(page, "#subject", paid.id);
   await page.click("[data-deed=return]");
   await says(page, "#confirm", "Return units of this order?");
   await page.fill("#units", "4");
@@ -147,24 +147,24 @@ test("an order is found by its payment, returned in part, refunded and paid, eac
   await page.click("#confirm-yes");
   await says(page, "#outcome", "Done.");
   await until(async () => {
-    const { due, refunded } = await service.call("GET", `/v1/orders/${paid.order}/refunds`);
+    const { due, refunded } = await service.call("GET", `/v1/orders/${paid.id}/refunds`);
     return due.amount === 1_000 && refunded.amount === 400;
   });
-  assert.equal((await service.call("GET", `/v1/orders/${paid.order}`)).returned_quantity, 2);
+  assert.equal((await service.call("GET", `/v1/orders/${paid.id}`)).returned_quantity, 2);
   // The rest is offered next.
   await page.click("[data-deed=refund]");
   assert.equal(await page.inputValue("#money"), "6.00");
   await page.click("#confirm-no");
   // A held order: no answer is no payment twice.
   await page.selectOption("#by", "id");
-  await page.fill("#wanted", held.order);
+  await page.fill("#wanted", held.id);
   await page.click("#lookup .main");
   await says(page, "#figures", "held");
   assert.equal(await page.isVisible("[data-deed=return]"), false);
   await page.click("[data-deed=cancel]");
   await says(page, "#confirm", "can’t be undone");
   await page.click("#confirm-no");
-  assert.equal((await service.call("GET", `/v1/orders/${held.order}`)).state, "held");
+  assert.equal((await service.call("GET", `/v1/orders/${held.id}`)).state, "held");
   await page.click("[data-deed=payment]");
   await page.fill("#reference", "bank-78");
   await page.click("#confirm-yes");
@@ -177,7 +177,7 @@ test("an order is found by its payment, returned in part, refunded and paid, eac
   const olga = await person(browser, service, "olga", { role: "operator" });
   await olga.page.goto("/admin/lookup");
   const other = await buy(id, "late");
-  await olga.page.fill("#wanted", other.order);
+  await olga.page.fill("#wanted", other.id);
   await olga.page.keyboard.press("Enter");
   await says(olga.page, "#deeds-note", "You need the scope pay");
   assert.equal(await olga.page.isDisabled("[data-deed=payment]"), true);

@@ -116,7 +116,7 @@ test("notes end with what they speak of", async () => {
   // Units that are restocked, and the end.
   const id = await service.sale({ stock: 1 });
   const token = await service.tokenOf("carl");
-  const { order } = await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 }, token);
+  const { id: order } = await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 }, token);
   const bob = await person(browser, service, "bob");
   await bob.page.goto(`/s/${id}`);
   await until(async () => await bob.page.isDisabled("#buy"));

@@ -168,7 +168,7 @@ impl PageState {
             }
             // All times have the same format, so their texts sort by time.
             let last = claims.last()?;
-            if text(last, "granted_at") < text(packet, "created_at") {
+            if text(last, "created_at") < text(packet, "created_at") {
                 return None;
             }
             after = format!("&after={}", escape(page["next"].as_str()?));
@@ -269,7 +269,7 @@ pub(crate) async fn orders(
                 true => pages
                     .options
                     .payment_url
-                    .replace("{order}", text(order, "order")),
+                    .replace("{order}", text(order, "id")),
                 false => format!("/s/{sale}"),
             },
         }

@@ -66,8 +66,8 @@ pub(crate) async fn page(
         false => pages.orders_of(&sale, &session, &headers).await,
     };
     // A grant from the queue may not be in the ledger yet.
-    let granted = place.as_ref().map(|place| &place["grant"]);
-    let is_new = |grant: &&Value| orders.iter().all(|order| order["order"] != grant["order"]);
+    let granted = place.as_ref().map(|place| &place["order"]);
+    let is_new = |grant: &&Value| orders.iter().all(|order| order["id"] != grant["id"]);
     let granted = granted.filter(|grant| grant.is_object()).filter(is_new);
     orders.extend(granted.cloned());
     let orders = pages.up_to_date(orders, &headers).await;
@@ -132,7 +132,7 @@ impl PageState {
             let listed = page["data"].as_array_mut().map(std::mem::take);
             let listed = listed.unwrap_or_default();
             // All times have the same format, so their texts sort by time.
-            let is_before = |order: &Value| text(order, "granted_at") < text(sale, "created_at");
+            let is_before = |order: &Value| text(order, "created_at") < text(sale, "created_at");
             let is_over = listed.last().is_none_or(is_before);
             orders.extend(
                 listed
@@ -154,7 +154,7 @@ impl PageState {
             if text(&order, "state") != "held" {
                 return order;
             }
-            let path = format!("/v1/orders/{}", text(&order, "order"));
+            let path = format!("/v1/orders/{}", text(&order, "id"));
             let Some(Value::Object(fresh)) = self.api.get(&path, headers).await.ok() else {
                 return order;
             };

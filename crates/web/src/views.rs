@@ -293,7 +293,7 @@ fn short(mut draws: Value, packet: &Value) -> Value {
     let start = text(&packet["state"], "starts_at").as_bytes();
     for draw in draws["data"].as_array_mut().into_iter().flatten() {
         let amount = &draw["amount"]["amount"];
-        let time = text(draw, "granted_at");
+        let time = text(draw, "created_at");
         let same = time.bytes().zip(start).take_while(|(a, b)| a == *b).count();
         let end = match time.len() == start.len() {
             true => time.get(same..).unwrap_or(time),

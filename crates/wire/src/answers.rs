@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     bodies::bodies,
-    ids::{CampaignId, Id, IdempotencyKey, OrderId, UserId},
+    ids::{CampaignId, ClaimId, Id, IdempotencyKey, OrderId, UserId},
     problem::Problem,
     values::{Money, Timestamp},
     words::{
-        AckLevel, AudienceKind, CreationResult, Draws, OrderState, PaymentOutcome, PaymentPolicy,
-        PaymentRecordOutcome, Phase, PlaceState, PostingKind, Requirement, SplitRuleName,
-        UserAccount,
+        AckLevel, AudienceKind, CreationResult, Draws, ObjectKind, OrderState, PaymentOutcome,
+        PaymentPolicy, PaymentRecordOutcome, Phase, PlaceState, PostingKind, Requirement,
+        SplitRuleName, UserAccount,
     },
 };
 
@@ -36,7 +36,7 @@ bodies! {
     /// Newly settled shares since the last event.
     NewDraws {
         /// The shares, ordered by number.
-        claims: Vec<Share>,
+        claims: Vec<Claim>,
         /// Whether shares are missing before these. The list of shares has them.
         #[serde(default)]
         gap: bool,
@@ -66,6 +66,8 @@ bodies! {
     Sale {
         /// Its id.
         id: CampaignId,
+        /// `sale`.
+        object: ObjectKind,
         /// The seller.
         seller: UserId,
         /// Title that users see.
@@ -124,6 +126,8 @@ bodies! {
     RedPacket {
         /// Its id.
         id: CampaignId,
+        /// `red_packet`.
+        object: ObjectKind,
         /// The sender.
         sender: UserId,
         /// Title that users see.
@@ -169,7 +173,7 @@ bodies! {
         seed: Option<String>,
         /// The largest share, once all are claimed or the packet is closed.
         #[serde(skip_serializing_if = "Option::is_none")]
-        luckiest: Option<Share>,
+        luckiest: Option<Claim>,
         /// Time of its creation.
         created_at: Timestamp,
         /// Time of the last change of phase, stock, settings or details.
@@ -184,6 +188,8 @@ bodies! {
     ListedRedPacket {
         /// Its id.
         id: CampaignId,
+        /// `red_packet`.
+        object: ObjectKind,
         /// The sender.
         sender: UserId,
         /// Title that users see.
@@ -204,54 +210,60 @@ bodies! {
         /// Its counters, as settled.
         state: State,
     }
-    /// Claimed share of a red packet.
-    Share {
-        /// The grant's number, from 1.
+    /// Share of a red packet that a user has. A repeated claim gets the same one.
+    Claim {
+        /// Its id: that of its red packet, and its number.
+        id: ClaimId,
+        /// `claim`.
+        object: ObjectKind,
+        /// The red packet.
+        campaign: CampaignId,
+        /// Its number in the red packet, from 1.
         number: u32,
         /// The user who has it.
         user: UserId,
         /// Its money.
         amount: Money,
-        /// Time of the grant.
-        granted_at: Timestamp,
-    }
-    /// Grant, and for a sale its order. A repeated claim gets the same grant.
-    Grant {
-        /// The campaign that granted.
-        campaign: CampaignId,
-        /// Its number in its campaign, from 1.
-        number: u32,
-        /// The order's id; sales only.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        order: Option<OrderId>,
-        /// Number of units; 1 for a share.
-        quantity: u32,
-        /// The share's money, or the order's price.
-        amount: Money,
         /// Time of the decision.
-        granted_at: Timestamp,
-        /// State of the order; sales only.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        state: Option<OrderState>,
-        /// Units returned after the payment; sales only.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        returned_quantity: Option<u32>,
-        /// When the hold of an unpaid order ends; sales only.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        hold_until: Option<Timestamp>,
-        /// Acknowledgement level that the grant has reached.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        created_at: Timestamp,
+        /// Acknowledgement level that it has reached. Only in the answer to a claim.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         ack: Option<AckLevel>,
     }
-    /// Order with its buyer and its grant.
+    /// Order of a sale. A repeated claim gets the same one.
     Order {
+        /// Its id: that of its sale, and its number.
+        id: OrderId,
+        /// `order`.
+        object: ObjectKind,
+        /// The sale.
+        campaign: CampaignId,
+        /// Its number in the sale, from 1.
+        number: u32,
         /// The buyer.
         user: UserId,
-        /// Number of refunds due.
-        refunds_due: u32,
-        /// The grant.
-        #[serde(flatten)]
-        grant: Grant,
+        /// Number of units that were granted.
+        quantity: u32,
+        /// Units that were returned after the order was paid.
+        returned_quantity: u32,
+        /// The price of all granted units.
+        amount: Money,
+        /// Its state.
+        state: OrderState,
+        /// When the hold of an unpaid order ends. Absent in lists.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold_until: Option<Timestamp>,
+        /// Number of its payments with a refund due. Absent in lists and in the answer to a claim.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refundable_payments: Option<u32>,
+        /// Title of the sale. Only in lists of a user's orders.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// Time of the decision.
+        created_at: Timestamp,
+        /// Acknowledgement level that it has reached. Only in the answer to a claim.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ack: Option<AckLevel>,
     }
     /// Result of a payment report.
     Payment {
@@ -269,9 +281,12 @@ bodies! {
         /// Upper bound of the entries before this one; absent once it is decided.
         #[serde(skip_serializing_if = "Option::is_none")]
         ahead: Option<u64>,
-        /// The grant, if the claim was granted.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        grant: Option<Grant>,
+        /// The claimed share, if one was granted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        claim: Option<Claim>,
+        /// The order, if units were granted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        order: Option<Order>,
     }
     /// Account of a user.
     Account {
@@ -313,55 +328,6 @@ bodies! {
         #[serde(skip_serializing_if = "Option::is_none")]
         problem: Option<Problem>,
     }
-    /// Claimed share of a user.
-    Claim {
-        /// The red packet.
-        campaign: CampaignId,
-        /// The grant's number, from 1.
-        number: u32,
-        /// Money of the share.
-        amount: Money,
-        /// Time of the grant.
-        granted_at: Timestamp,
-    }
-    /// An order of a user.
-    UserOrder {
-        /// Its id.
-        order: OrderId,
-        /// The sale.
-        campaign: CampaignId,
-        /// Title of the sale.
-        title: String,
-        /// Number of units.
-        quantity: u32,
-        /// Units that were returned after the order was paid.
-        returned_quantity: u32,
-        /// The price of all units.
-        amount: Money,
-        /// Its state.
-        state: OrderState,
-        /// Time of the grant.
-        granted_at: Timestamp,
-    }
-    /// An order of a sale.
-    ListedOrder {
-        /// Its id.
-        order: OrderId,
-        /// Its number in the sale, from 1.
-        number: u32,
-        /// The buyer.
-        user: UserId,
-        /// Number of units.
-        quantity: u32,
-        /// Units that were returned after the order was paid.
-        returned_quantity: u32,
-        /// The price of all units.
-        amount: Money,
-        /// Its state.
-        state: OrderState,
-        /// Time of the grant.
-        granted_at: Timestamp,
-    }
     /// Posting on one of a user's accounts.
     Posting {
         /// Kind of posting.
@@ -391,7 +357,7 @@ bodies! {
         /// Its money.
         amount: Money,
         /// Time of the deposit.
-        at: Timestamp,
+        created_at: Timestamp,
         /// Whether all of it was reversed.
         reversed: bool,
         /// Reversed amount.
@@ -412,7 +378,7 @@ bodies! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         amount: Option<Money>,
         /// Time of the decision.
-        at: Timestamp,
+        created_at: Timestamp,
         /// Problem of a refused report.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         problem: Option<String>,
@@ -493,6 +459,13 @@ bodies! {
         /// The named users, for an audience of named users.
         #[serde(skip_serializing_if = "Option::is_none")]
         users: Option<Vec<String>>,
+    }
+}
+
+impl Place {
+    /// Whether the entry was granted a claim or an order.
+    pub fn is_granted(&self) -> bool {
+        self.claim.is_some() || self.order.is_some()
     }
 }
 

@@ -69,6 +69,8 @@ ids! {
     CampaignId
     /// Id of an order. The service creates it from the sale's id and a number.
     OrderId
+    /// Id of a claimed share. The service creates it from the red packet's id and a number.
+    ClaimId
     /// Id of a user, as in tokens.
     UserId
     /// Id of a webhook. The service creates it, a UUID.

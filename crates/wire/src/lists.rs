@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{
-    Action, Claim, ListedOrder, ListedRedPacket, NodeAudit, OwedOrder, Posting, QuarantinedEntry,
-    RedPacketResult, Sale, Share, UserOrder, Webhook,
+    Action, Claim, ListedRedPacket, NodeAudit, Order, OwedOrder, Posting, QuarantinedEntry,
+    RedPacketResult, Sale, Webhook,
 };
 
 /// Page of a list.
@@ -36,14 +36,10 @@ impl<T> List<T> {
 pub type SaleList = List<Sale>;
 /// Red packets with settled numbers.
 pub type RedPacketList = List<ListedRedPacket>;
-/// Shares of red packets that a user has, newest first.
+/// Shares of a user, newest first, or of a red packet, ordered by number.
 pub type ClaimList = List<Claim>;
-/// Claimed shares of a red packet, ordered by number.
-pub type ShareList = List<Share>;
-/// Orders of a user, newest first.
-pub type UserOrderList = List<UserOrder>;
-/// Orders of a sale, ordered by number.
-pub type OrderList = List<ListedOrder>;
+/// Orders of a user, newest first, or of a sale, ordered by number.
+pub type OrderList = List<Order>;
 /// Orders with a refund due, one row per currency.
 pub type OwedOrderList = List<OwedOrder>;
 /// Postings of a user's accounts, newest first.

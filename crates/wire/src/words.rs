@@ -66,6 +66,17 @@ macro_rules! words {
 }
 
 words! {
+    /// Kind of an object.
+    ObjectKind {
+        /// A flash sale.
+        Sale = "sale",
+        /// A red packet.
+        RedPacket = "red_packet",
+        /// An order of a sale.
+        Order = "order",
+        /// A claimed share of a red packet.
+        Claim = "claim",
+    }
     /// Kind of action.
     ActionKind {
         /// Money from outside was credited to an account.

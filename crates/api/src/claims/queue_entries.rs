@@ -34,9 +34,9 @@ use crate::{
     http::{
         client_address::LimitedOrigin,
         problem::{ApiProblem, NoAnswer},
-        wire,
     },
     protect::open_streams::StreamPermit,
+    resources::grant_bodies::{granted_claim, granted_order},
 };
 
 /// Seconds after which a waiting client may ask again.
@@ -54,7 +54,8 @@ fn waiting(place: u64, ahead: u64) -> Place {
         state: PlaceState::Waiting,
         place,
         ahead: Some(ahead),
-        grant: None,
+        claim: None,
+        order: None,
     }
 }
 
@@ -77,6 +78,7 @@ fn state_of(decision: &QueueDecision) -> PlaceState {
 async fn decided(
     app: &App,
     campaign: CampaignId,
+    user: &UserId,
     place: u64,
     decision: &QueueDecision,
 ) -> Result<Place, ApiProblem> {
@@ -84,14 +86,18 @@ async fn decided(
         state: state_of(decision),
         place,
         ahead: None,
-        grant: None,
+        claim: None,
+        order: None,
     };
     if let QueueDecision::Claimed(outcome, ack) = decision
         && let Some(grant) = outcome.grant()
     {
         let meta = app.meta(campaign).await?;
         let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(campaign))?;
-        body.grant = Some(wire::grant_body(grant, meta.currency, Some(*ack)));
+        body.order = granted_order(grant, user, meta.currency, *ack);
+        if body.order.is_none() {
+            body.claim = Some(granted_claim(grant, user, meta.currency, *ack));
+        }
     }
     Ok(body)
 }
@@ -177,7 +183,7 @@ pub(crate) async fn place(
                 Ok(refused(&app, &outcome))
             }
             QueueDecision::Claimed(..) => {
-                let body = decided(&app, id, number, &decision).await?;
+                let body = decided(&app, id, &caller.user, number, &decision).await?;
                 Ok(([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response())
             }
         },
@@ -278,7 +284,7 @@ impl QueueEntryStream {
                 }
                 Some(QueueStatus::Decided { number, decision }) => {
                     self.over = true;
-                    let decided = decided(&self.app, self.campaign, number, &decision);
+                    let decided = decided(&self.app, self.campaign, &self.user, number, &decision);
                     ("result", decided.await.ok()?)
                 }
                 None => {
@@ -287,7 +293,8 @@ impl QueueEntryStream {
                         state: PlaceState::None,
                         place: 0,
                         ahead: None,
-                        grant: None,
+                        claim: None,
+                        order: None,
                     };
                     ("result", nowhere)
                 }

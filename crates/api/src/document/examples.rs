@@ -19,10 +19,12 @@ pub(super) const REQUEST_ID: &str = "6f0d3c5a2b7e4f18a9c4d1e0b3f25768";
 /// Examples of one schema's properties. Nullable properties are left out, unless they are listed here.
 fn example_for_one(schema: &str, property: &str) -> Option<Value> {
     Some(match (schema, property) {
-        ("Grant", "order") => json!(ORDER),
-        ("Grant", "state") => json!("held"),
-        ("Grant", "ack") => json!("fsync"),
-        ("Grant", "hold_until") => json!("2026-11-21T12:15:00.000Z"),
+        ("Order" | "Claim", "id") => json!(ORDER),
+        ("Order", "object") => json!("order"),
+        ("Claim", "object") => json!("claim"),
+        ("RedPacket" | "ListedRedPacket", "object") => json!("red_packet"),
+        ("Order" | "Claim", "ack") => json!("fsync"),
+        ("Order", "hold_until") => json!("2026-11-21T12:15:00.000Z"),
         ("PaymentReport", "order") => json!(ORDER),
         ("PaymentRecord", "amount") => json!({"amount": 10_000, "currency": "CNY"}),
         ("PaymentRecord", "user") => json!(USER),

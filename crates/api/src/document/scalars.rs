@@ -11,7 +11,7 @@ fn scalar(name: &str) -> Option<Value> {
         "CampaignId" | "WebhookId" => {
             json!({"type": "string", "format": "uuid", "pattern": schemas::CAMPAIGN_ID})
         }
-        "OrderId" => json!({"type": "string", "pattern": schemas::ORDER_ID}),
+        "OrderId" | "ClaimId" => json!({"type": "string", "pattern": schemas::ORDER_ID}),
         "Timestamp" => json!({"type": "string", "format": "date-time"}),
         "Id" | "UserId" | "IdempotencyKey" | "Currency" | "WebhookSecret" => {
             json!({"type": "string"})

@@ -152,8 +152,8 @@ fn schemas_are_as_tight_as_the_service() {
         ("NewRedPacket", "shares", json!(1), json!(10_000_000)),
         ("SaleChange", "per_user_limit", json!(1), json!(u32::MAX)),
         ("NewOrder", "quantity", json!(1), json!(u32::MAX)),
-        ("Grant", "number", json!(1), json!(u32::MAX)),
-        ("Share", "number", json!(1), json!(u32::MAX)),
+        ("Order", "number", json!(1), json!(u32::MAX)),
+        ("Claim", "number", json!(1), json!(u32::MAX)),
     ] {
         let found = schema(name, property);
         assert_eq!(
@@ -162,14 +162,14 @@ fn schemas_are_as_tight_as_the_service() {
             "{name}.{property}: {found}"
         );
     }
-    let order = schema("Grant", "order")["pattern"].as_str().unwrap();
+    let order = schema("Order", "id")["pattern"].as_str().unwrap();
     assert!(
         order.ends_with("-[1-9][0-9]{0,9}$") && order.contains("-7[0-9a-f]{3}-"),
         "{order}"
     );
     for (name, property) in [
         ("Sale", "id"),
-        ("Grant", "campaign"),
+        ("Order", "campaign"),
         ("Deposit", "id"),
         ("Webhook", "id"),
     ] {

@@ -14,7 +14,6 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::{Currency, Money},
     order::OrderState,
-    outcome::Grant,
     payment::{PaymentOutcome, PaymentPolicyKind},
     ports::{ActionKind, PostingKind, UserAccount},
     split::RuleName,
@@ -245,26 +244,6 @@ impl From<Money> for MoneyBody {
 impl MoneyBody {
     pub(crate) fn money(self) -> Money {
         Money::new(self.amount, self.currency.0)
-    }
-}
-
-/// Body of a grant.
-pub(crate) fn grant_body(
-    grant: &Grant,
-    currency: Currency,
-    ack: Option<AckLevel>,
-) -> answers::Grant {
-    answers::Grant {
-        campaign: grant.campaign.to_wire(),
-        number: grant.number,
-        order: grant.order.map(|_| grant.order_id().to_wire()),
-        quantity: grant.quantity,
-        amount: Money::new(grant.amount_minor, currency).to_wire(),
-        granted_at: grant.granted_at.to_wire(),
-        state: grant.order.map(|order| order.state.to_wire()),
-        returned_quantity: grant.order.map(|order| order.returned_quantity),
-        hold_until: grant.order.map(|order| order.hold_until.to_wire()),
-        ack: ack.map(|ack| ack.to_wire()),
     }
 }
 

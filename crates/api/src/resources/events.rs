@@ -39,7 +39,7 @@ use crate::{
     claims::queue_entries::{UNBUFFERED, accepts_stream, last_event_id},
     extract::{MaybeCaller, Param, Params},
     http::{client_address::LimitedOrigin, problem::ApiProblem, wire},
-    resources::red_packets::share_body,
+    resources::grant_bodies::settled_claim,
 };
 
 /// Longest wait in milliseconds of a client that requests the present state only, without a stream.
@@ -143,7 +143,7 @@ impl Watcher {
             for grant in grants.into_iter().skip(shown) {
                 after = grant.number;
                 self.newest = after;
-                let body = json(&share_body(grant, self.meta.currency));
+                let body = json(&settled_claim(self.id, grant, self.meta.currency));
                 self.draws.push_back((after, body));
             }
             if is_last {

@@ -9,13 +9,14 @@ use qiang_core::{
     money::Money,
     order::OrderState,
     payment::PaymentOutcome,
-    ports::{Action, OrderQuery, Posting, PostingKind, PostingQuery, UserOrder},
+    ports::{Action, OrderQuery, Posting, PostingKind, PostingQuery},
 };
 use qiang_wire::{
     answers::{self, DepositRecord, PaymentRecord},
-    lists::{ClaimList, PostingList, UserOrderList},
+    ids::ClaimId,
+    lists::{ClaimList, OrderList, PostingList},
     problem::{Problem, ProblemKind},
-    words::PaymentRecordOutcome,
+    words::{ObjectKind, PaymentRecordOutcome},
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -29,7 +30,7 @@ use crate::{
         problem::{ApiProblem, NoAnswer},
         wire::{Id, Text, ToWire as _},
     },
-    resources::payment_reports::RefusedReport,
+    resources::{grant_bodies::order_in_history, payment_reports::RefusedReport},
 };
 
 const CLAIMS: PagedList = PagedList::new("claims");
@@ -66,19 +67,6 @@ pub(crate) struct PostingListQuery {
     limit: Option<u32>,
 }
 
-fn user_order(order: UserOrder) -> answers::UserOrder {
-    answers::UserOrder {
-        order: order.place().order.to_wire(),
-        campaign: order.campaign.to_wire(),
-        title: order.title,
-        quantity: order.grant.quantity,
-        returned_quantity: order.grant.returned,
-        amount: Money::new(order.grant.amount_minor, order.currency).to_wire(),
-        state: order.grant.state.to_wire(),
-        granted_at: order.grant.granted_at.to_wire(),
-    }
-}
-
 fn posting(posting: Posting) -> answers::Posting {
     let numbered = posting.campaign.zip(posting.number);
     let order = numbered.filter(|_| posting.kind != PostingKind::Grant);
@@ -101,7 +89,7 @@ fn refused_payment(reference: &PaymentRef, action: &Action) -> Option<PaymentRec
         user: None,
         outcome: PaymentRecordOutcome::Refused,
         amount: report.money.map(|money| money.to_wire()),
-        at: action.at.to_wire(),
+        created_at: action.at.to_wire(),
         problem: Some(report.problem),
     })
 }
@@ -169,10 +157,14 @@ pub(crate) async fn claims(
     let claim = |posting: Posting| {
         let (campaign, number) = posting.campaign.zip(posting.number)?;
         Some(answers::Claim {
+            id: ClaimId::from_service(&OrderId { campaign, number }),
+            object: ObjectKind::Claim,
             campaign: campaign.to_wire(),
             number,
+            user: query.user.to_wire(),
             amount: posting.amount.to_wire(),
-            granted_at: posting.place.at.to_wire(),
+            created_at: posting.place.at.to_wire(),
+            ack: None,
         })
     };
     let claims: Vec<_> = postings.into_iter().filter_map(claim).collect();
@@ -185,7 +177,7 @@ pub(crate) async fn claims(
 #[utoipa::path(get, path = "/v1/accounts/{user}/orders", tag = "accounts",
     operation_id = "listUserOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("user" = String, Path, description = "The user"), OrderListQuery),
-    responses((status = 200, body = UserOrderList), (status = 403, body = Problem)))]
+    responses((status = 200, body = OrderList), (status = 403, body = Problem)))]
 pub(crate) async fn orders(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -211,7 +203,7 @@ pub(crate) async fn orders(
     };
     let mut orders = app.ports.ledger.orders_of(&query).await?;
     let next = page.cut(&mut orders, |order| order.place());
-    let orders: Vec<_> = orders.into_iter().map(user_order).collect();
+    let orders: Vec<_> = orders.into_iter().map(order_in_history).collect();
     Ok(page.answer(&uri, orders, next, Some(settled)))
 }
 
@@ -276,7 +268,7 @@ pub(crate) async fn deposit(
         id: id.to_wire(),
         user: deposit.user.to_wire(),
         amount: deposit.amount.to_wire(),
-        at: deposit.at.to_wire(),
+        created_at: deposit.at.to_wire(),
         reversed: deposit.is_reversed(),
         reversed_amount: Money::new(deposit.reversed_minor, deposit.amount.currency).to_wire(),
     }))
@@ -323,7 +315,7 @@ pub(crate) async fn payment(
         user: Some(payment.buyer.to_wire()),
         outcome: record_outcome(payment.outcome),
         amount: Some(payment.amount.to_wire()),
-        at: payment.at.to_wire(),
+        created_at: payment.at.to_wire(),
         problem: None,
     }))
 }

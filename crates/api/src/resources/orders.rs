@@ -33,7 +33,7 @@ use crate::{
     },
     idempotency::fingerprint::effect_key,
     resources::{
-        money_room::Parties, operation_log, order_body::order_body, payment_reports::PaidReport,
+        grant_bodies::order_body, money_room::Parties, operation_log, payment_reports::PaidReport,
     },
 };
 
@@ -203,7 +203,7 @@ fn refusal(view: &OrderView, step: OrderStep) -> Option<OrderStepError> {
 /// The order, if it is in this state already.
 fn so(view: &OrderView, state: OrderState, currency: Currency) -> Option<answers::Order> {
     let is_so = view.grant.order.is_some_and(|order| order.state == state);
-    is_so.then(|| order_body(view, currency))
+    is_so.then(|| order_body(view, currency).ok()).flatten()
 }
 
 /// An order.
@@ -219,7 +219,7 @@ pub(crate) async fn get(
     Param(id): Param<OrderId>,
 ) -> Result<Json<answers::Order>, ApiProblem> {
     let (view, meta) = app.visible_order(&caller, id, Scope::ReadAny).await?;
-    Ok(Json(order_body(&view, meta.currency)))
+    Ok(Json(order_body(&view, meta.currency)?))
 }
 
 /// Records a payment that arrived. The payment service calls this.
@@ -315,7 +315,7 @@ pub(crate) async fn cancel(
         match submit(&call, &view, &action, Command::Cancel { order }).await? {
             Reply::Cancelled(view) => {
                 operation_log::log(&action);
-                Ok(order_body(&view, meta.currency))
+                order_body(&view, meta.currency)
             }
             _ => Err(ApiProblem::unexpected_reply()),
         }
@@ -440,7 +440,7 @@ pub(crate) async fn return_order(
         match reply? {
             Reply::Returned(view) => {
                 operation_log::log(&action);
-                Ok(order_body(&view, meta.currency))
+                order_body(&view, meta.currency)
             }
             _ => Err(ApiProblem::unexpected_reply()),
         }

@@ -23,7 +23,7 @@ use crate::{
         wire::{MoneyBody, Rfc3339, ToWire as _},
     },
     observe::metrics::ReportedAmount,
-    resources::{money_room::Parties, operation_log, order_body::order_body},
+    resources::{grant_bodies::order_body, money_room::Parties, operation_log},
 };
 
 /// Largest difference between the clocks of payment services and of nodes.
@@ -386,7 +386,7 @@ impl App {
                 self.metrics.payment_reported(outcome, amount);
                 Ok(answers::Payment {
                     outcome: outcome.to_wire(),
-                    order: order_body(&view, parties.currency),
+                    order: order_body(&view, parties.currency)?,
                 })
             }
             _ => Err(ApiProblem::unexpected_reply()),

@@ -11,14 +11,14 @@ use axum::{
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally, check_title},
     id::CampaignId,
-    money::{Currency, Money},
+    money::Money,
     payment::PaymentPolicy,
-    ports::{CampaignRecord, GrantRecord},
+    ports::CampaignRecord,
     split::{ClientSeed, RuleName, Seed, ServerSeedHash, Split, SplitRule, server_seed_hash},
 };
 use qiang_wire::{
     answers,
-    lists::ShareList,
+    lists::ClaimList,
     problem::{Problem, ProblemKind},
     words,
 };
@@ -38,6 +38,7 @@ use crate::{
     },
     resources::{
         create::{CreatedCampaign, Draft, creation_key},
+        grant_bodies::settled_claim,
         new_money, server_seeds,
     },
 };
@@ -245,6 +246,7 @@ async fn packet_body(
     let parts = packet.origin.parts();
     Ok(answers::RedPacket {
         id: campaign.id.to_wire(),
+        object: words::ObjectKind::RedPacket,
         sender: campaign.owner.to_wire(),
         total: money(packet.split.total()),
         shares: packet.split.count(),
@@ -265,7 +267,7 @@ async fn packet_body(
             .collect(),
         audience: audience.and_then(Audience::kind),
         draws: draws.to_wire(),
-        luckiest: luckiest.map(|share| share_body(share, packet.currency)),
+        luckiest: luckiest.map(|share| settled_claim(campaign.id, share, packet.currency)),
         waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
         created_at: campaign.created_at.to_wire(),
         updated_at: record.updated_at.to_wire(),
@@ -292,6 +294,7 @@ pub(crate) fn listed(
     };
     Ok(answers::ListedRedPacket {
         id: campaign.id.to_wire(),
+        object: words::ObjectKind::RedPacket,
         sender: campaign.owner.to_wire(),
         total: Money::new(packet.split.total(), packet.currency).to_wire(),
         shares: packet.split.count(),
@@ -305,16 +308,6 @@ pub(crate) fn listed(
 }
 
 const SHARES: PagedList = PagedList::new("shares");
-
-/// Body of a claimed share.
-pub(crate) fn share_body(grant: GrantRecord, currency: Currency) -> answers::Share {
-    answers::Share {
-        number: grant.number,
-        user: grant.user.to_wire(),
-        amount: Money::new(grant.amount_minor, currency).to_wire(),
-        granted_at: grant.granted_at.to_wire(),
-    }
-}
 
 /// Sends a red packet from the caller's account.
 #[utoipa::path(post, path = "/v1/red-packets", tag = "red packets", request_body = RedPacketRequest,
@@ -381,7 +374,7 @@ pub(crate) async fn get(
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     operation_id = "listShares", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The red packet's id"), GrantPageQuery),
-    responses((status = 200, body = ShareList), (status = 403, description = "`draws-hidden`", body = Problem),
+    responses((status = 200, body = ClaimList), (status = 403, description = "`draws-hidden`", body = Problem),
         (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
@@ -406,6 +399,6 @@ pub(crate) async fn list(
     let mut grants = app.ports.ledger.grants(id, after, page.reads()).await?;
     let next = page.cut(&mut grants, |last| last.number);
     let shares = grants.into_iter();
-    let shares = shares.map(|grant| share_body(grant, meta.currency));
+    let shares = shares.map(|grant| settled_claim(id, grant, meta.currency));
     Ok(page.answer(&uri, shares.collect(), next, Some(settled)))
 }

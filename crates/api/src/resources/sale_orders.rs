@@ -3,14 +3,8 @@
 use std::sync::Arc;
 
 use axum::{extract::State, http::Uri, response::Response};
-use qiang_core::{
-    campaign::CampaignKind,
-    id::{CampaignId, OrderId},
-    money::{Currency, Money},
-    ports::GrantRecord,
-};
+use qiang_core::{campaign::CampaignKind, id::CampaignId};
 use qiang_wire::{
-    answers::ListedOrder,
     lists::OrderList,
     problem::{Problem, ProblemKind},
 };
@@ -22,28 +16,11 @@ use crate::{
     http::{
         paging::{GrantPageQuery, PagedList},
         problem::{ApiProblem, NoAnswer},
-        wire::ToWire as _,
     },
+    resources::grant_bodies::settled_order,
 };
 
 const ORDERS: PagedList = PagedList::new("orders");
-
-fn listed(campaign: CampaignId, grant: GrantRecord, currency: Currency) -> ListedOrder {
-    let order = OrderId {
-        campaign,
-        number: grant.number,
-    };
-    ListedOrder {
-        order: order.to_wire(),
-        number: grant.number,
-        user: grant.user.to_wire(),
-        quantity: grant.quantity,
-        returned_quantity: grant.returned,
-        amount: Money::new(grant.amount_minor, currency).to_wire(),
-        state: grant.state.to_wire(),
-        granted_at: grant.granted_at.to_wire(),
-    }
-}
 
 /// Orders of a sale with their states. Sellers see those of their own sales.
 #[utoipa::path(get, path = "/v1/sales/{id}/orders", tag = "orders",
@@ -72,6 +49,6 @@ pub(crate) async fn list(
     let mut grants = app.ports.ledger.grants(id, after, page.reads()).await?;
     let next = page.cut(&mut grants, |last| last.number);
     let orders = grants.into_iter();
-    let orders = orders.map(|grant| listed(id, grant, meta.currency));
+    let orders = orders.map(|grant| settled_order(id, grant, meta.currency));
     Ok(page.answer(&uri, orders.collect(), next, Some(settled)))
 }

@@ -22,6 +22,7 @@ use qiang_core::{
 use qiang_wire::{
     answers, ids,
     problem::{Problem, ProblemKind},
+    words::ObjectKind,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -151,6 +152,7 @@ pub(crate) async fn sale_body(
     };
     Ok(answers::Sale {
         id: campaign.id.to_wire(),
+        object: ObjectKind::Sale,
         seller: campaign.owner.to_wire(),
         stock,
         per_user_limit: limit,

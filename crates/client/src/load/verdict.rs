@@ -12,10 +12,15 @@ use crate::load::load_generator::SeenGrant;
 pub struct SeenGrantBody {
     /// Its number in the campaign, from 1.
     pub number: u32,
-    /// Number of units.
+    /// Number of units; 1 for a share.
+    #[serde(default = "one")]
     pub quantity: u32,
     /// Its money.
     pub amount: AmountBody,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Money as in the service's answer.

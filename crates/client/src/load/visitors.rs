@@ -11,8 +11,10 @@ use std::{
     time::Instant,
 };
 
-use crate::{CampaignId, ClaimResult, Client, Error, Grant, IdempotencyKey, NewClaim, NewOrder};
+use crate::{CampaignId, ClaimResult, Client, Error, IdempotencyKey, NewClaim, NewOrder};
+use bytes::Bytes;
 use hyper::StatusCode;
+use serde::Serialize;
 
 use crate::load::load_generator::{LoadResults, SeenGrant, due_at};
 
@@ -95,7 +97,7 @@ impl VisitorCrowd {
             let latency_us = due.elapsed().as_micros() as u64;
             let status = match answer {
                 Ok(ClaimResult::Granted(grant)) => {
-                    let seen = self.see(user, &grant)?;
+                    let seen = self.see(user, grant);
                     let status = seen.status;
                     results.seen.push(seen);
                     Some(status.as_u16())
@@ -118,22 +120,23 @@ impl VisitorCrowd {
 
     /// Converts a grant for the check. The client does not distinguish a grant from its replay: a further grant of a
     /// visitor counts as a replay.
-    fn see(&self, user: u32, grant: &Grant) -> anyhow::Result<SeenGrant> {
+    fn see(&self, user: u32, grant: Bytes) -> SeenGrant {
         let had_some = self.has_some[user as usize].swap(true, Ordering::Relaxed);
         let status = match had_some {
             true => StatusCode::OK,
             false => StatusCode::CREATED,
         };
-        Ok(SeenGrant {
+        SeenGrant {
             user,
             status,
-            body: serde_json::to_vec(grant)?.into(),
-        })
+            body: grant,
+        }
     }
 }
 
 impl VisitPlan {
-    async fn click(&self, user: u32) -> Result<ClaimResult, Error> {
+    /// Claims as this visitor. A grant is answered as JSON.
+    async fn click(&self, user: u32) -> Result<ClaimResult<Bytes>, Error> {
         let (Goal::Share(campaign) | Goal::Unit(campaign)) = &self.goal;
         let key = format!("visit-{campaign}").parse::<IdempotencyKey>();
         let key = key.map_err(|error| Error::Usage(error.to_string()))?;
@@ -142,9 +145,20 @@ impl VisitPlan {
         match &self.goal {
             Goal::Share(packet) => {
                 let claim = NewClaim::with_defaults();
-                client.claim_share(packet, &claim).await
+                as_json(client.claim_share(packet, &claim).await?)
             }
-            Goal::Unit(sale) => client.order(sale, &NewOrder::units(1)).await,
+            Goal::Unit(sale) => as_json(client.order(sale, &NewOrder::units(1)).await?),
         }
     }
+}
+
+fn as_json(result: ClaimResult<impl Serialize>) -> Result<ClaimResult<Bytes>, Error> {
+    Ok(match result {
+        ClaimResult::Granted(grant) => {
+            let json = serde_json::to_vec(&grant);
+            let json = json.map_err(|error| Error::Answer(error.to_string()))?;
+            ClaimResult::Granted(json.into())
+        }
+        ClaimResult::Waiting(place) => ClaimResult::Waiting(place),
+    })
 }

@@ -133,7 +133,7 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
             let claims = service.client.claims_of(user);
             let line = |it: &Claim| {
                 let amount = amounts::shown(&it.amount);
-                format!("{}  {amount:<12}  {}", it.granted_at, it.campaign)
+                format!("{}  {amount:<12}  {}", it.created_at, it.campaign)
             };
             service
                 .print_all(
@@ -155,7 +155,7 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
                     "{}: {} at {}{back}",
                     it.user,
                     amounts::shown(&it.amount),
-                    it.at
+                    it.created_at
                 )
             })
         }

@@ -138,15 +138,15 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
         OrderCommand::List { user, state } => {
             let orders = client.orders_of(user, *state);
             let heading = "granted                   state     units  price         order";
-            let line = |it: &qiang_client::UserOrder| {
+            let line = |it: &Order| {
                 format!(
                     "{}  {:<9} {:>5}  {:<12}  {}  {}",
-                    it.granted_at,
+                    it.created_at,
                     it.state,
                     it.quantity,
                     amounts::shown(&it.amount),
-                    it.order,
-                    plain(&it.title)
+                    it.id,
+                    plain(it.title.as_deref().unwrap_or_default())
                 )
             };
             return service.print_all(heading, orders, line).await;
@@ -154,14 +154,14 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
         OrderCommand::Of { sale } => {
             let orders = client.orders_of_sale(sale);
             let heading = "granted                   state     units  price         order";
-            let line = |it: &qiang_client::ListedOrder| {
+            let line = |it: &Order| {
                 format!(
                     "{}  {:<9} {:>5}  {:<12}  {}  {}",
-                    it.granted_at,
+                    it.created_at,
                     it.state,
                     it.quantity,
                     amounts::shown(&it.amount),
-                    it.order,
+                    it.id,
                     it.user
                 )
             };
@@ -243,20 +243,19 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
 }
 
 fn shown(order: &Order) -> String {
-    let grant = &order.grant;
-    let returned = match grant.returned_quantity {
-        Some(units @ 1..) => format!(", {units} returned"),
-        _ => String::new(),
+    let returned = match order.returned_quantity {
+        0 => String::new(),
+        units => format!(", {units} returned"),
     };
     format!(
         "{}: {}\nbuyer    {}\nunits    {} for {}{returned}\ngranted  {}, hold until {}\nrefunds  {} due",
-        or_dash(grant.order.as_ref()),
-        or_dash(grant.state),
+        order.id,
+        order.state,
         order.user,
-        grant.quantity,
-        amounts::shown(&grant.amount),
-        grant.granted_at,
-        or_dash(grant.hold_until),
-        order.refunds_due
+        order.quantity,
+        amounts::shown(&order.amount),
+        order.created_at,
+        or_dash(order.hold_until),
+        order.refundable_payments.unwrap_or_default()
     )
 }

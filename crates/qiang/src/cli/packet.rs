@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use qiang_client::{
-    CampaignId, Draws, ListedRedPacket, NewRedPacket, RedPacket, Share, SplitRuleName,
+    CampaignId, Claim, Draws, ListedRedPacket, NewRedPacket, RedPacket, SplitRuleName,
 };
 
 use crate::{
@@ -189,16 +189,16 @@ async fn carry_out(command: &PacketCommand, service: &Service) -> anyhow::Result
                 .await
         }
         PacketCommand::Claims { packet } => {
-            let line = |share: &Share| {
-                let Share {
+            let line = |share: &Claim| {
+                let Claim {
                     number,
                     user,
                     amount,
-                    granted_at,
+                    created_at,
                     ..
                 } = share;
                 let amount = amounts::shown(amount);
-                format!("{number:>6}  {granted_at}  {amount:>12}  {user}")
+                format!("{number:>6}  {created_at}  {amount:>12}  {user}")
             };
             let heading = "number  granted at                      amount  user";
             service

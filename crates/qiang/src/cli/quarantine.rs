@@ -218,6 +218,7 @@ impl QuarantineLine {
 
 #[derive(Debug, Serialize)]
 struct QuarantineListing {
+    #[serde(rename = "data")]
     entries: Vec<QuarantineLine>,
     /// Whether more entries than the limit exist.
     more: bool,

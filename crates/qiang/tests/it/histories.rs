@@ -47,7 +47,7 @@ impl Node {
         let order = self
             .made(user, "claim", &path, json!({ "quantity": 1 }))
             .await;
-        order["order"].as_str().unwrap().to_owned()
+        order["id"].as_str().unwrap().to_owned()
     }
 
     async fn pay(&self, order: &str, reference: &str) {
@@ -120,22 +120,22 @@ async fn users_see_what_they_have_done(node: &Node) {
     let (page, next) = node
         .page("ann", "", "/v1/accounts/ann/orders?limit=2")
         .await;
-    assert_eq!(texts(&page, "order"), orders[..2]);
+    assert_eq!(texts(&page, "id"), orders[..2]);
     assert_eq!(page["data"][0]["title"], json!("phones"));
     let new = node.order("ann", sold).await;
     let (page, last) = node.page("ann", "", &next.unwrap()).await;
-    assert_eq!(texts(&page, "order"), orders[2..]);
+    assert_eq!(texts(&page, "id"), orders[2..]);
     assert_eq!(last, None);
     orders.insert(0, new);
     let (page, _) = node
         .page("eve", "read:any", "/v1/accounts/ann/orders")
         .await;
-    assert_eq!(texts(&page, "order"), orders);
+    assert_eq!(texts(&page, "id"), orders);
     node.pay(&orders[3], "pay-1").await;
     let (page, _) = node
         .page("ann", "", "/v1/accounts/ann/orders?state=paid")
         .await;
-    assert_eq!(texts(&page, "order"), orders[3..4]);
+    assert_eq!(texts(&page, "id"), orders[3..4]);
 
     let claimed = node.whole("ann", "/v1/accounts/ann/claims").await;
     assert_eq!(claimed.len(), 1);

@@ -125,11 +125,11 @@ async fn a_sale_and_its_orders() {
     let order = service
         .act(&orders, &service.token("ann", "claim"))
         .await
-        .text("order");
+        .text("id");
     let other = service
         .act(&orders, &service.token("bob", "claim"))
         .await
-        .text("order");
+        .text("id");
     let shown = shell.run(&["order", "show", &order]).did();
     assert!(
         shown.contains("held") && shown.contains("ann") && shown.contains("1 for 5.00 CNY"),

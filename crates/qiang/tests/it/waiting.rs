@@ -176,7 +176,7 @@ impl Crowd {
                     match (reply.status, reply.json()["state"].as_str()) {
                         (200, Some("waiting")) => {}
                         (200, Some("granted")) => {
-                            let number = reply.json()["grant"]["number"].as_u64().unwrap();
+                            let number = reply.json()["order"]["number"].as_u64().unwrap();
                             found.lock().insert(user, number);
                             return;
                         }

@@ -92,7 +92,7 @@ impl Corpus {
                 let order = caller
                     .call("POST", &path, Some(json!({"quantity": 1})))
                     .await?;
-                let order = order["order"].as_str().context("no order")?;
+                let order = order["id"].as_str().context("no order")?;
                 corpus.orders.push(order.to_owned());
             }
         }

@@ -343,9 +343,9 @@ fn success(body: &Value, fresh: bool) -> Option<Answer> {
     Some(Answer::Granted {
         grant: Grant {
             number: number("number")?,
-            quantity: number("quantity")?,
+            quantity: number("quantity").unwrap_or(1), // a share has none
             amount: body["amount"]["amount"].as_i64()?,
-            granted_at: body["granted_at"].as_str()?.to_owned(),
+            granted_at: body["created_at"].as_str()?.to_owned(),
         },
         level: Level::parse(body["ack"].as_str()?)?,
         fresh,
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn answers_are_read_as_the_api_writes_them() {
-        let mut grant = json!({"campaign": "c", "number": 7, "quantity": 2, "granted_at": "noon",
+        let mut grant = json!({"campaign": "c", "number": 7, "quantity": 2, "created_at": "noon",
             "amount": {"amount": 100, "currency": "CNY"}, "state": "held", "ack": "replica"});
         let granted = answer(201, &grant);
         let Answer::Granted {

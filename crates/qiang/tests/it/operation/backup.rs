@@ -69,7 +69,7 @@ async fn a_file_is_backed_up_while_users_buy() {
     for user in bought.keys() {
         let reply = buy(addr, &id, user).await;
         assert!([200, 201].contains(&reply.status), "{reply:?}");
-        let order = reply.text("order");
+        let order = reply.text("id");
         assert!(before.get(user).is_none_or(|known| *known == order));
         assert!(orders.insert(order), "{user}");
     }

@@ -63,7 +63,7 @@ impl Crowd {
                     let reply = buy(addr, &sale, &user).await;
                     assert_eq!(reply.status, 201, "{reply:?}");
                     let orders: &Mutex<BTreeMap<_, _>> = &orders;
-                    orders.lock().insert(user, reply.text("order"));
+                    orders.lock().insert(user, reply.text("id"));
                 }
             })
         });

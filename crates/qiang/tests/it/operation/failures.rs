@@ -46,7 +46,7 @@ async fn a_campaign_that_the_ledger_lacks_is_named_in_the_answer_and_in_the_log(
     let orders = format!("/v1/sales/{id}/orders");
     let order = node.post(&orders, None).await;
     assert_eq!(order.status, 201);
-    let order = format!("/v1/orders/{}", order.text("order"));
+    let order = format!("/v1/orders/{}", order.text("id"));
     node.signal("-TERM");
     assert_eq!(node.ended().await, Some(0));
 

@@ -203,7 +203,7 @@ async fn a_frozen_process_ends_no_hold() {
     let id = node.post("/v1/sales", Some(terms)).await.text("id");
     let before = Instant::now();
     let path = format!("/v1/sales/{id}/orders");
-    let order = node.post(&path, None).await.text("order");
+    let order = node.post(&path, None).await.text("id");
     node.signal("-STOP");
     // The hold would end in this time.
     tokio::time::sleep(FROZEN).await;

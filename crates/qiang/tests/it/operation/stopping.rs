@@ -41,7 +41,7 @@ fn buyers(addr: SocketAddr, sale: &str, orders: &Orders) -> Vec<JoinHandle<()>> 
                 });
                 match bought.await {
                     Ok(reply) if reply.status == 201 => {
-                        orders.lock().insert(user, reply.text("order"));
+                        orders.lock().insert(user, reply.text("id"));
                     }
                     Ok(_) => {}
                     Err(_) => return,
@@ -101,7 +101,7 @@ impl<'a> Case<'a> {
             let reply = buy(addr, sale, &format!("new-{n}")).await;
             assert_eq!(reply.status, 201, "{reply:?}");
             assert!(
-                ids.insert(reply.text("order")),
+                ids.insert(reply.text("id")),
                 "the id belongs to another order: {reply:?}"
             );
         }

@@ -23,7 +23,7 @@ impl Order {
         let claim = Some(json!({ "quantity": 3 }));
         let orders = format!("/v1/sales/{sale}/orders");
         let order = post(node, &orders, ("ann", "claim"), claim).await;
-        let id = order.text("order");
+        let id = order.text("id");
         Self { sale, id }
     }
 

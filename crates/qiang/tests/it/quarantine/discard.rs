@@ -66,7 +66,7 @@ async fn a_refused_grant_is_sold_again(kind: LedgerKind) {
     ledger.run(&renumber(&sale, 1, 2), 1).await;
     let lost = post(&node, "u2", &orders, None).await;
     assert_eq!(lost.status, 201, "{lost:?}");
-    let lost = lost.text("order");
+    let lost = lost.text("id");
     let pay = format!("/v1/orders/{lost}/payment");
     let payment = json!({ "reference": "p-2", "amount": crate::common::sale(STOCK)["unit_price"] });
     let paid = post(&node, "u2", &pay, Some(payment)).await;
@@ -115,6 +115,7 @@ async fn a_refused_grant_is_sold_again(kind: LedgerKind) {
     let buyer = token("u2", "claim");
     let order = crate::common::call(node.addr, "GET", &order, Some(&buyer), &[], None).await;
     assert_eq!(order.text("state"), "returned");
+    node.settled().await;
     let account =
         crate::common::call(node.addr, "GET", "/v1/accounts/u2", Some(&buyer), &[], None).await;
     let due = &account.json()["balances"][0]["refunds_due"]["amount"];
@@ -141,7 +142,7 @@ async fn a_refused_grant_is_sold_again(kind: LedgerKind) {
         (code, printed.as_str()),
         (Some(0), "0 differences, 0 in flight\n")
     );
-    assert_eq!(list(&ledger, &[])["entries"], json!([]));
+    assert_eq!(list(&ledger, &[])["data"], json!([]));
     let (code, report) = ledger.audit(&node);
     assert_eq!(code, Some(0), "{report:#}");
 }

@@ -76,10 +76,10 @@ async fn the_quarantine_of_an_engine_is_listed_and_settled() {
 
     let (code, listed) = qiang(&[&["quarantine", "list"], &data[..]].concat());
     assert_eq!(
-        (code, listed["entries"].as_array().unwrap().len()),
+        (code, listed["data"].as_array().unwrap().len()),
         (Some(0), 1)
     );
-    let event = listed["entries"][0]["event"].as_str().unwrap();
+    let event = listed["data"][0]["event"].as_str().unwrap();
     assert!(event.starts_with("granted 5 "), "{listed}");
     assert_eq!(audit().0, Some(1));
     let (code, driven) = redrive();

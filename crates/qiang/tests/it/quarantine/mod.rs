@@ -121,7 +121,7 @@ fn entries(listed: &Value) -> Vec<(u64, u64, String, Option<u64>)> {
             entry["waits_for"].as_u64(),
         )
     };
-    listed["entries"]
+    listed["data"]
         .as_array()
         .unwrap()
         .iter()

@@ -58,7 +58,7 @@ async fn numbers_after_a_kill(served: &Served) -> BTreeMap<u64, u64> {
         let number = loop {
             let reply = ask(addr, "GET", &format!("{campaign}/queue-entry"), user).await;
             if reply.json()["state"] == "granted" {
-                break reply.json()["grant"]["number"].as_u64().unwrap();
+                break reply.json()["order"]["number"].as_u64().unwrap();
             }
             assert_eq!(reply.json()["state"], "waiting", "{reply:?}");
             assert!(began.elapsed() < DECIDED_MAX, "place {place} waits still");

@@ -43,13 +43,13 @@ fn answers_are_as_documented() {
     check::<RedPacketResult>("createRedPackets", "200", Some("data"));
     check::<RedPacket>("getRedPacket", "200", None);
     check::<ListedRedPacket>("listRedPackets", "200", Some("data"));
-    check::<Share>("listShares", "200", Some("data"));
+    check::<Claim>("listShares", "200", Some("data"));
     check::<Sale>("createSale", "201", None);
     check::<Sale>("listSales", "200", Some("data"));
     check::<State>("pauseCampaign", "200", None);
     check::<State>("getCampaignState", "200", None);
-    check::<Grant>("orderUnits", "201", None);
-    check::<Grant>("claimShare", "201", None);
+    check::<Order>("orderUnits", "201", None);
+    check::<Claim>("claimShare", "201", None);
     check::<Place>("orderUnits", "202", None);
     check::<Place>("getPlace", "200", None);
     check::<GrabTicket>("getSaleTicket", "201", None);
@@ -57,8 +57,8 @@ fn answers_are_as_documented() {
     check::<Payment>("payOrder", "200", None);
     check::<Account>("getAccount", "200", None);
     check::<Claim>("listClaims", "200", Some("data"));
-    check::<UserOrder>("listUserOrders", "200", Some("data"));
-    check::<ListedOrder>("listOrders", "200", Some("data"));
+    check::<Order>("listUserOrders", "200", Some("data"));
+    check::<Order>("listOrders", "200", Some("data"));
     check::<Posting>("listPostings", "200", Some("data"));
     check::<DepositRecord>("getDeposit", "200", None);
     check::<PaymentRecord>("getPayment", "200", None);

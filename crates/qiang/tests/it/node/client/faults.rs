@@ -121,7 +121,7 @@ async fn connections_that_are_cut_all_the_time_double_nothing() {
         orders.extend(task.await.unwrap());
     }
     assert!(orders.len() >= USERS);
-    let ids: BTreeSet<_> = orders.iter().map(|grant| &grant.order).collect();
+    let ids: BTreeSet<_> = orders.iter().map(|grant| &grant.id).collect();
     let count = orders.len();
     assert_eq!(
         ids.len(),
@@ -132,9 +132,9 @@ async fn connections_that_are_cut_all_the_time_double_nothing() {
     let state = direct.state(&sale.id).await.unwrap().state;
     assert_eq!(state.granted, count as u64, "an order was granted twice");
     for grant in &orders {
-        let order = direct.get_order(grant.order.as_ref().unwrap()).await;
-        let mut order = order.unwrap().grant;
-        order.ack = grant.ack;
+        let order = direct.get_order(&grant.id).await;
+        let mut order = order.unwrap();
+        (order.ack, order.refundable_payments) = (grant.ack, None);
         assert_eq!(order, *grant);
     }
     service.stop().await;
@@ -206,6 +206,8 @@ async fn without_an_answer_it_ends_with_the_deadline_and_says_what_may_be() {
     // No request was sent, so nothing can have happened.
     proxy.refuse().await;
     proxy.cut().await;
+    // A request on a pooled connection may notice the cut only after it was sent, so a read takes that connection.
+    ann.state(&sale.id).await.unwrap_err();
     let error = ann.order(&sale.id, &NewOrder::units(1)).await.unwrap_err();
     let Error::GaveUp { attempts, .. } = &error else {
         panic!("{error:?}");

@@ -153,7 +153,7 @@ async fn sales_and_orders_know_who_changed_them() {
         service
             .act(&path, &service.token(buyer, "claim"))
             .await
-            .text("order")
+            .text("id")
     };
     let step = async |user: &str, scope: &str, order: &str, step: &str, request: &str| {
         let what = format!("POST /v1/orders/{order}/{step}");
@@ -272,7 +272,7 @@ async fn what_an_engine_refuses_is_no_action() {
     for user in ["ann", "bob"] {
         let bought = service.asked(user, "claim", &buy, "r2", None).await;
         assert_eq!(bought.status, 201, "{bought:?}");
-        orders.push(bought.text("order"));
+        orders.push(bought.text("id"));
     }
     let close = format!("POST /v1/campaigns/{id}/close");
     let closed = service

@@ -19,7 +19,7 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
     let (operator, ann) = (service.operator(), service.token("ann", "claim"));
     let sale = service.sale(1, |_| ()).await;
     let order = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
-    let order = order.text("order");
+    let order = order.text("id");
     let path = format!("/v1/orders/{order}");
     let (payment, refunds) = (format!("{path}/payment"), format!("{path}/refunds"));
     for (reference, amount, currency) in [
@@ -46,7 +46,7 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
     }
     let again = service.post(&payment, &operator, paid("under", 500)).await;
     assert_eq!(again.text("outcome"), "refund_due", "{again:?}");
-    assert_eq!(again.json()["order"]["refunds_due"], json!(3));
+    assert_eq!(again.json()["order"]["refundable_payments"], json!(3));
     // The first report of a reference sets its amount.
     let seen = service.get("/v1/payments/under", &ann).await.json();
     assert_eq!(seen["amount"], money(499, "CNY"));
@@ -133,7 +133,7 @@ async fn a_refused_report_is_counted_and_listed() {
         let made = service
             .act(&format!("/v1/sales/{sale}/orders"), &token)
             .await;
-        orders.push(made.text("order"));
+        orders.push(made.text("id"));
     }
     let unknown = format!("{sale}-9");
     let path = |order: &str| format!("/v1/orders/{order}/payment");
@@ -318,7 +318,7 @@ async fn an_accepted_amount_pays_an_order() {
         (&json!("accept_with_tolerance"), &money(5, "CNY"))
     );
     let order = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
-    let path = format!("/v1/orders/{}", order.text("order"));
+    let path = format!("/v1/orders/{}", order.text("id"));
     let payment = format!("{path}/payment");
     for (reference, amount, currency, outcome) in [
         ("under", 494, "CNY", "refund_due"),

@@ -30,7 +30,7 @@ async fn a_red_packet_from_deposit_to_reveal() {
         (&grant["campaign"], &grant["number"], &grant["ack"]),
         (&json!(id), &json!(1), &json!("fsync"))
     );
-    assert_eq!(grant["granted_at"], json!("2026-11-21T12:00:00.000Z"));
+    assert_eq!(grant["created_at"], json!("2026-11-21T12:00:00.000Z"));
     let amount = grant["amount"]["amount"].as_i64().unwrap();
     assert_eq!(service.balance("ann").await, amount);
 
@@ -106,13 +106,13 @@ async fn a_sale_from_order_to_payment_and_back() {
     assert_eq!(order.status, 201);
     let body = order.json();
     assert_eq!(
-        (&body["state"], &body["order"]),
+        (&body["state"], &body["id"]),
         (&json!("held"), &json!(format!("{id}-1")))
     );
     assert_eq!(body["hold_until"], json!("2026-11-21T12:01:00.000Z"));
     assert_eq!(body["amount"], json!({ "amount": 500, "currency": "CNY" }));
 
-    let path = format!("/v1/orders/{}", order.text("order"));
+    let path = format!("/v1/orders/{}", order.text("id"));
     let seen = service.get(&path, &ann).await;
     assert_eq!((seen.status, seen.text("user")), (200, "ann".to_owned()));
     service
@@ -141,7 +141,10 @@ async fn a_sale_from_order_to_payment_and_back() {
         .post(&payment, &service.operator(), paid("pay-2", 500))
         .await;
     assert_eq!(
-        (twice.text("outcome"), &twice.json()["order"]["refunds_due"]),
+        (
+            twice.text("outcome"),
+            &twice.json()["order"]["refundable_payments"]
+        ),
         ("refund_due".to_owned(), &json!(1))
     );
     service
@@ -152,7 +155,7 @@ async fn a_sale_from_order_to_payment_and_back() {
     let bob = service.token("bob", "claim");
     let order = service.act(&format!("/v1/sales/{id}/orders"), &bob).await; // no body: one unit
     assert_eq!(order.status, 201);
-    let path = format!("/v1/orders/{}/cancellation", order.text("order"));
+    let path = format!("/v1/orders/{}/cancellation", order.text("id"));
     service
         .act(&path, &ann)
         .await
@@ -359,7 +362,7 @@ async fn a_key_has_its_effect_once() {
         .await
         .assert_problem(422, "key-reused");
 
-    let order = format!("/v1/orders/{}/payment", first.text("order"));
+    let order = format!("/v1/orders/{}/payment", first.text("id"));
     assert_eq!(
         service
             .post_key(&order, &operator, "y", paid("a", 1_000))

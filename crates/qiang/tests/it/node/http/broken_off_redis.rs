@@ -212,7 +212,7 @@ async fn other_money_of_an_unsettled_payment_is_counted() {
     let buyer = sign(&json!({ "sub": "ann", "scope": "claim", "exp": in_an_hour() }));
     let addr = node.running.addr();
     let placed = call(addr, "POST", &path, Some(&buyer), &[], None).await;
-    let order = placed.text("order");
+    let order = placed.text("id");
     let report = async |amount: i64| {
         let path = format!("/v1/orders/{order}/payment");
         let money = json!({ "amount": amount, "currency": "CNY" });

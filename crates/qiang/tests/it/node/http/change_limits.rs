@@ -84,7 +84,7 @@ async fn what_is_refused_for_good_binds_no_key() {
     for user in ["ann", "bob", "cid"] {
         let made = service.act(&orders, &service.token(user, "claim")).await;
         assert_eq!(made.status, 201, "{made:?}");
-        order.push(format!("/v1/orders/{}", made.text("order")));
+        order.push(format!("/v1/orders/{}", made.text("id")));
     }
     let [paid_order, cancelled, held] = &order[..] else {
         unreachable!("there are three");
@@ -142,7 +142,7 @@ async fn what_is_done_for_good_binds_no_further_key() {
     for token in [&ann, &bob] {
         let made = service.act(&orders, token).await;
         assert_eq!(made.status, 201, "{made:?}");
-        order.push(format!("/v1/orders/{}", made.text("order")));
+        order.push(format!("/v1/orders/{}", made.text("id")));
     }
     let payment = format!("{}/payment", order[1]);
     let made = service.post(&payment, &operator, paid("p", 500)).await;

@@ -71,7 +71,7 @@ async fn the_report_whose_money_is_not_kept_is_named() {
         let (operator, ann) = (service.operator(), service.token("ann", "claim"));
         let sale = service.sale(1, |_| ()).await;
         let order = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
-        let path = format!("/v1/orders/{}/payment", order.text("order"));
+        let path = format!("/v1/orders/{}/payment", order.text("id"));
         let report = async |amount: i64| service.post(&path, &operator, paid("p", amount)).await;
         let second = async {
             while matches!(*held.lock(), Held::Nothing) {

@@ -46,7 +46,7 @@ async fn an_order_that_costs_nothing_is_paid_at_once() {
         .post_key(&path, &ann, "k", json!({"quantity": 1}))
         .await;
     assert_eq!((again.status, again.text("state").as_str()), (200, "paid"));
-    let order = format!("/v1/orders/{}", bought.text("order"));
+    let order = format!("/v1/orders/{}", bought.text("id"));
     // An integration may report a payment of zero.
     let payment = format!("{order}/payment");
     for reference in ["p", "p", "q"] {
@@ -55,7 +55,7 @@ async fn an_order_that_costs_nothing_is_paid_at_once() {
             (reply.status, reply.text("outcome").as_str()),
             (200, "paid")
         );
-        assert_eq!(reply.json()["order"]["refunds_due"], json!(0));
+        assert_eq!(reply.json()["order"]["refundable_payments"], json!(0));
     }
     // Money for a free order makes a refund due.
     let reply = service.post(&payment, &operator, paid("r", 1)).await;
@@ -63,17 +63,17 @@ async fn an_order_that_costs_nothing_is_paid_at_once() {
         (reply.status, reply.text("outcome").as_str()),
         (200, "refund_due")
     );
-    assert_eq!(reply.json()["order"]["refunds_due"], json!(1));
+    assert_eq!(reply.json()["order"]["refundable_payments"], json!(1));
     service.clock.advance_ms(24 * 3_600_000);
     let service = service.restart().await;
     let seen = service.get(&order, &ann_of(&service)).await.json();
     assert_eq!(
-        (&seen["state"], &seen["refunds_due"]),
+        (&seen["state"], &seen["refundable_payments"]),
         (&json!("paid"), &json!(1))
     );
     let rows = listed(&service, &sale, 1).await;
     assert_eq!(rows[0]["state"], json!("paid"), "{rows:?}");
-    let reference = format!("/v1/payments/free-{}", bought.text("order"));
+    let reference = format!("/v1/payments/free-{}", bought.text("id"));
     let payment = service.get(&reference, &service.operator()).await;
     assert_eq!(
         (payment.status, payment.text("outcome").as_str()),
@@ -94,14 +94,14 @@ async fn a_free_order_is_given_back() {
     let path = format!("/v1/sales/{sale}/orders");
     let (ann, bob) = (service.token("ann", "claim"), service.token("bob", "claim"));
     let bought = service.act(&path, &ann).await;
-    let cancel = format!("/v1/orders/{}/cancellation", bought.text("order"));
+    let cancel = format!("/v1/orders/{}/cancellation", bought.text("id"));
     for _ in 0..2 {
         let reply = service.act(&cancel, &ann).await;
         assert_eq!(
             (reply.status, reply.text("state").as_str()),
             (200, "returned")
         );
-        assert_eq!(reply.json()["refunds_due"], json!(0));
+        assert_eq!(reply.json()["refundable_payments"], json!(0));
     }
     let other = service.act(&path, &bob).await;
     assert_eq!((other.status, other.text("state").as_str()), (201, "paid"));

@@ -82,7 +82,7 @@ async fn caches_keep_nothing_that_was_asked_for_with_a_token() {
         (claimed.status, claimed.header("cache-control")),
         (201, "no-store")
     );
-    let own = format!("/v1/orders/{}", claimed.text("order"));
+    let own = format!("/v1/orders/{}", claimed.text("id"));
     for path in ["/v1/accounts/ann", "/v1/accounts/bob", &own, "/v1/nowhere"] {
         assert_eq!(caching(path, Some(&token)).await, "no-store", "{path}");
     }
@@ -155,7 +155,7 @@ async fn what_was_created_says_where_it_is() {
     }
     let sale = service.sale(5, |_| ()).await;
     let order = service.act(&format!("/v1/sales/{sale}/orders"), &sam).await;
-    let location = format!("/v1/orders/{}", order.text("order"));
+    let location = format!("/v1/orders/{}", order.text("id"));
     assert_eq!(
         (order.status, order.header("location")),
         (201, location.as_str())

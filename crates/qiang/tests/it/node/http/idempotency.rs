@@ -32,7 +32,7 @@ async fn a_replay_says_so() {
             .post_key(&orders, &ann, "o", json!({ "quantity": 1 }))
             .await;
         assert_eq!(seen(&made), expected, "{made:?}");
-        order = made.text("order");
+        order = made.text("id");
     }
     let payment = format!("/v1/orders/{order}/payment");
     for expected in [(200, false), (200, true)] {
@@ -66,14 +66,14 @@ async fn a_second_key_is_refused_while_the_user_has_the_one_order() {
     };
     let first = order("a").await;
     order("b").await.assert_problem(409, "limit-reached");
-    let cancellation = format!("/v1/orders/{}/cancellation", first.text("order"));
+    let cancellation = format!("/v1/orders/{}/cancellation", first.text("id"));
     assert_eq!(service.act(&cancellation, &ann).await.status, 200);
     let second = order("b").await;
     assert_eq!(seen(&second), (201, false));
     for (key, meant) in [("a", &first), ("b", &second)] {
         let again = order(key).await;
         assert_eq!(seen(&again), (200, true));
-        assert_eq!(again.text("order"), meant.text("order"));
+        assert_eq!(again.text("id"), meant.text("id"));
     }
     service.stop().await;
 }
@@ -216,7 +216,7 @@ async fn old_keys_are_forgotten_and_references_are_not() {
         let order = service
             .act(&format!("/v1/sales/{sale}/orders"), &token)
             .await;
-        payments.push(format!("/v1/orders/{}/payment", order.text("order")));
+        payments.push(format!("/v1/orders/{}/payment", order.text("id")));
     }
     let pay = async |n: usize| service.post(&payments[n], &operator, paid("p", 500)).await;
     assert_eq!(pay(0).await.status, 200);

@@ -121,7 +121,7 @@ async fn a_refused_command_stays_refused_under_its_key() {
         .act(&format!("/v1/sales/{sale}/orders"), &token)
         .await;
     assert_eq!(made.status, 201, "{made:?}");
-    let path = format!("/v1/orders/{}", made.text("order"));
+    let path = format!("/v1/orders/{}", made.text("id"));
 
     // An unpaid order cannot be returned. After a payment, the retry still returns nothing.
     let giving_back = post(format!("{path}/return"));
@@ -165,7 +165,7 @@ async fn a_refused_command_stays_refused_under_its_key() {
     assert_eq!(service.act(&bought, &ann).await.status, 201);
     let refused = service.keyed(&patch(1), "s").await;
     refused.assert_problem(409, "stock-granted");
-    let cancel = format!("/v1/orders/{}/cancellation", made.text("order"));
+    let cancel = format!("/v1/orders/{}/cancellation", made.text("id"));
     assert_eq!(service.act(&cancel, &token).await.status, 200);
     assert_eq!(told(&service.keyed(&patch(1), "s").await), told(&refused));
     let path = format!("/v1/sales/{sale}");

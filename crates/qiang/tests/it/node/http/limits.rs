@@ -44,7 +44,7 @@ async fn a_buyer_returns_in_time_and_a_seller_always() {
     for user in ["ann", "bob"] {
         let path = format!("/v1/sales/{id}/orders");
         let order = service.act(&path, &service.token(user, "claim")).await;
-        orders.push(format!("/v1/orders/{}", order.text("order")));
+        orders.push(format!("/v1/orders/{}", order.text("id")));
     }
     let (ann, bob) = (service.token("ann", ""), service.token("bob", ""));
     let state = async || service.get(&format!("/v1/sales/{id}"), &ann).await.json();
@@ -76,7 +76,11 @@ async fn a_buyer_returns_in_time_and_a_seller_always() {
         let returned = service.act(&back(1), token).await;
         let body = returned.json();
         assert_eq!(
-            (returned.status, &body["state"], &body["refunds_due"]),
+            (
+                returned.status,
+                &body["state"],
+                &body["refundable_payments"]
+            ),
             (200, &serde_json::json!("returned"), &serde_json::json!(1))
         );
     }

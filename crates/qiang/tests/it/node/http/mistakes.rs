@@ -19,7 +19,7 @@ async fn a_wrong_price_and_stock_are_corrected_while_the_sale_is_live() {
     for user in ["ann", "bob"] {
         let made = service.act(&orders, &service.token(user, "claim")).await;
         assert_eq!(made.status, 201, "{made:?}");
-        placed.push(format!("/v1/orders/{}", made.text("order")));
+        placed.push(format!("/v1/orders/{}", made.text("id")));
     }
     let payment = format!("{}/payment", placed[0]);
     let made = service.post(&payment, &operator, paid("p", 500)).await;
@@ -109,7 +109,7 @@ async fn an_archived_sale_records_a_late_payment() {
     let id = service.sale(5, |_| ()).await;
     let orders = format!("/v1/sales/{id}/orders");
     let made = service.act(&orders, &service.token("ann", "claim")).await;
-    let order = format!("/v1/orders/{}", made.text("order"));
+    let order = format!("/v1/orders/{}", made.text("id"));
     for verb in ["close", "archive"] {
         let path = format!("/v1/campaigns/{id}/{verb}");
         let done = service.act(&path, &operator).await;

@@ -180,9 +180,9 @@ async fn ids(service: &Service) -> Ids {
     let sale = service.sale(1_000, own).await;
     let path = format!("/v1/sales/{sale}/orders");
     let claim = service.token("sam", "claim");
-    let order = service.act(&path, &claim).await.text("order");
+    let order = service.act(&path, &claim).await.text("id");
     let other = service.act(&path, &service.token("ann", "claim")).await;
-    let other = format!("/v1/orders/{}/payment", other.text("order"));
+    let other = format!("/v1/orders/{}/payment", other.text("id"));
     let payment = crate::node::http::common::paid("paid-before", 10_000);
     let paid = service.post(&other, &service.operator(), payment).await;
     assert_eq!(paid.status, 200);

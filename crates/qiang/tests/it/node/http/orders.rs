@@ -19,7 +19,7 @@ async fn a_seller_sees_the_orders_of_a_sale_page_by_page() {
     for user in ["ann", "bob", "cid", "dan", "eve"] {
         let path = format!("/v1/sales/{sale}/orders");
         let ordered = service.act(&path, &service.token(user, "claim")).await;
-        orders.push(ordered.text("order"));
+        orders.push(ordered.text("id"));
     }
     let price = json!({"reference": "p1", "amount": {"amount": 500, "currency": "CNY"}});
     let pay = format!("/v1/orders/{}/payment", orders[1]);
@@ -34,7 +34,7 @@ async fn a_seller_sees_the_orders_of_a_sale_page_by_page() {
     let rows = all["data"].as_array().unwrap();
     let seen = rows.iter().map(|row| {
         let text = |field: &str| row[field].as_str().unwrap().to_owned();
-        (text("order"), text("user"), text("state"))
+        (text("id"), text("user"), text("state"))
     });
     let states = ["held", "paid", "cancelled", "held", "held"];
     let users = ["ann", "bob", "cid", "dan", "eve"].into_iter().zip(states);

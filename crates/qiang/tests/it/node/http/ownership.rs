@@ -13,7 +13,7 @@ async fn anothers_order_is_not_there() {
     );
     let ordered = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
     assert_eq!(ordered.status, 201);
-    let order = format!("/v1/orders/{}", ordered.text("order"));
+    let order = format!("/v1/orders/{}", ordered.text("id"));
     assert_eq!(service.get(&order, &ann).await.status, 200);
 
     let missing = service.get(&order, &bob).await;
@@ -68,7 +68,7 @@ async fn what_a_user_has_done_is_not_told_to_another() {
     let sale = service.sale(9, |_| ()).await;
     let ann = service.token("ann", "claim");
     let ordered = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
-    let payment = format!("/v1/orders/{}/payment", ordered.text("order"));
+    let payment = format!("/v1/orders/{}/payment", ordered.text("id"));
     let paid = crate::node::http::common::paid("pay-1", 500);
     let paid = service.post(&payment, &service.operator(), paid).await;
     assert_eq!(paid.status, 200);

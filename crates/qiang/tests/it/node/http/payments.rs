@@ -20,7 +20,7 @@ async fn orders(service: &Service, users: usize) -> Vec<String> {
         let token = service.token(&format!("user-{n}"), "claim");
         let path = format!("/v1/sales/{sale}/orders");
         let order = service.act(&path, &token).await;
-        orders.push(format!("/v1/orders/{}", order.text("order")));
+        orders.push(format!("/v1/orders/{}", order.text("id")));
     }
     orders
 }
@@ -43,7 +43,7 @@ async fn a_payment_pays_one_order() {
     assert_eq!(pay(1, "q").await.text("outcome"), "paid");
     pay(0, "q").await.assert_problem(409, "payment-used");
     let seen = service.get(&orders[0], &operator).await.json();
-    assert_eq!(seen["refunds_due"], json!(0));
+    assert_eq!(seen["refundable_payments"], json!(0));
     service.stop().await;
 }
 
@@ -76,7 +76,7 @@ async fn a_payment_beyond_what_accounts_hold_is_refused() {
     assert!(detail.contains("cannot hold that much"), "{detail}");
     let seen = service.get(&orders[0], &operator).await.json();
     assert_eq!(
-        seen["refunds_due"],
+        seen["refundable_payments"],
         json!(0),
         "the refused payment left no trace"
     );
@@ -108,7 +108,7 @@ async fn large_orders(service: &Service, count: usize) -> Vec<String> {
         let token = service.token(&format!("user-{n}"), "claim");
         let path = format!("/v1/sales/{sale}/orders");
         let order = service.act(&path, &token).await;
-        orders.push(format!("/v1/orders/{}", order.text("order")));
+        orders.push(format!("/v1/orders/{}", order.text("id")));
     }
     orders
 }
@@ -364,7 +364,7 @@ async fn the_time_of_a_payment_decides_whether_the_hold_was_kept() {
         let order = service
             .act(&format!("/v1/sales/{sale}/orders"), &token)
             .await;
-        payments.push(format!("/v1/orders/{}/payment", order.text("order")));
+        payments.push(format!("/v1/orders/{}/payment", order.text("id")));
     }
     let outcome = async |n: usize, body: Value| {
         let reply = service.post(&payments[n], &pay, body).await;
@@ -414,7 +414,7 @@ async fn what_was_paid_while_the_service_was_down_pays_the_order() {
     for user in ["ann", "bob"] {
         let token = service.token(user, "claim");
         let path = format!("/v1/sales/{sale}/orders");
-        orders.push(service.act(&path, &token).await.text("order"));
+        orders.push(service.act(&path, &token).await.text("id"));
     }
     let service = service.restart_after(600_000).await;
     service.clock.advance_ms(29_000);

@@ -9,7 +9,7 @@ async fn what_is_owed_for_an_order_is_paid_back() {
     let (operator, ann) = (service.operator(), service.token("ann", "claim"));
     let sale = service.sale(1, |_| ()).await;
     let order = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
-    let order = format!("/v1/orders/{}", order.text("order"));
+    let order = format!("/v1/orders/{}", order.text("id"));
     let refunds = format!("{order}/refunds");
     let refund = async |reference: &str, amount: i64| {
         service
@@ -76,7 +76,7 @@ async fn sellers_see_what_they_owe() {
     for buyer in ["ann", "bob"] {
         let path = format!("/v1/sales/{sale}/orders");
         let order = service.act(&path, &service.token(buyer, "claim")).await;
-        let order = order.text("order");
+        let order = order.text("id");
         for reference in ["p", "q"] {
             let (path, reference) = (
                 format!("/v1/orders/{order}/payment"),

@@ -33,7 +33,7 @@ impl Case {
             .await;
         let path = format!("/v1/sales/{sale}/orders");
         let order = service.post(&path, &ann, json!({ "quantity": 3 })).await;
-        let order = format!("/v1/orders/{}", order.text("order"));
+        let order = format!("/v1/orders/{}", order.text("id"));
         Self {
             service,
             operator,
@@ -113,7 +113,7 @@ async fn units_are_returned_once_per_key() {
         let seen = [
             &returned["state"],
             &returned["returned_quantity"],
-            &returned["refunds_due"],
+            &returned["refundable_payments"],
         ];
         assert_eq!(seen, [&json!("paid"), &json!(1), &json!(1)]);
     }

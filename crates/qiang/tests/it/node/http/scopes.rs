@@ -146,7 +146,7 @@ impl Things {
         let order = async |buyer: &str, sale: &str| {
             let path = format!("/v1/sales/{sale}/orders");
             let order = service.act(&path, &service.token(buyer, "claim")).await;
-            order.text("order")
+            order.text("id")
         };
         let orders = [
             order("sam", &sales[1]).await,

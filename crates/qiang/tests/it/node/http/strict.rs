@@ -52,7 +52,7 @@ async fn ids_have_one_form() {
     let order = service
         .act(&format!("/v1/sales/{id}/orders"), &buyer)
         .await
-        .text("order");
+        .text("id");
     let get = async |path: String| service.get(&path, &token).await;
     assert_eq!(get(format!("/v1/sales/{id}")).await.status, 200);
     assert_eq!(get(format!("/v1/orders/{order}")).await.status, 200);
@@ -63,11 +63,11 @@ async fn ids_have_one_form() {
     let state = get(format!("/v1/campaigns/{capitals}/state")).await;
     assert_eq!(state.status, 200, "{state:?}");
     let seen = get(format!("/v1/orders/{}", order.to_uppercase())).await;
-    assert_eq!((seen.status, seen.text("order")), (200, order.clone()));
+    assert_eq!((seen.status, seen.text("id")), (200, order.clone()));
     let again = service
         .act(&format!("/v1/sales/{capitals}/orders"), &buyer)
         .await;
-    assert_eq!((again.status, again.text("order")), (200, order.clone()));
+    assert_eq!((again.status, again.text("id")), (200, order.clone()));
     let actions = async |subject: &str| {
         let path = format!("/v1/operation-log?subject={subject}");
         get(path).await.json()["data"].clone()

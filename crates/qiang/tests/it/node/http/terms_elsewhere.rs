@@ -127,7 +127,7 @@ async fn a_line_goes_by_the_present_window_limit_and_price() {
     act("resume").await;
     let granted = decided("ann").await.json();
     assert_eq!(
-        granted["grant"]["amount"]["amount"],
+        granted["order"]["amount"]["amount"],
         json!(1_400),
         "{granted}"
     );

@@ -126,19 +126,19 @@ async fn a_claim_takes_a_place_and_is_decided() {
     line.act("resume").await;
     let ann = line.decided("ann").await.json();
     assert_eq!(
-        (&ann["state"], &ann["grant"]["number"]),
+        (&ann["state"], &ann["order"]["number"]),
         (&json!("granted"), &json!(1))
     );
-    assert_eq!(ann["grant"]["ack"], json!("fsync"));
+    assert_eq!(ann["order"]["ack"], json!("fsync"));
     line.decided("bob").await.assert_problem(409, "sold-out");
     line.decided("cid").await.assert_problem(409, "sold-out");
     // A decided order is replayed without the queue. After the stock is sold out, claims do not queue.
     let again = line.order("ann").await;
-    assert_eq!((again.status, again.json()), (200, ann["grant"].clone()));
+    assert_eq!((again.status, again.json()), (200, ann["order"].clone()));
     line.order("dan").await.assert_problem(409, "sold-out");
     line.look("dan").await.assert_problem(404, "no-queue-entry");
     // A restocked unit opens the queue again.
-    let order = ann["grant"]["order"].as_str().unwrap();
+    let order = ann["order"]["id"].as_str().unwrap();
     let cancel = format!("/v1/orders/{order}/cancellation");
     let cancelled = line.service.act(&cancel, &line.token("ann")).await;
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
@@ -174,12 +174,12 @@ async fn a_granted_order_is_replayed_beside_another_in_line() {
             service.post_key(&line.orders, &token, key, body).await
         };
         assert_eq!(order("k1").await.status, 202, "{ack}");
-        let granted = line.decided("ann").await.json()["grant"].clone();
+        let granted = line.decided("ann").await.json()["order"].clone();
         line.act("pause").await;
         assert_eq!(order("k2").await.status, 202, "{ack}");
         let again = order("k1").await;
         assert_eq!(again.status, 200, "{ack} {again:?}");
-        assert_eq!(again.json()["order"], granted["order"], "{ack}");
+        assert_eq!(again.json()["id"], granted["id"], "{ack}");
         order("k3").await.assert_problem(409, "already-waiting");
         line.service.stop().await;
     }
@@ -266,7 +266,7 @@ async fn a_packet_has_a_line_too_and_a_restart_keeps_it() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
         assert_eq!(reply.status == 200, granted, "{user}: {reply:?}");
-        total += reply.json()["grant"]["amount"]["amount"]
+        total += reply.json()["claim"]["amount"]["amount"]
             .as_i64()
             .unwrap_or(0);
     }
@@ -353,7 +353,7 @@ async fn a_stream_tells_the_place_and_the_result() {
     let data = data.unwrap_or_else(|| panic!("{ann}"));
     let result: Value = serde_json::from_str(&format!("{{\"state\":\"g{data}")).unwrap();
     assert_eq!(result["state"], json!("granted"));
-    assert_eq!(result["grant"], line.order("ann").await.json());
+    assert_eq!(result["order"], line.order("ann").await.json());
     let (bob, closed) = read_to_end(&mut bob, Duration::from_secs(10)).await;
     assert!(closed, "{bob}");
     let place = bob.find("\"ahead\":1").unwrap_or_else(|| panic!("{bob}"));

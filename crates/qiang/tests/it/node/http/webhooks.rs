@@ -66,7 +66,7 @@ async fn an_endpoint_is_told_what_it_wants() {
     let packet = service.red_packet(3, |_| ()).await;
     let bought = order(&service, &sale, "ann").await.json();
     order(&service, &sale, "bob").await;
-    let path = format!("/v1/orders/{}", bought["order"].as_str().unwrap());
+    let path = format!("/v1/orders/{}", bought["id"].as_str().unwrap());
     let operator = service.operator();
     let reply = service
         .post(&format!("{path}/payment"), &operator, paid("p1", 500))
@@ -92,7 +92,7 @@ async fn an_endpoint_is_told_what_it_wants() {
         found.unwrap_or_else(|| panic!("no {kind}: {told:?}"))["data"].clone()
     };
     let money = |amount: i64| json!({"amount": amount, "currency": "CNY"});
-    let held = json!({"campaign": sale, "kind": "sale", "owner": "olga", "number": 1, "order": bought["order"],
+    let held = json!({"campaign": sale, "kind": "sale", "owner": "olga", "number": 1, "order": bought["id"],
         "user": "ann", "quantity": 1, "amount": money(500)});
     assert_eq!(data("order.held", &sale), held);
     let mut paid = held;
@@ -120,7 +120,7 @@ async fn an_endpoint_is_told_of_another_amount() {
     let sale = service.sale(5, |_| ()).await;
     let bought = order(&service, &sale, "ann").await;
     let (path, operator) = (
-        format!("/v1/orders/{}", bought.text("order")),
+        format!("/v1/orders/{}", bought.text("id")),
         service.operator(),
     );
     let dollars = |amount: i64| json!({"amount": amount, "currency": "USD"});
@@ -157,7 +157,7 @@ async fn an_endpoint_is_told_that_a_free_order_is_paid() {
     assert_eq!(told.types(), ["order.held", "order.paid"]);
     let paid = &told.events[1].1["data"];
     assert_eq!(paid["amount"], json!({"amount": 0, "currency": "CNY"}));
-    assert_eq!(paid["payment"], format!("free-{}", bought.text("order")));
+    assert_eq!(paid["payment"], format!("free-{}", bought.text("id")));
     service.stop().await;
 }
 
