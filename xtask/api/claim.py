@@ -6,7 +6,7 @@ from qiang_client import AuthenticatedClient
 from qiang_client.api.accounts import make_deposit
 from qiang_client.api.red_packets import claim_share, create_red_packet, list_shares
 from qiang_client.models import (
-    Grant,
+    Claim,
     Money,
     NewDeposit,
     NewRedPacket,
@@ -40,7 +40,7 @@ assert packet.state.phase is Phase.LIVE, packet
 
 share = claim_share.sync_detailed(packet.id, client=client)
 assert share.status_code == 201, share
-assert isinstance(share.parsed, Grant) and share.parsed.amount.amount == 500, share
+assert isinstance(share.parsed, Claim) and share.parsed.amount.amount == 500, share
 
 again = claim_share.sync_detailed(packet.id, client=client)
 assert again.status_code == 200 and again.parsed == share.parsed, again

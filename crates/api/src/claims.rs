@@ -35,10 +35,10 @@ use crate::{
     extract::{ObjectRequest, OptionalJson},
     http::{
         client_address::{AddressKey, LimitedOrigin},
+        grant_bodies::{granted_claim, granted_order},
         problem::ApiProblem,
         wire::{self, Location},
     },
-    resources::grant_bodies::{granted_claim, granted_order},
 };
 
 /// Initial capacity for a grant's JSON.

@@ -24,7 +24,7 @@ pub enum ClaimResult<T> {
     /// The granted claim or order, from this request or from an earlier attempt or request.
     Granted(T),
     /// The campaign has a queue, and the claim has a queue entry. [`Client::wait_in_line`] waits for its result.
-    Waiting(Place),
+    Waiting(Box<Place>),
 }
 
 impl Client {
@@ -93,7 +93,7 @@ impl Client {
 
 fn claimed<T: DeserializeOwned>(answer: &crate::wire::RawAnswer) -> Result<ClaimResult<T>, Error> {
     match answer.status {
-        StatusCode::ACCEPTED => read(answer).map(ClaimResult::Waiting),
+        StatusCode::ACCEPTED => read(answer).map(|place| ClaimResult::Waiting(Box::new(place))),
         _ => read(answer).map(ClaimResult::Granted),
     }
 }

@@ -82,8 +82,11 @@ function campaignPage() {
       isOld = false;
       /** @type {Order[]} */
       const orders = [];
-      for (let after = /** @type {string | undefined} */ (""); after !== undefined && orders.length < ORDERS_MAX;) {
-        const answer = await ask("GET", `/v1/sales/${campaign.id}/orders?limit=${ON_PAGE}${after && `&after=${after}`}`);
+      /** @type {string | undefined} */
+      let after = "";
+      while (after !== undefined && orders.length < ORDERS_MAX) {
+        const from = after && `&after=${after}`;
+        const answer = await ask("GET", `/v1/sales/${campaign.id}/orders?limit=${ON_PAGE}${from}`);
         if (answer?.status !== 200) {
           show(element("funnel-note"), tell(answer));
           isCounting = false;

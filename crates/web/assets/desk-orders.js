@@ -6,8 +6,8 @@ import { tell } from "./desk.js";
 import { ask, element, facts, grouped, keepFocus, price, say, show } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
-/** @typedef {{ number: number, user: string, amount: Money, created_at: string, id: string, state?: string, quantity?: number,
- *   returned_quantity?: number }} Line */
+/** @typedef {{ number: number, user: string, amount: Money, created_at: string, id: string, state?: string,
+ *   quantity?: number, returned_quantity?: number }} Line */
 
 const SHOWN = 100;
 const ON_PAGE = 1_000;

@@ -33,10 +33,10 @@ use crate::{
     extract::ObjectRequest,
     http::{
         client_address::LimitedOrigin,
+        grant_bodies::{granted_claim, granted_order},
         problem::{ApiProblem, NoAnswer},
     },
     protect::open_streams::StreamPermit,
-    resources::grant_bodies::{granted_claim, granted_order},
 };
 
 /// Seconds after which a waiting client may ask again.

@@ -35,7 +35,7 @@ pub(crate) fn router_of<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<
     }))
 }
 
-/// What an operation declares.
+/// Body and query parameters that an operation declares.
 #[derive(Debug, Default)]
 struct Declared {
     /// Its method, in capitals.

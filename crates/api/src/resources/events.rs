@@ -38,8 +38,7 @@ use crate::{
     },
     claims::queue_entries::{UNBUFFERED, accepts_stream, last_event_id},
     extract::{MaybeCaller, Param, Params},
-    http::{client_address::LimitedOrigin, problem::ApiProblem, wire},
-    resources::grant_bodies::settled_claim,
+    http::{client_address::LimitedOrigin, grant_bodies::settled_claim, problem::ApiProblem, wire},
 };
 
 /// Longest wait in milliseconds of a client that requests the present state only, without a stream.

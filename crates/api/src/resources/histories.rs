@@ -26,11 +26,12 @@ use crate::{
     auth::{Caller, Scope},
     extract::{Param, Params, TwoParams},
     http::{
+        grant_bodies::order_in_history,
         paging::{Cursor, PageQuery, PagedList},
         problem::{ApiProblem, NoAnswer},
         wire::{Id, Text, ToWire as _},
     },
-    resources::{grant_bodies::order_in_history, payment_reports::RefusedReport},
+    resources::payment_reports::RefusedReport,
 };
 
 const CLAIMS: PagedList = PagedList::new("claims");

@@ -65,7 +65,7 @@ pub(crate) struct CampaignListQuery {
 }
 
 /// A page of campaigns, as read from the ledger.
-struct CampaignPage {
+struct ListedCampaigns {
     page: Page<'static, CampaignId>,
     records: Vec<CampaignRecord>,
     next: Option<CampaignId>,
@@ -175,7 +175,7 @@ async fn records(
     caller: &Caller,
     list: CampaignListQuery,
     kind: CampaignKind,
-) -> Result<CampaignPage, ApiProblem> {
+) -> Result<ListedCampaigns, ApiProblem> {
     let lists = match kind {
         CampaignKind::Sale => &SALES,
         CampaignKind::RedPacket => &RED_PACKETS,
@@ -218,7 +218,7 @@ async fn records(
     };
     let mut records = app.ports.ledger.list(&query).await?;
     let next = page.cut(&mut records, |record| record.campaign.id);
-    Ok(CampaignPage {
+    Ok(ListedCampaigns {
         page,
         records,
         next,

@@ -6,7 +6,6 @@ pub(crate) mod campaigns;
 pub(crate) mod changes;
 pub(crate) mod create;
 pub(crate) mod events;
-pub(crate) mod grant_bodies;
 pub(crate) mod health;
 pub(crate) mod histories;
 pub(crate) mod lists;

@@ -28,13 +28,12 @@ use crate::{
     cache::campaigns::AnswerFields,
     extract::{self, ObjectRequest, OptionalJson, Param},
     http::{
+        grant_bodies::order_body,
         problem::{ApiProblem, NoAnswer},
         wire::{MoneyBody, Rfc3339, Text},
     },
     idempotency::fingerprint::effect_key,
-    resources::{
-        grant_bodies::order_body, money_room::Parties, operation_log, payment_reports::PaidReport,
-    },
+    resources::{money_room::Parties, operation_log, payment_reports::PaidReport},
 };
 
 /// A payment that arrived.

@@ -19,11 +19,12 @@ use crate::{
     app::App,
     extract,
     http::{
+        grant_bodies::order_body,
         problem::ApiProblem,
         wire::{MoneyBody, Rfc3339, ToWire as _},
     },
     observe::metrics::ReportedAmount,
-    resources::{grant_bodies::order_body, money_room::Parties, operation_log},
+    resources::{money_room::Parties, operation_log},
 };
 
 /// Largest difference between the clocks of payment services and of nodes.

@@ -32,13 +32,13 @@ use crate::{
     claims::requirements::RequirementList,
     extract::{self, MaybeCaller, Param, Params, RequestKey},
     http::{
+        grant_bodies::settled_claim,
         paging::{GrantPageQuery, PagedList},
         problem::{ApiProblem, NoAnswer},
         wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
     },
     resources::{
         create::{CreatedCampaign, Draft, creation_key},
-        grant_bodies::settled_claim,
         new_money, server_seeds,
     },
 };

@@ -377,7 +377,8 @@ fn check_amount(minor: i64, pointer: &'static str) -> Result<(), ApiProblem> {
     (minor >= 1).then_some(()).ok_or_else(too_small)
 }
 
-/// Truncates to the rows of the page's orders; returns the last order if there are more. Rows of one order are adjacent.
+/// Truncates to the rows of the page's orders. Returns the last order if there are more. Rows of one order are
+/// adjacent.
 fn cut_orders(page: &Page<'_, OrderId>, rows: &mut Vec<RefundDueOrder>) -> Option<OrderId> {
     let mut ids: Vec<OrderId> = rows.iter().map(|row| row.order).collect();
     ids.dedup();

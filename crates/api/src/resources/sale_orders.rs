@@ -14,10 +14,10 @@ use crate::{
     auth::{Caller, Scope},
     extract::{Param, Params},
     http::{
+        grant_bodies::settled_order,
         paging::{GrantPageQuery, PagedList},
         problem::{ApiProblem, NoAnswer},
     },
-    resources::grant_bodies::settled_order,
 };
 
 const ORDERS: PagedList = PagedList::new("orders");
