@@ -50,7 +50,7 @@ test("a list has faces, times, a crown and ranks, and tells how soon all was ope
   await says(page, "#outcome", "You got");
   await says(page, "#summary", "3 opened in ");
   assert.match((await page.textContent("#summary")) ?? "", /^3 opened in \d+ s · You’re no\. [123] of 3$/);
-  const { claims } = await service.call("GET", `/v1/red-packets/${id}/claims`);
+  const { data: claims } = await service.call("GET", `/v1/red-packets/${id}/claims`);
   const mine = claims.find((/** @type {any} */ it) => it.user === "cid").amount.amount;
   const rank = 1 + claims.filter((/** @type {any} */ it) => it.amount.amount > mine).length;
   await says(page, "#summary", `no. ${rank} of 3`);

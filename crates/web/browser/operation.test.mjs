@@ -82,7 +82,7 @@ test("an audit is asked about, runs, and names what offends; what was refused is
   await says(page, "#outcome", "settled");
   await page.waitForSelector("#no-quarantine", { state: "visible" });
   await says(page, "#actions li", "ada retried it");
-  const { entries } = await service.call("GET", "/v1/quarantine");
+  const { data: entries } = await service.call("GET", "/v1/quarantine");
   assert.deepEqual(entries, []);
   assert.deepEqual(ada.faults, []);
   await ada.context.close();
@@ -97,7 +97,7 @@ test("webhooks are tested and tried again, and postings of an account are listed
   await agree(page, `#test-${id}`);
   await says(page, "#outcome", "Test event not delivered");
   // Entries of the quarantine may have been tried again before.
-  const { actions } = await service.call("GET", "/v1/operation-log?subject=the%20service");
+  const { data: actions } = await service.call("GET", "/v1/operation-log?subject=the%20service");
   const before = actions.filter((/** @type {{ action: string }} */ it) => it.action === "redrive").length;
   await agree(page, `#again-${id}`);
   await says(page, "#outcome", "Done.");
