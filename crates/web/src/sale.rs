@@ -20,6 +20,18 @@ use crate::{
 
 /// Page size of orders.
 const ORDERS_PAGE: usize = 1_000;
+/// Fields of an order that the page's script reads.
+const ORDER_FIELDS: [&str; 9] = [
+    "id",
+    "campaign",
+    "quantity",
+    "returned_quantity",
+    "cancelled_quantity",
+    "amount",
+    "state",
+    "created_at",
+    "hold_until",
+];
 /// Maximum number of pages that are read for one campaign: the newest come first.
 pub(crate) const PAGES_MAX: usize = 5;
 /// Concurrent requests for details of a list's items.
@@ -70,7 +82,12 @@ pub(crate) async fn page(
     let is_new = |grant: &&Value| orders.iter().all(|order| order["id"] != grant["id"]);
     let granted = granted.filter(|grant| grant.is_object()).filter(is_new);
     orders.extend(granted.cloned());
-    let orders = pages.up_to_date(orders, &headers).await;
+    let mut orders = pages.up_to_date(orders, &headers).await;
+    for order in &mut orders {
+        if let Value::Object(order) = order {
+            order.retain(|name, _| ORDER_FIELDS.contains(&name.as_str()));
+        }
+    }
     let facts = json!({
         "sale": sale,
         "orders": orders,
