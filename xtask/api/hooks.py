@@ -63,6 +63,7 @@ CURSORS = {
     "/v1/accounts/{user}/claims": cursor("claims", "0.-1.0.in"),
     "/v1/accounts/{user}/postings": cursor("postings", "0.-1.0.in"),
     "/v1/refunds-due": cursor("refunds_due", ORDERS[0]),
+    "/v1/events": cursor("events", 0),
     "/v1/quarantine": cursor("quarantine", "0-1"),
     "/v1/operation-log": cursor("actions", SALES[0]),
 }

@@ -30,8 +30,9 @@ use crate::{
         accounts, audits, campaigns, events,
         health::{self, HealthState},
         histories, lists, operation_log, orders, partition_commands, partitions, payments,
-        problem_pages, profile, quarantine, reconciliation, red_packet_batch, red_packets, refunds,
-        sale_changes, sale_orders, sales, server_seeds, sessions, stats, webhooks,
+        problem_pages, profile, quarantine, reconciliation, recorded_events, red_packet_batch,
+        red_packets, refunds, sale_changes, sale_orders, sales, server_seeds, sessions, stats,
+        webhooks,
     },
 };
 
@@ -119,6 +120,7 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(members::audience))
         .routes(routes!(invitation::create))
         .routes(routes!(campaigns::archive))
+        .routes(routes!(recorded_events::list))
         .routes(routes!(webhooks::list, webhooks::create))
         .routes(routes!(webhooks::get, webhooks::delete))
         .routes(routes!(webhooks::test))

@@ -67,6 +67,7 @@ pub use qiang_wire::{
     THE_SERVICE,
     answers::*,
     ids::{CampaignId, ClaimId, Id, IdempotencyKey, InvalidId, OrderId, UserId, WebhookId},
+    lists::List,
     problem::{FieldError, Problem, ProblemKind},
     values::{Currency, InvalidValue, Money, Timestamp, WebhookSecret},
     words::*,

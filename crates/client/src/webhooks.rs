@@ -1,9 +1,9 @@
-//! Webhooks: endpoints that receive events of settled changes. Scope `admin`.
+//! Webhooks: endpoints that receive events of settled changes. Scope `admin`. Also recorded events.
 
 use serde_json::json;
 
 use crate::{
-    answers::{Webhook, WebhookTest},
+    answers::{RecordedEvent, Webhook, WebhookTest},
     call::RepeatableCall,
     client::Client,
     error::Error,
@@ -15,6 +15,7 @@ use crate::{
 };
 
 const ALL: &str = "/v1/webhooks";
+const EVENTS: &str = "/v1/events";
 
 impl Client {
     /// Creates an endpoint for changes settled from now on. The answer has the secret.
@@ -33,6 +34,20 @@ impl Client {
     pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {
         let all: List<Webhook> = self.json(RepeatableCall::get(ALL)).await?;
         Ok(all.data)
+    }
+
+    /// Recorded events after a cursor; without one, from the oldest that is kept. `next` of the answer is the cursor of
+    /// the events after these. Read until `data` is empty, keep `next`, and read again later: no event is skipped.
+    /// Scope `read:any`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn recorded_events(&self, after: Option<&str>) -> Result<List<RecordedEvent>, Error> {
+        let path = match after {
+            None => EVENTS.to_owned(),
+            Some(after) => format!("{EVENTS}?after={}", encoded(after)),
+        };
+        self.json(RepeatableCall::get(path)).await
     }
 
     /// Endpoint with its delivery status.

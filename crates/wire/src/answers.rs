@@ -16,7 +16,7 @@ pub use self::{
     },
     quarantine::{QuarantinedEntry, Redriven},
     stats::{ClaimLatency, Stats},
-    webhooks::{Webhook, WebhookTest},
+    webhooks::{RecordedEvent, Webhook, WebhookTest},
 };
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answers::{
     Action, Claim, ListedRedPacket, NodeAudit, Order, OwedOrder, Posting, QuarantinedEntry,
-    RedPacketResult, Sale, Webhook,
+    RecordedEvent, RedPacketResult, Sale, Webhook,
 };
 
 /// Page of a list.
@@ -50,6 +50,8 @@ pub type QuarantineList = List<QuarantinedEntry>;
 pub type RedPacketResultList = List<RedPacketResult>;
 /// Actions in the order of time.
 pub type ActionList = List<Action>;
+/// Events of settled changes, in the order in which endpoints receive them.
+pub type RecordedEventList = List<RecordedEvent>;
 /// Endpoints that receive webhook events.
 pub type WebhookList = List<Webhook>;
 /// The last audits of a node, newest first.

@@ -21,6 +21,7 @@ pub(crate) mod problem_pages;
 pub(crate) mod profile;
 pub(crate) mod quarantine;
 pub(crate) mod reconciliation;
+pub(crate) mod recorded_events;
 pub(crate) mod red_packet_batch;
 pub(crate) mod red_packets;
 pub(crate) mod refunds;

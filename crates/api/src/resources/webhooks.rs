@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::StatusCode, response::Response};
 use qiang_core::{
     id::{CampaignId, UserId},
-    ports::{Action, ActionKind},
+    ports::{Action, ActionKind, WebhookSender},
     time::Timestamp,
     web_url,
     webhook::{
@@ -185,10 +185,23 @@ fn changed(was_there: bool, action: &Action) -> Result<(), ApiProblem> {
     Ok(())
 }
 
+impl App {
+    /// Sender of webhook events.
+    ///
+    /// # Errors
+    /// If this process has none.
+    pub(crate) fn webhook_sender(&self) -> Result<&dyn WebhookSender, ApiProblem> {
+        let webhooks = self.ports.webhooks.as_ref();
+        let absent = || ApiProblem::unavailable("this process sends no webhooks");
+        webhooks
+            .map(|webhooks| &*webhooks.sender)
+            .ok_or_else(absent)
+    }
+}
+
 fn secret(app: &App) -> Result<String, ApiProblem> {
-    let sender = app.ports.webhooks.as_ref();
-    let sender = sender.ok_or_else(|| ApiProblem::unavailable("this process sends no webhooks"))?;
-    sender.sender.fresh_secret().map_err(ApiProblem::internal)
+    let sender = app.webhook_sender()?;
+    sender.fresh_secret().map_err(ApiProblem::internal)
 }
 
 /// Creates a webhook: an endpoint that receives events.

@@ -113,6 +113,12 @@ pub trait WebhookSender: Send + Sync + 'static {
     /// If no randomness is available.
     fn fresh_secret(&self) -> Result<String, String>;
 
+    /// Content of an event as JSON: what endpoints receive.
+    ///
+    /// # Errors
+    /// If its time is outside the calendar.
+    fn content(&self, event: &WebhookEvent) -> Result<String, String>;
+
     /// Sends an event, signed at this time. It is delivered if the endpoint answers 2xx within a time limit.
     async fn send(
         &self,

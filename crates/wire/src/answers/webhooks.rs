@@ -1,8 +1,10 @@
 //! The bodies of answers about webhooks.
 
+use serde_json::Value;
+
 use crate::{
     bodies::bodies,
-    ids::{CampaignId, UserId, WebhookId},
+    ids::{CampaignId, Id, UserId, WebhookId},
     values::{Timestamp, WebhookSecret},
     words::{WebhookEventType, WebhookStatus},
 };
@@ -45,6 +47,18 @@ bodies! {
         #[serde(skip_serializing_if = "Option::is_none")]
         secret: Option<WebhookSecret>,
     }
+    /// Recorded event, with the content that endpoints receive.
+    RecordedEvent {
+        /// Its id: the `webhook-id` of its deliveries.
+        id: Id,
+        /// Its type.
+        r#type: WebhookEventType,
+        /// Time of the decision.
+        timestamp: Timestamp,
+        /// Details. Fields may be added.
+        #[cfg_attr(feature = "service", schema(value_type = Object))]
+        data: Value,
+    }
     /// Result of a test delivery.
     WebhookTest {
         /// Whether the endpoint answered 2xx in time.
@@ -52,5 +66,18 @@ bodies! {
         /// Error of a failed delivery.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+    }
+}
+
+#[cfg(feature = "service")]
+impl RecordedEvent {
+    /// Event with this id and this content.
+    ///
+    /// # Errors
+    /// If the content is not that of an event.
+    pub fn from_content(id: &str, content: &str) -> Result<Self, serde_json::Error> {
+        let mut event: Value = serde_json::from_str(content)?;
+        event["id"] = id.into();
+        serde_json::from_value(event)
     }
 }

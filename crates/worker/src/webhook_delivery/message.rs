@@ -105,6 +105,25 @@ impl<'a> EventDataJson<'a> {
     }
 }
 
+/// Content of an event as JSON.
+///
+/// # Errors
+/// If its time is outside the calendar.
+pub(crate) fn content(event: &WebhookEvent) -> Result<String, String> {
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+    let at = Calendar::from_millisecond(event.at.as_millis());
+    let at = at.map_err(|_| "the event's time is outside the calendar".to_owned())?;
+    let data = event.data.as_ref();
+    let content = EventJson {
+        r#type: event.kind.name(),
+        timestamp: PRINTER.timestamp_to_string(&at),
+        data: data.map_or_else(EventDataJson::default, |data| {
+            EventDataJson::from_event(event.kind, data)
+        }),
+    };
+    serde_json::to_string(&content).map_err(|error| error.to_string())
+}
+
 impl SignedRequest {
     /// Message of an event for an endpoint, signed at `now` with every valid secret.
     ///
@@ -115,18 +134,7 @@ impl SignedRequest {
         event: &WebhookEvent,
         now: Timestamp,
     ) -> Result<Self, String> {
-        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
-        let at = Calendar::from_millisecond(event.at.as_millis());
-        let at = at.map_err(|_| "the event's time is outside the calendar".to_owned())?;
-        let data = event.data.as_ref();
-        let body = EventJson {
-            r#type: event.kind.name(),
-            timestamp: PRINTER.timestamp_to_string(&at),
-            data: data.map_or_else(EventDataJson::default, |data| {
-                EventDataJson::from_event(event.kind, data)
-            }),
-        };
-        let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
+        let body = content(event)?.into_bytes();
         let timestamp = now.as_millis().div_euclid(1_000);
         let signed: Option<Vec<String>> = webhook
             .secrets(now)

@@ -72,6 +72,10 @@ impl WebhookSender for HttpSender {
         Ok(format!("{}{text}", message::SECRET_PREFIX))
     }
 
+    fn content(&self, event: &WebhookEvent) -> Result<String, String> {
+        message::content(event)
+    }
+
     async fn send(
         &self,
         webhook: &Webhook,

@@ -72,6 +72,7 @@ fn answers_are_as_documented() {
     check::<Invitation>("signInvitation", "201", None);
     check::<CampaignAudience>("getAudience", "200", None);
     check::<Webhook>("createWebhook", "201", None);
+    check::<RecordedEvent>("listEvents", "200", Some("data"));
     check::<Webhook>("listWebhooks", "200", Some("data"));
     check::<Webhook>("redriveWebhook", "200", None);
     check::<Webhook>("rotateSecret", "200", None);
@@ -170,6 +171,7 @@ fn each_operation_has_a_call() {
         "listOrders": orders_of_sale,
         "orderUnits": order,
         "getSaleTicket": sale_ticket,
+        "listEvents": recorded_events,
         "listWebhooks": webhooks,
         "createWebhook": create_webhook,
         "deleteWebhook": delete_webhook,

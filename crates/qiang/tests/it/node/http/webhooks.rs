@@ -55,6 +55,32 @@ async fn order(service: &Service, sale: &str, user: &str) -> Reply {
     reply
 }
 
+/// Recorded events, read two at a time: ids and bodies.
+async fn recorded(service: &Service) -> Vec<(String, Value)> {
+    let (mut all, mut path) = (Vec::new(), "/v1/events?limit=2".to_owned());
+    loop {
+        let page = get(service, &path).await;
+        let events = page["data"].as_array().unwrap();
+        let next = page["next"].as_str().unwrap();
+        path = format!("/v1/events?limit=2&after={next}");
+        if events.is_empty() {
+            // The cursor stays where later events follow.
+            assert_eq!(get(service, &path).await["next"], page["next"]);
+            return sorted(all);
+        }
+        for event in events {
+            let mut body = event.clone();
+            let id = body.as_object_mut().unwrap().remove("id").unwrap();
+            all.push((id.as_str().unwrap().to_owned(), body));
+        }
+    }
+}
+
+fn sorted(mut events: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    events.sort_by(|one, other| one.0.cmp(&other.0));
+    events
+}
+
 #[tokio::test]
 async fn an_endpoint_is_told_what_it_wants() {
     let service = Service::start_with(adjust).await;
@@ -108,6 +134,7 @@ async fn an_endpoint_is_told_what_it_wants() {
     let expected = json!({"campaign": sale, "kind": "sale", "owner": "olga", "returned": 3});
     assert_eq!(data("campaign.closed", &sale), expected);
     assert_eq!(some.received().types(), ["order.paid", "campaign.closed"]);
+    assert_eq!(recorded(&service).await, sorted(told.events));
     service.stop().await;
 }
 
