@@ -9,30 +9,19 @@ WHERE p.source <> -1;
 
 CREATE INDEX temp.posted_for ON posted (campaign, kind, number);
 
--- Numbers of grants that no repair could name, up to the last granted number.
-CREATE TEMP TABLE gaps (
-    campaign INTEGER NOT NULL,
-    number   INTEGER NOT NULL,
-    PRIMARY KEY (campaign, number)
-) WITHOUT ROWID;
-
-INSERT OR IGNORE INTO temp.gaps
-WITH RECURSIVE granted AS (
-    SELECT campaign, number FROM orders
-    UNION ALL
-    SELECT campaign, number FROM shares WHERE user IS NOT NULL
-), lasts AS (
-    SELECT campaign, max(number) AS last
-    FROM granted
-    WHERE campaign IN (SELECT campaign FROM withheld_numbers)
-    GROUP BY campaign
-), numbers AS (
-    SELECT w.campaign, w.first_number AS number, min(w.last_number, l.last) AS last, w.step
+-- Numbers of grants that no repair could name, as runs that do not overlap. A restore skips up to 2^27 of them.
+CREATE TEMP TABLE gaps AS
+SELECT campaign, first_number, last_number
+FROM (
+    SELECT w.campaign, w.last_number, max(w.first_number, coalesce(max(w.last_number) OVER earlier + 1, 1)) AS first_number
     FROM withheld_numbers w
     JOIN repairs r ON r.partition = w.partition AND r.epoch = w.epoch
-    JOIN lasts l ON l.campaign = w.campaign
-    WHERE w.first_number BETWEEN 1 AND min(w.last_number, l.last) AND w.step > 0
-    UNION ALL
-    SELECT campaign, number + step, last, step FROM numbers WHERE number + step <= last
+    JOIN campaigns c ON c.ref = w.campaign
+    WHERE c.parts = 1 AND w.step = 1
+    WINDOW earlier AS (
+        PARTITION BY w.campaign ORDER BY w.first_number, w.last_number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
 )
-SELECT campaign, number FROM numbers;
+WHERE first_number <= last_number;
+
+CREATE INDEX temp.gaps_of ON gaps (campaign, first_number);

@@ -25,6 +25,7 @@ pub mod queue_entry;
 pub mod reconcile;
 pub mod rows;
 pub mod settlement;
+pub mod skipped_numbers;
 pub mod split;
 mod string_enum;
 pub mod time;

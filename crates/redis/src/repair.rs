@@ -84,6 +84,8 @@ struct Evidence {
     /// Closed campaigns that may have entries which the ledger lacks.
     late: BTreeSet<CampaignId>,
     restoration: OrderRestoration,
+    /// Random number, if Redis has lost the whole state of the partition: then sales skip numbers.
+    skips: Option<u32>,
     /// Campaigns that are taken out of service.
     suspended: BTreeSet<CampaignId>,
     /// Whether further campaigns may be taken out of service, and the ledger's position: no later entry is about them.
@@ -289,6 +291,8 @@ impl RedisEngine {
             late,
             restoration: OrderRestoration::from_loss(loss, &noted, end),
             journal: WithheldJournal::read(ledger, partition, &noted.epoch).await?,
+            // The same for each attempt at this repair.
+            skips: loss.epoch.is_empty().then(|| chance_of(&noted.epoch)),
             suspended,
             can_suspend,
             position: end,
@@ -422,6 +426,12 @@ pub(crate) async fn withhold_again(
         true => journal.numbers(part.facts.campaign),
         false => BTreeSet::new(),
     })
+}
+
+/// Random number from the name of an epoch.
+fn chance_of(epoch: &str) -> u32 {
+    let digits = epoch.get(..8).unwrap_or_default();
+    u32::from_str_radix(digits, 16).unwrap_or_default()
 }
 
 fn by_campaign(entries: Vec<Entry>) -> BTreeMap<CampaignId, Vec<Entry>> {

@@ -12,21 +12,29 @@ WITH granted AS (
     JOIN granted g ON g.campaign = c.ref
     WHERE c.parts = 1
     GROUP BY c.ref
-), known AS (
-    SELECT c.ref, a.number
-    FROM ends c
-    JOIN temp.aside a ON a.campaign = c.id AND a.kind = 'granted' AND a.number BETWEEN 1 AND c.last
-    UNION
-    SELECT c.ref, g.number
-    FROM ends c
-    JOIN temp.gaps g ON g.campaign = c.ref
+), unnamed AS (
+    SELECT e.ref, min(g.last_number, e.last) - g.first_number + 1 - (
+        SELECT count(*)
+        FROM orders o
+        WHERE o.campaign = e.ref AND o.number BETWEEN g.first_number AND min(g.last_number, e.last)
+    ) - (
+        SELECT count(*)
+        FROM shares s
+        WHERE s.campaign = e.ref AND s.number BETWEEN g.first_number AND min(g.last_number, e.last)
+          AND s.user IS NOT NULL
+    ) AS numbers
+    FROM ends e
+    JOIN temp.gaps g ON g.campaign = e.ref AND g.first_number <= e.last
+    UNION ALL
+    SELECT e.ref, count(DISTINCT a.number)
+    FROM ends e
+    JOIN temp.aside a ON a.campaign = e.id AND a.kind = 'granted' AND a.number BETWEEN 1 AND e.last
+    WHERE NOT EXISTS (SELECT 1 FROM temp.gaps g
+                      WHERE g.campaign = e.ref AND a.number BETWEEN g.first_number AND g.last_number)
+      AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.campaign = e.ref AND o.number = a.number)
+      AND NOT EXISTS (SELECT 1 FROM shares s WHERE s.campaign = e.ref AND s.number = a.number AND s.user IS NOT NULL)
+    GROUP BY e.ref
 )
 SELECT format('campaign #%d has %d grants, and the last of them is number %d', ref, grants, last)
-FROM ends c
-WHERE grants + (
-    SELECT count(*)
-    FROM known k
-    WHERE k.ref = c.ref
-      AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.number = k.number)
-      AND NOT EXISTS (SELECT 1 FROM shares s WHERE s.campaign = c.ref AND s.number = k.number AND s.user IS NOT NULL)
-) <> last;
+FROM ends e
+WHERE grants + coalesce((SELECT sum(numbers) FROM unnamed u WHERE u.ref = e.ref), 0) <> last;

@@ -50,6 +50,13 @@ impl NumberRange {
         (self.first..=self.last).step_by(self.step.max(1) as usize)
     }
 
+    /// Whether it has a number.
+    #[must_use]
+    pub fn contains(&self, number: u32) -> bool {
+        let step = self.step.max(1);
+        (self.first..=self.last).contains(&number) && (number - self.first).is_multiple_of(step)
+    }
+
     /// Ranges of ascending numbers.
     #[must_use]
     pub fn from_numbers(numbers: impl IntoIterator<Item = u32>, step: u32) -> Vec<Self> {
@@ -206,6 +213,10 @@ mod tests {
             assert_eq!(made.len(), ranges, "{made:?}");
             let back: Vec<u32> = made.into_iter().flat_map(NumberRange::iter).collect();
             assert_eq!(back, numbers);
+            let ranges = NumberRange::from_numbers(numbers.iter().copied(), step);
+            let is_in = |number: &u32| ranges.iter().any(|range| range.contains(*number));
+            assert!(numbers.iter().all(is_in));
+            assert!((0..20).all(|number| is_in(&number) == numbers.contains(&number)));
         };
         check(&[], 1, 0);
         check(&[7], 3, 1);

@@ -16,6 +16,7 @@ use crate::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::{OrderState, ReturnPart},
     payment::PaymentState,
+    skipped_numbers::numbers_to_skip,
     time::Timestamp,
 };
 
@@ -49,6 +50,13 @@ impl PartFacts {
     #[must_use]
     pub fn ordinal_of(&self, number: u32) -> u32 {
         (number - 1 - u32::from(self.index)) / u32::from(self.parts) + 1
+    }
+
+    /// Number of the part's ordinals to skip after the last known one; see [`numbers_to_skip`].
+    #[must_use]
+    pub fn ordinals_to_skip(&self, last: u32, chance: u32) -> u32 {
+        let last = last.checked_sub(1).map_or(0, |_| self.number_of(last));
+        numbers_to_skip(last, chance) / u32::from(self.parts)
     }
 
     fn is_lazy(&self) -> bool {
@@ -92,6 +100,9 @@ pub struct Survey<'a> {
     pub unnamed: u64,
     /// Numbers of grants that earlier repairs could not name. Units are already withheld for them.
     pub accounted: BTreeSet<u32>,
+    /// Random number, if the engine has lost the whole log and the part. The ledger may be older than orders that users
+    /// have, so the numbers of a sale continue at a distance. `None` if no number is skipped.
+    pub skips: Option<u32>,
     /// Units that earlier repairs withhold of a part of a spread campaign. They are included in the units that the
     /// engine remembers, and their shares are the first ones.
     pub withheld: u64,

@@ -2,20 +2,13 @@
 
 use std::{collections::HashMap, fs::File, path::Path};
 
-use qiang_core::{event::Seq, ports::Clock as _};
+use qiang_core::{event::Seq, ports::Clock as _, skipped_numbers::numbers_to_skip};
 use rusqlite::{Connection, params};
 
 use crate::{
     PARTITION, clock::SystemClock, error::DataFileError, fence::begin_unfenced, file,
     file::DataFileKind,
 };
-
-/// Minimum numbers skipped per sale: more than a backup can lack.
-const SKIPPED_MIN: u32 = 1 << 20;
-/// Maximum random addition: two files restored from one backup then give different numbers.
-const SKIPPED_BY_CHANCE: u32 = 1 << 27;
-/// Divisor of the remaining numbers that bounds a skip: each restore leaves enough for later ones.
-const SKIPPED_SHARE: u32 = 4;
 
 /// Skips numbers in a restored copy of an engine's file. Returns the number of sales with a skip.
 ///
@@ -42,10 +35,8 @@ pub(super) fn skip(copy: &Path, replaced: &Path, head: Option<Seq>) -> Result<u6
             .get(id)
             .map_or(sale.last, |given| given.last.max(sale.last));
         let chance: u32 =
-            tx.query_row("SELECT abs(random() % ?1)", [SKIPPED_BY_CHANCE], |row| {
-                row.get(0)
-            })?;
-        let more = (SKIPPED_MIN + chance).min((u32::MAX - floor) / SKIPPED_SHARE);
+            tx.query_row("SELECT abs(random() % ?1)", [u32::MAX], |row| row.get(0))?;
+        let more = numbers_to_skip(floor, chance);
         let (first, last) = (sale.last.saturating_add(1), floor + more);
         if first > last {
             continue; // // no number is left

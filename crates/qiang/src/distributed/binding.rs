@@ -97,6 +97,7 @@ impl Binder {
         let identity = Arc::new(Identity::new(&bound.installation, &bound.engine));
         if is_ours {
             identity.follow(&bound.engine, true);
+            identity.create();
         }
         ledger.settle_for(&bound.engine);
         let binder = Self {
@@ -226,6 +227,9 @@ impl Binder {
         let after = self.bind(bound, &engine).await?;
         let is_ours = after.engine == engine;
         self.follow(&after, is_ours);
+        if is_ours && bound.beats == 0 {
+            self.identity.create(); // no process ever served it
+        }
         if is_ours {
             tracing::warn!(
                 location = self.location,

@@ -28,6 +28,8 @@ pub(crate) struct IdentityClaim {
     /// Server on which the call may mark the partition as the engine's: [`ANY_SERVER`], no server if empty, or the one
     /// with this replication id.
     pub(crate) marks_on: String,
+    /// Whether the engine is new, so that the call may create a partition.
+    pub(crate) may_create: bool,
     at: Instant,
 }
 
@@ -61,6 +63,8 @@ struct IdentityState {
     seen: BTreeMap<PartitionId, SeenMark>,
     /// Partitions that this process has marked since it took over; `None` if it did not take over.
     marked: Option<BTreeSet<PartitionId>>,
+    /// Whether no process has served the engine before.
+    is_new: bool,
     /// Partitions that lost their mark, while others did not, and the server on which each is marked again.
     lost: BTreeMap<PartitionId, String>,
     /// Reason why partitions without the engine's mark are not served, and the remedy.
@@ -79,6 +83,7 @@ impl Identity {
                 engine: engine.into(),
                 seen: BTreeMap::new(),
                 marked: None,
+                is_new: false,
                 lost: BTreeMap::new(),
                 advice: String::new(),
                 ledger_answered: None,
@@ -99,6 +104,12 @@ impl Identity {
         state.seen.clear();
         state.lost.clear();
         state.marked = is_ours.then(BTreeSet::new);
+        state.is_new = false;
+    }
+
+    /// Allows partitions to be created, because no process has served the engine before.
+    pub fn create(&self) {
+        self.state.lock().is_new = true;
     }
 
     /// Allows partitions that lost their data to be marked again, if other partitions of the same Redis have theirs. As
@@ -173,6 +184,7 @@ impl Identity {
             installation: Arc::clone(&self.installation),
             engine: Arc::clone(&state.engine),
             marks_on,
+            may_create: state.is_new,
             at: Instant::now(),
         }
     }

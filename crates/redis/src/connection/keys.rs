@@ -25,7 +25,8 @@
 //!   left, or is forgotten. `damaged:ID` belongs to a campaign whose keys contradict each other: `?`, or the last entry
 //!   that may be about it once its keys are gone, see `damage.lua`. `unreadable:ID` belongs to a campaign that a repair
 //!   takes out of service, because the ledger cannot read it: `?`, or the epoch of that repair once its keys are gone,
-//!   see `repair_suspend.lua`. `recalled` is the size beyond `maxmemory` of the campaigns that were reloaded since
+//!   see `repair_suspend.lua`. `skipped:ID` is the number of ordinals that the shard of a sale skips when it opens.
+//!   `recalled` is the size beyond `maxmemory` of the campaigns that were reloaded since
 //!   `recalled_since`, in bytes.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed; and when it was found not to have been seen for an hour. An hour after that it is forgotten.
@@ -67,7 +68,8 @@
 //!   change, with their revision, as in the log. `behind` is 1 in the first shard while others
 //!   may have earlier ones. `touched` is the last entry about a closed campaign. `buyers`, `paid`, `keyed` and `moving`
 //!   are the numbers of fields in `users`, in a sale's `payments` and `keys`, and in `transfers`: see `whole.lua`.
-//!   `owner` is the digest of the seller or sender.
+//!   `owner` is the digest of the seller or sender. `skipped` are runs of ordinals, `FIRST-LAST FIRST-LAST …`, that no
+//!   order of a sale has, because users may have received them before Redis and the ledger lost their orders.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
 //! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key. For a sale: user → units held,
 //!   returned orders, newest order, keys and their orders; `+` before the first key if further ones are in `keys`.

@@ -182,11 +182,13 @@ impl RedisConnections {
             .arg(report.settled)
             .arg(options.term_grace.as_millis() as u64)
             .arg(options.partitions)
-            .arg(if report.fresh {
-                new_epoch()
-            } else {
-                String::new()
-            })
+            .arg(
+                if report.fresh && claim.is_none_or(|claim| claim.may_create) {
+                    new_epoch()
+                } else {
+                    String::new()
+                },
+            )
             .arg(stale_for.as_millis() as u64)
             .arg(claim.map_or("", |claim| &claim.installation))
             .arg(claim.map_or("", |claim| &claim.engine))

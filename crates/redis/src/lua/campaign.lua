@@ -11,7 +11,7 @@ if broken then
 end
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
   'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply', 'opens',
-  'terms', 'behind', 'admit', 'withheld', 'withheld_minor'}
+  'terms', 'behind', 'admit', 'withheld', 'withheld_minor', 'skipped'}
 local values = redis.call('HMGET', KEYS[5], unpack(fields))
 if not values[1] then
   return {'unknown', 'campaign'}
@@ -29,6 +29,12 @@ c.withheld, c.withheld_minor = c.withheld or 0, c.withheld_minor or 0
 local numbered = math.max(c.granted, c.grants)
 if c.kind ~= 'sale' then
   c.grants = 0
+end
+-- Ordinals that a repair has skipped: no order has them.
+local skipped_runs, skipped = {}, 0
+for from, to in string.gmatch(c.skipped or '', '(%d+)%-(%d+)') do
+  skipped_runs[#skipped_runs + 1] = {tonumber(from), tonumber(to)}
+  skipped = skipped + tonumber(to) - tonumber(from) + 1
 end
 
 local events, changed, gate = {}, {}, false
@@ -216,10 +222,23 @@ local function close()
   redis.call('ZADD', KEYS[15], int(now), ARGV[6])
 end
 
--- Numbers and texts of up to `count` orders, starting at this one.
+-- This ordinal, or the next one that is not skipped.
+local function not_skipped(ordinal)
+  for _, run in ipairs(skipped_runs) do
+    if run[1] <= ordinal and ordinal <= run[2] then
+      ordinal = run[2] + 1
+    end
+  end
+  return ordinal
+end
+
+-- Numbers and texts of up to `count` orders, starting at this one, up to the next skipped ones.
 local function orders_from(ordinal, count)
-  local numbers = {}
-  for n = ordinal, math.min(ordinal + count - 1, c.grants) do
+  local numbers, last = {}, math.min(ordinal + count - 1, c.grants)
+  for _, run in ipairs(skipped_runs) do
+    last = run[1] > ordinal and math.min(last, run[1] - 1) or last
+  end
+  for n = ordinal, last do
     numbers[#numbers + 1] = int(number_of(n))
   end
   return numbers, redis.call('HMGET', KEYS[9], unpack(numbers))
@@ -243,7 +262,7 @@ end
 -- advance past the rest.
 local function step_past(order)
   local STEPS_MAX, READ_MAX = 100, 10
-  local first = c.first + 1
+  local first = not_skipped(c.first + 1)
   if order.number ~= number_of(c.first) then
     return
   end
@@ -260,6 +279,7 @@ local function step_past(order)
     if held then
       break
     end
+    first = not_skipped(first)
   end
   put('first', first)
   reschedule()
@@ -269,7 +289,7 @@ local function tally()
   local money = money_left()
   return table.concat({phase_at(now), int(c.supply + c.withheld), int(c.granted), int(c.remaining), int(c.returned),
     int(c.funded + c.withheld_minor), int(c.funded - money - c.refunded), int(money), int(c.refunded),
-    int(c.kind == 'sale' and c.grants or c.granted), int(now), int(seq),
+    int(c.kind == 'sale' and c.grants - skipped or c.granted), int(now), int(seq),
     int(c.version), int(c.opens), int(c.ends), int(c.limit), int(c.price or -1), int(c.terms),
     int(c.admit or 0), int(c.withheld), int(c.withheld_minor)}, ' ')
 end

@@ -9,7 +9,7 @@
 -- ARGV[1..6] as in prelude.lua, ARGV[7] values per claim, ARGV[8..] the claims, as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
 -- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields damaged length schedule
--- luacheck: read globals is_older
+-- luacheck: read globals is_older skipped_of
 local step = tonumber(ARGV[7])
 local n = (#ARGV - 7) / step
 local users, first = users_of(7, n, step)
@@ -22,10 +22,14 @@ elseif c[1] ~= 'sale' then
   return {'unknown', ''}
 end
 -- The campaign's keys must agree: see whole.lua.
-local known = length('HLEN', KEYS[8])
+local known, numbered, skipped = length('HLEN', KEYS[8]), length('HLEN', KEYS[9]), 0
+if numbered ~= tonumber(c[9]) then
+  skipped = skipped_of(KEYS[5])
+  numbered = numbered + skipped
+end
 if known < 0 or c[17] and known < tonumber(c[17]) or c[21] and is_older(KEYS[8], c[21]) then
   return damaged('users')
-elseif length('HLEN', KEYS[9]) ~= tonumber(c[9]) or c[22] and is_older(KEYS[9], c[22]) then
+elseif numbered ~= tonumber(c[9]) or c[22] and is_older(KEYS[9], c[22]) then
   return damaged('orders')
 elseif c[18] and length('HLEN', KEYS[13]) < tonumber(c[18]) then
   return damaged('keys')
@@ -207,7 +211,7 @@ if count > 0 then
   redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),
     'last', int(at), 'buyers', known, 'newest_buyer', newest_buyer, 'newest_order', newest_order)
   -- Also at the first grant. Gates that know of no grant would otherwise answer its user by a clock that was set back.
-  if left == 0 or before == 0 then
+  if left == 0 or before == skipped then
     version = invalidate()
   end
 end

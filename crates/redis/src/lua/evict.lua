@@ -7,10 +7,14 @@
 -- shards, ARGV[10] number of orders of a sale's shard in the ledger, empty for a packet, ARGV[11] when to check it
 -- again if it stays, in milliseconds; a day later if the ledger differs
 -- Replies: {"ok", ""}, {"stays", the reason}
--- luacheck: read globals seq int schedule
+-- luacheck: read globals seq int schedule skipped_of
 local c = redis.call('HMGET', KEYS[5], 'phase', 'kind', 'first', 'grants', 'behind', 'frozen', 'touched', 'granted',
   'returned', 'refunded')
 local phase, settled = c[1], tonumber(ARGV[7])
+
+local function differs_in_orders()
+  return ARGV[10] ~= '' and ARGV[10] ~= c[4] and tonumber(ARGV[10]) ~= tonumber(c[4]) - skipped_of(KEYS[5])
+end
 
 local function reason()
   if c[2] == 'sale' and tonumber(c[3]) <= tonumber(c[4]) then
@@ -23,7 +27,7 @@ local function reason()
     return 'unsettled'
   elseif tonumber(c[7]) > settled then
     return 'unsettled'
-  elseif ARGV[9] ~= '' and ARGV[9] ~= c[8] .. ' ' .. c[9] .. ' ' .. c[10] or ARGV[10] ~= '' and ARGV[10] ~= c[4] then
+  elseif ARGV[9] ~= '' and ARGV[9] ~= c[8] .. ' ' .. c[9] .. ' ' .. c[10] or differs_in_orders() then
     return 'differs'
   elseif c[6] then
     -- Another shard is being repaired, and its repairer reads this one.

@@ -5,7 +5,7 @@
 -- its sums, shares and fields, then index and sum of each sum, the shares, and the fields with their values
 -- Replies: {"ok", words}, one word per campaign: `new`; `here`; `left` if only the ledger knows whether it was here,
 -- see reject_reopen.lua; `plan` if another node has begun to spread it; `gap` if only some of its shares are in place
--- luacheck: read globals append now damaged has_due schedule
+-- luacheck: read globals append now damaged has_due schedule skip_numbers
 local OWN_KEYS, OWN_ARGV = 12, 6
 local left = redis.call('HMGET', KEYS[1], 'left', 'left_created')
 local left_upto, left_created = tonumber(left[1] or 0), tonumber(left[2] or 0)
@@ -48,6 +48,7 @@ for _, it in ipairs(all) do
       redis.call('RPUSH', it.shares, unpack(ARGV, it.shares_at, it.fields_at - 1))
     end
     redis.call('HSET', it.campaign, unpack(ARGV, it.fields_at, it.next_at - 1))
+    skip_numbers(it.id, it.campaign)
     append(1, now, 'e', 'opened 1', it.id)
     schedule(KEYS[1], KEYS[4], it.id, redis.call('HGET', it.campaign, 'ends'))
   end

@@ -8,7 +8,7 @@
 -- Replies: {"ok", events " " (1 if more is due, else 0; 2 if the other shards must follow the terms)}, {"unknown", ""},
 -- {"busy", ""} while a transfer of units is pending
 -- luacheck: read globals c now answer put events phase_at orders_from order_in is_held put_order move record close
--- luacheck: read globals finish reschedule expires_at downtimes expect_downtimes
+-- luacheck: read globals finish reschedule expires_at downtimes expect_downtimes not_skipped
 -- luacheck: globals grace since
 grace, since = tonumber(ARGV[8]), tonumber(ARGV[9])
 expect_downtimes(ARGV[10] == '1' and since > 0)
@@ -16,7 +16,7 @@ if since > 0 and #downtimes > 0 then
   since = math.max(since, downtimes[#downtimes][2])
 end
 local STEPS_MAX, READ_MAX = 5000, 100
-local most, steps, first = tonumber(ARGV[7]), STEPS_MAX, c.first
+local most, steps, first = tonumber(ARGV[7]), STEPS_MAX, not_skipped(c.first)
 local waits = false
 while not waits and first <= c.grants and steps > 0 and #events < most do
   local numbers, texts = orders_from(first, READ_MAX)
@@ -35,6 +35,7 @@ while not waits and first <= c.grants and steps > 0 and #events < most do
     first = first + 1
     steps = steps - 1
   end
+  first = not_skipped(first)
 end
 if first ~= c.first then
   put('first', first)

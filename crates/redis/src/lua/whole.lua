@@ -5,7 +5,7 @@
 -- KEYS nothing of its own
 -- ARGV nothing of its own
 -- Replies: nothing of its own
--- luacheck: read globals is_older
+-- luacheck: read globals is_older skipped_of
 -- luacheck: ignore 211
 
 -- Name of a key that is gone, is of another type or does not match the others; nil if there is none, or no campaign.
@@ -22,6 +22,9 @@ local function broken_of(campaign, shares, sums, users, orders, payments, transf
     local have = redis.pcall(command, key)
     return type(have) ~= 'number' or count and tonumber(count) ~= have
   end
+  local function lacks_orders()
+    return differs(c[6], 'HLEN', orders) and differs(tonumber(c[6] or 0) - skipped_of(campaign), 'HLEN', orders)
+  end
   local function lacks(count, key)
     local have = redis.pcall('HLEN', key)
     return type(have) ~= 'number' or count and have < tonumber(count)
@@ -35,7 +38,7 @@ local function broken_of(campaign, shares, sums, users, orders, payments, transf
   if differs(c[9], 'HLEN', transfers) or c[13] and lacks_newest_transfer() then
     return 'transfers'
   elseif c[1] == 'sale' then
-    return lacks(c[7], users) and 'users' or differs(c[6], 'HLEN', orders) and 'orders'
+    return lacks(c[7], users) and 'users' or lacks_orders() and 'orders'
       or lacks(c[8], payments) and 'payments' or lacks(c[10], keys) and 'keys'
       or c[11] and is_older(users, c[11]) and 'users' or c[12] and is_older(orders, c[12]) and 'orders' or nil
   elseif differs(c[5], 'HLEN', users) then

@@ -16,12 +16,14 @@ use crate::connection::{AT_MAXMEMORY, FENCE, Script};
 pub(crate) const AGENDA: &str = include_str!("../lua/agenda.lua");
 /// Finds older values of hashes.
 pub(crate) const OLDER: &str = include_str!("../lua/older.lua");
+/// Counts skipped order numbers.
+pub(crate) const SKIPPED: &str = include_str!("../lua/skipped.lua");
 
 macro_rules! scripts {
     ($($name:ident = $file:literal, $($flags:ident)? $($part:literal),+;)+) => {
         $(
             pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-                let head = [$($flags,)? FENCE, AGENDA, OLDER];
+                let head = [$($flags,)? FENCE, AGENDA, OLDER, SKIPPED];
                 let parts = [$(include_str!(concat!("../lua/", $part, ".lua"))),+];
                 Script::new($file, &[&head[..], &parts[..]].concat())
             });
@@ -36,7 +38,8 @@ macro_rules! scripts {
         #[cfg(test)]
         fn files() -> BTreeMap<&'static str, &'static str> {
             let head = crate::connection::HEAD;
-            let of_others = [("fence", FENCE), ("head", head), ("agenda", AGENDA), ("older", OLDER)];
+            let of_others = [("fence", FENCE), ("head", head), ("agenda", AGENDA), ("older", OLDER),
+                ("skipped", SKIPPED)];
             let own = [$($(($part, include_str!(concat!("../lua/", $part, ".lua")))),+),+];
             own.into_iter().chain(of_others).collect()
         }
@@ -49,8 +52,8 @@ scripts! {
     CLAIM_SALE = "claim_sale", "prelude", "batch", "claim_sale";
     SAVE_SHARD_COUNT = "save_shard_count", "prelude", "reject_reopen", "save_shard_count";
     PRELOAD_SHARES = "preload_shares", "prelude", "reject_reopen", "preload_shares";
-    OPEN = "open", "prelude", "reject_reopen", "open";
-    OPEN_MANY = "open_many", "prelude", "open_many";
+    OPEN = "open", "prelude", "reject_reopen", "skip_numbers", "open";
+    OPEN_MANY = "open_many", "prelude", "skip_numbers", "open_many";
     EVICT = "evict", AT_MAXMEMORY "prelude", "evict";
     RELOAD_ROWS = "reload_rows", AT_MAXMEMORY "prelude", "reload", "reload_rows";
     RELOAD_END = "reload_end", AT_MAXMEMORY "prelude", "reload", "reload_end";

@@ -16,7 +16,7 @@ use super::engine_error_from_ledger;
 use crate::{
     connection::{KeySpace, eval, is_wrong_type},
     engine::RedisEngine,
-    protocol::scripts::OLDER,
+    protocol::scripts::{OLDER, SKIPPED},
     quarantined::quarantined,
     repair::rebuild::Rebuild,
 };
@@ -25,6 +25,7 @@ use crate::{
 static LOOK: LazyLock<String> = LazyLock::new(|| {
     let parts = [
         OLDER,
+        SKIPPED,
         include_str!("../lua/whole.lua"),
         include_str!("../lua/repair_look.lua"),
     ];

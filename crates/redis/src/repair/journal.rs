@@ -13,7 +13,10 @@ use qiang_core::{
 };
 
 use super::{engine_error_from_ledger, group::HeldEntries, missing, sides::BothSides};
-use crate::{protocol::reply::share_text, repair::rebuild::NotedChange};
+use crate::{
+    protocol::reply::share_text,
+    repair::rebuild::{NotedChange, OrdinalRuns, missing_ordinals, without},
+};
 
 /// Withheld units of a partition, by campaign.
 pub(super) struct WithheldJournal {
@@ -55,7 +58,7 @@ impl WithheldJournal {
         records.filter(|record| record.released_at.is_none())
     }
 
-    /// Numbers that earlier repairs could not name.
+    /// Numbers that earlier repairs could not name. For packets: of a sale they may be millions.
     pub(super) fn numbers(&self, campaign: CampaignId) -> BTreeSet<u32> {
         numbers_of(self.of_other_repairs(campaign))
     }
@@ -136,13 +139,48 @@ impl WithheldJournal {
 
     /// Numbers that no repair could name are never issued again, even if their units were released.
     fn number_on(&self, part: &mut BothSides) {
-        let numbers = self.numbers(part.facts.campaign);
+        let records = self.of_other_repairs(part.facts.campaign);
+        let ranges = records.flat_map(|record| &record.numbers);
         if !part.facts.fixed_shares
-            && let Some(last) = numbers.last()
+            && let Some(last) = ranges.map(|range| range.last).max()
         {
-            let last = part.facts.ordinal_of(*last);
+            let last = part.facts.ordinal_of(last);
             part.engine.numbered = part.engine.numbered.max(last);
         }
+    }
+
+    /// Record of the ordinals that a sale's shard skips, which is a draft in the ledger. `None` if it skips none.
+    pub(super) fn record_for_draft(
+        &self,
+        part: &mut BothSides,
+        chance: u32,
+    ) -> Option<(WithheldRecord, u32)> {
+        let facts = part.facts;
+        if facts.kind != CampaignKind::Sale {
+            return None;
+        }
+        self.number_on(part);
+        let last = part.engine.numbered;
+        let upto = last.saturating_add(facts.ordinals_to_skip(last, chance));
+        let runs = without(&[(1, upto)], &self.ordinals(&facts));
+        let record = WithheldRecord {
+            partition: self.partition,
+            epoch: self.epoch.clone(),
+            campaign: facts.campaign,
+            units: 0,
+            amount_minor: 0,
+            numbers: ranges_of(&facts, &runs),
+            released_at: None,
+        };
+        Some((record, upto))
+    }
+
+    /// Ordinals of a sale's shard that earlier repairs could not name.
+    fn ordinals(&self, facts: &PartFacts) -> OrdinalRuns {
+        let records = self.of_other_repairs(facts.campaign);
+        let ranges = records.flat_map(|record| &record.numbers);
+        let ordinals = ranges.map(|it| (facts.ordinal_of(it.first), facts.ordinal_of(it.last)));
+        ordinals.collect()
     }
 
     /// Record of what a repair withholds of a campaign in addition to the `before` units. `None` if it withholds
@@ -153,15 +191,18 @@ impl WithheldJournal {
         repair: &Repair,
         before: u64,
     ) -> Option<WithheldRecord> {
-        let known = self.numbers(facts.campaign);
+        let known = match facts.kind {
+            CampaignKind::RedPacket => self.numbers(facts.campaign),
+            CampaignKind::Sale => BTreeSet::new(),
+        };
         let (mut units, mut amount_minor) = (repair.withheld.units, repair.withheld.amount_minor);
         let rows = &repair.rows.grants;
         let is_new = |number: &u32| !rows.contains_key(number) && !known.contains(number);
         let numbers = match facts.kind {
             CampaignKind::Sale => {
                 units = units.saturating_sub(before);
-                let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
-                NumberRange::from_numbers(numbers.filter(is_new), facts.parts.into())
+                let missing = missing_ordinals(facts, repair);
+                ranges_of(facts, &without(&missing, &self.ordinals(facts)))
             }
             CampaignKind::RedPacket if facts.fixed_shares => {
                 let shares = repair.withheld.shares.iter();
@@ -190,6 +231,15 @@ impl WithheldJournal {
             released_at: None,
         })
     }
+}
+
+fn ranges_of(facts: &PartFacts, ordinals: &[(u32, u32)]) -> Vec<NumberRange> {
+    let range = |(first, last): &(u32, u32)| NumberRange {
+        first: facts.number_of(*first),
+        last: facts.number_of(*last),
+        step: facts.parts.into(),
+    };
+    ordinals.iter().map(range).collect()
 }
 
 fn numbers_of<'r>(records: impl Iterator<Item = &'r WithheldRecord>) -> BTreeSet<u32> {

@@ -2,6 +2,7 @@
 
 mod lines;
 mod numbers;
+mod skipped;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,6 +25,7 @@ use redis::ToRedisArgs;
 pub(crate) use self::{
     lines::{ShardRows, records},
     numbers::Numbers,
+    skipped::{OrdinalRuns, missing_ordinals, read_skipped, skipped_ordinals, without},
 };
 use crate::{
     connection::{eval_at_maxmemory, unavailable},
@@ -273,7 +275,9 @@ impl<'a> Rebuild<'a> {
         let of = |rest: &str| keys.for_campaign(self.partition, meta.id, rest);
         if facts.kind == CampaignKind::Sale {
             let wrong_users = before.map_or(&[][..], |before| &before.wrong_users);
-            self.sale(meta, facts, repair, wrong_users).await?;
+            let skipped = skipped_ordinals(facts, before, repair);
+            self.sale(meta, facts, repair, (wrong_users, &skipped))
+                .await?;
         } else {
             let removed: Vec<&str> = repair
                 .removed
@@ -299,11 +303,11 @@ impl<'a> Rebuild<'a> {
         meta: &CachedCampaign,
         facts: &PartFacts,
         repair: &Repair,
-        wrong_users: &[UserUnits],
+        (wrong_users, skipped): (&[UserUnits], &[(u32, u32)]),
     ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
         let of = |rest: &str| keys.for_campaign(self.partition, meta.id, rest);
-        let rows = ShardRows::from_sale(meta, facts, repair, wrong_users);
+        let rows = ShardRows::from_sale(meta, facts, repair, (wrong_users, skipped));
         // If this attempt stops half-way, the next one must not take its rows for older ones.
         let hash = keys.campaign(self.partition, meta.id);
         self.put(&hash, "del", 0, &NEWEST_ROWS).await?;

@@ -89,7 +89,10 @@ impl RedisEngine {
         let has_happened = members.iter().any(happened);
         if part.facts.parts == 1 {
             if !has_happened {
-                return Ok(Vec::new()); // It is opened as any other draft.
+                // It is opened as any other draft.
+                self.skip_of_drafts(held, ledger, &mut members, evidence)
+                    .await?;
+                return Ok(Vec::new());
             }
             self.restore(held, ledger, &mut members, evidence).await?;
             recount(held, ledger, &mut members, evidence).await?;
@@ -138,7 +141,10 @@ impl RedisEngine {
         // Shards that are not opened yet are opened with the others, unless there is evidence about them.
         let is_draft = !has_happened && (elsewhere.unopened > 0 || elsewhere.there == 0);
         let repaired = match is_draft {
-            true => Ok(Vec::new()),
+            true => {
+                let skip = self.skip_of_drafts(held, ledger, &mut members, evidence);
+                skip.await.map(|()| Vec::new())
+            }
             false => {
                 let all = (members, &lost[..], &elsewhere);
                 self.repair_spread(held, ledger, all, evidence).await
@@ -260,6 +266,33 @@ impl RedisEngine {
         try_join_all(written).await?;
         let places = members.iter().map(|(place, _)| *place);
         Ok(places.zip(repairs).collect())
+    }
+
+    /// Makes shards of a sale that is a draft skip numbers when it opens, if their partitions lost everything: the ledger
+    /// may have been set back to before its opening.
+    async fn skip_of_drafts(
+        &self,
+        held: &[HeldEntries<'_>],
+        ledger: &dyn Ledger,
+        members: &mut [Member],
+        evidence: &[Evidence],
+    ) -> Result<(), EngineError> {
+        for (place, part) in members {
+            let (held, evidence) = (&held[*place], &evidence[*place]);
+            let Some(chance) = evidence.skips.filter(|_| part.snapshot.is_none()) else {
+                continue;
+            };
+            let Some((record, upto)) = evidence.journal.record_for_draft(part, chance) else {
+                continue;
+            };
+            held.rebuild.check().await?;
+            let recorded = ledger.withhold(&record, &held.attempt).await;
+            recorded.map_err(engine_error_from_ledger)?;
+            let field = format!("skipped:{}", part.facts.campaign);
+            let fields = [field, upto.to_string()];
+            held.rebuild.put_fields("set", &fields).await?;
+        }
+        Ok(())
     }
 
     /// Restores rows that were deleted from the ledger.
@@ -432,6 +465,7 @@ fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
             true => evidence.journal.numbers(part.facts.campaign),
             false => BTreeSet::new(),
         },
+        skips: evidence.skips.filter(|_| part.snapshot.is_none()),
         withheld: 0,
         withheld_shares: BTreeSet::new(),
         now: part.now,

@@ -28,6 +28,7 @@ use crate::{
         log_record::{Record, decode, unreadable},
         reply::{BuyerLine, GrantLine, OrderText, read_payment_state, share},
     },
+    repair::rebuild::{OrdinalRuns, read_skipped},
     shards::tally,
 };
 
@@ -56,6 +57,8 @@ pub(crate) struct PartSnapshot {
     pub(crate) repaired: Option<String>,
     /// Users of a sale, as far as their count differs from their orders.
     pub(crate) wrong_users: Vec<UserUnits>,
+    /// Ordinals of a sale that are skipped.
+    pub(crate) skipped: OrdinalRuns,
 }
 
 /// Terms of a sale, after the number of the change that set them.
@@ -120,6 +123,7 @@ impl Partitions {
             stock: head.stock,
             terms: head.terms,
             repaired: head.repaired,
+            skipped: head.skipped,
             wrong_users,
             meta: head.meta,
         }))
@@ -304,6 +308,7 @@ pub(crate) struct ShardHash {
     /// Terms before the last change, in the first shard.
     pub(crate) terms_before: Option<Revised>,
     repaired: Option<String>,
+    skipped: OrdinalRuns,
 }
 
 /// Terms of a sale in the hash of one of its shards.
@@ -362,6 +367,7 @@ impl ShardHash {
             terms: terms_in(fields),
             terms_before: get("before").and_then(terms_before),
             repaired: get("repaired").map(str::to_owned),
+            skipped: read_skipped(get("skipped").unwrap_or_default())?,
             meta,
         })
     }

@@ -354,6 +354,12 @@ impl<'a> Union<'a> {
             // A lost answer may have named these numbers to a user.
             numbered = numbered.saturating_add(u32::try_from(unnamed).unwrap_or(u32::MAX));
         }
+        if let Some(chance) = self.survey.skips
+            && !is_packet
+            && !is_over
+        {
+            numbered = numbered.saturating_add(facts.ordinals_to_skip(numbered, chance));
+        }
         let (remaining, returned) = match is_over {
             true => (0, left),
             false => (left - withheld.units, 0),

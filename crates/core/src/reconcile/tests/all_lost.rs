@@ -53,6 +53,7 @@ fn emptied(kind: CampaignKind, index: u16, granted: &[u32]) -> Survey<'static> {
         kept: &[],
         unnamed: 0,
         accounted: BTreeSet::new(),
+        skips: None,
         withheld: 0,
         withheld_shares: BTreeSet::new(),
         now: at(2_000),

@@ -38,6 +38,7 @@ fn survey<'a>(
         kept: &[],
         unnamed: 0,
         accounted: Default::default(),
+        skips: None,
         withheld: 0,
         withheld_shares: Default::default(),
         now: at(9_000),

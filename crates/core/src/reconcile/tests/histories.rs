@@ -246,6 +246,7 @@ fn check(
         kept: &kept,
         unnamed,
         accounted: std::collections::BTreeSet::new(),
+        skips: None,
         withheld: 0,
         withheld_shares: std::collections::BTreeSet::new(),
         now: at(START),

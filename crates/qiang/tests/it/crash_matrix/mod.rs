@@ -29,6 +29,8 @@ mod settler;
 mod users;
 mod verdict;
 
+pub(crate) use self::verdict::audit;
+
 use serde::{Deserialize, Serialize};
 
 /// Part that is killed.

@@ -23,6 +23,8 @@ mod ledgers;
 #[cfg(feature = "servers")]
 mod levels;
 #[cfg(feature = "servers")]
+mod older_ledger;
+#[cfg(feature = "servers")]
 mod recalls;
 #[cfg(feature = "servers")]
 mod repairs;

@@ -52,6 +52,7 @@ end
 if p.count and p.count ~= ARGV[12] then
   return {'count', p.count}
 end
+local marks = false
 if ARGV[15] ~= '' then
   local mark = redis.call('HMGET', KEYS[1], 'installation', 'engine')
   if mark[1] and mark[1] ~= ARGV[15] then
@@ -60,7 +61,7 @@ if ARGV[15] ~= '' then
     if ARGV[17] ~= '1' and ARGV[17] ~= own then
       return {'mark', mark[2] or '', own}
     end
-    redis.call('HSET', KEYS[1], 'installation', ARGV[15], 'engine', ARGV[16])
+    marks = true
   end
 end
 local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:(%S+)')
@@ -71,6 +72,9 @@ if policy and policy ~= 'noeviction' then
     redis.call('HDEL', KEYS[1], 'open', 'server')
   end
   return {'evicts', policy}
+end
+if marks then
+  redis.call('HSET', KEYS[1], 'installation', ARGV[15], 'engine', ARGV[16])
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

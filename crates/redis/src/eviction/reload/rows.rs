@@ -20,7 +20,7 @@ use crate::{
         scripts::{RELOAD_END, RELOAD_END_IN_ROOM, RELOAD_ROOM, RELOAD_ROWS, RELOAD_ROWS_IN_ROOM},
     },
     repair::{
-        rebuild::{Numbers, ShardRows},
+        rebuild::{Numbers, ShardRows, skipped_ordinals},
         sides::BothSides,
     },
     shards::sums::sums_of,
@@ -91,7 +91,10 @@ impl WrittenRows {
         };
         let rows = match facts.kind {
             CampaignKind::RedPacket => ShardRows::from_packet(meta, repair),
-            CampaignKind::Sale => ShardRows::from_sale(meta, facts, repair, &[]),
+            CampaignKind::Sale => {
+                let skipped = skipped_ordinals(facts, None, repair);
+                ShardRows::from_sale(meta, facts, repair, (&[], &skipped))
+            }
         };
         let now_ms = part.now.as_millis();
         let sums = sums_of(shares);
@@ -256,6 +259,7 @@ pub(super) fn united(part: &BothSides, accounted: BTreeSet<u32>) -> Repair {
         kept: &[],
         unnamed: 0,
         accounted,
+        skips: None,
         withheld: 0,
         withheld_shares: BTreeSet::new(),
         now: part.now,

@@ -1,6 +1,9 @@
 //! Rows and entries in Redis' form: text of buyers, shares, orders and records.
 
-use super::*;
+use super::{
+    skipped::{missing_ordinals, without},
+    *,
+};
 
 /// User of an order whose number an unknown user received. The order is cancelled and has no units.
 const NOBODY: &str = "-";
@@ -33,12 +36,13 @@ impl ShardRows {
         }
     }
 
-    /// Rows of a sale that a repair has changed, and of all users who have one of them, or whose count is wrong.
+    /// Rows of a sale that a repair has changed, and of all users who have one of them, or whose count is wrong. Skipped
+    /// ordinals have no rows.
     pub(crate) fn from_sale(
         meta: &CachedCampaign,
         facts: &PartFacts,
         repair: &Repair,
-        wrong_users: &[UserUnits],
+        (wrong_users, skipped): (&[UserUnits], &[(u32, u32)]),
     ) -> Self {
         let rows = &repair.rows;
         let mut users: BTreeSet<&UserId> = repair.removed.iter().map(|(user, _)| user).collect();
@@ -59,8 +63,9 @@ impl ShardRows {
             }
         }
         // Numbers that unknown users received are not issued again.
-        let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
-        for number in numbers.filter(|number| !rows.grants.contains_key(number)) {
+        let missing = without(&missing_ordinals(facts, repair), skipped);
+        let ordinals = missing.iter().flat_map(|(first, last)| *first..=*last);
+        for number in ordinals.map(|ordinal| facts.number_of(ordinal)) {
             let line = format!("c\t0\t{NOBODY}\t0\t0\t0\t");
             orders.extend([number.to_string(), line]);
         }

@@ -1,6 +1,6 @@
 //! Counters of a shard, as its hash has them, computed from its rows.
 
-use super::*;
+use super::{skipped::skipped_text, *};
 
 /// Hash of a repaired shard.
 pub(crate) struct Numbers {
@@ -85,6 +85,10 @@ impl Numbers {
                 (minor + repair.withheld.amount_minor).to_string(),
             );
             all.insert("withheld_shares", shares);
+        }
+        let skipped = skipped_ordinals(facts, before, repair);
+        if !skipped.is_empty() || before.is_some_and(|before| !before.skipped.is_empty()) {
+            all.insert("skipped", skipped_text(&skipped));
         }
         let end = (!is_over).then_some(meta.window.ends_at());
         // Other shards must follow the terms of this one at once.
