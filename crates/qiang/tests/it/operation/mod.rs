@@ -16,5 +16,6 @@ mod reconciler;
 mod signals;
 mod start;
 mod stopping;
+mod tls_to_servers;
 mod upgrade;
 mod worker;

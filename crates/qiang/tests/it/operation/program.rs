@@ -55,7 +55,8 @@ impl Drop for Program {
 }
 
 impl Program {
-    /// Starts the program in a folder, with these arguments and configuration keys. It listens on a free port.
+    /// Starts the program in a folder, with these arguments and configuration keys. It listens on a free port. A key
+    /// without a dot is the name of another variable of the environment.
     pub(crate) fn start(folder: &Path, args: &[&str], keys: &[(&str, &str)]) -> Self {
         Self::start_of(env!("CARGO_BIN_EXE_qiang").as_ref(), folder, args, keys)
     }
@@ -82,8 +83,13 @@ impl Program {
             .stdout(Stdio::null())
             .stderr(File::create(&log).unwrap());
         for (key, value) in keys {
-            let name = key.replace('.', "__").to_uppercase();
-            command.env(format!("QIANG__{name}"), value);
+            match key.contains('.') {
+                true => {
+                    let name = key.replace('.', "__").to_uppercase();
+                    command.env(format!("QIANG__{name}"), value)
+                }
+                false => command.env(key, value),
+            };
         }
         let child = command.spawn().unwrap();
         Self { child, log }

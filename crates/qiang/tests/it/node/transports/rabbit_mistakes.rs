@@ -1,4 +1,4 @@
-//! Changes that people make to RabbitMQ, and its own reaction to a shortage of memory. No entry is lost, and the
+//! Changes that people make to RabbitMQ, and its own reaction to a shortage of memory or disk. No entry is lost, and the
 //! transport is used again afterwards.
 
 use std::{
@@ -121,16 +121,17 @@ fn policies_that_drop_messages_lose_no_entry() {
     });
 }
 
-/// RabbitMQ accepts no messages while it is short of memory. Entries come from the log, and the worker reports the
+/// RabbitMQ accepts no messages after some commands, until another one. Entries come from the log, and the worker reports the
 /// fault. Messages are used again afterwards.
-#[test]
-fn an_alarm_of_memory_holds_nothing_up() {
+fn nothing_is_held_up(begin: &[&[&str]], end: &[&str]) {
     run(true, async |fixture: &mut Fixture<OnRabbit>| {
         let sale = fixture.open(sale(10_000)).await;
         let worker = worker_on(fixture, &fixture.subject.server, "w");
         fixture.claim(sale, 0..50).await;
         fixture.settle_all(&*worker).await;
-        control(fixture, &["set_vm_memory_high_watermark", "0.000001"]);
+        for words in begin {
+            control(fixture, words);
+        }
         for round in 1..5 {
             fixture.claim(sale, round * 50..round * 50 + 50).await;
             fixture.settle_all(&*worker).await;
@@ -139,7 +140,7 @@ fn an_alarm_of_memory_holds_nothing_up() {
             let status = worker.status(partition);
             assert!(status.stuck.is_some(), "{partition:?}: {status:?}");
         }
-        control(fixture, &["set_vm_memory_high_watermark", "0.8"]);
+        control(fixture, end);
         until_used_again(fixture, &*worker, 1_000).await;
         for partition in fixture.partitions() {
             let status = worker.status(partition);
@@ -147,6 +148,35 @@ fn an_alarm_of_memory_holds_nothing_up() {
         }
         worker.release_ownership().await;
     });
+}
+
+#[test]
+fn an_alarm_of_memory_holds_nothing_up() {
+    nothing_is_held_up(
+        &[&["set_vm_memory_high_watermark", "0.000001"]],
+        &["set_vm_memory_high_watermark", "0.8"],
+    );
+}
+
+#[test]
+fn an_alarm_of_disk_holds_nothing_up() {
+    nothing_is_held_up(
+        &[&["set_disk_free_limit", "1000000000000000"]],
+        &["set_disk_free_limit", "50000000"],
+    );
+}
+
+/// The worker's user loses its rights in the virtual host, and gets them again.
+#[test]
+fn a_right_that_is_taken_and_given_back_loses_no_entry() {
+    nothing_is_held_up(
+        &[
+            &["set_permissions", "guest", "", "", ""],
+            // An open channel keeps its rights.
+            &["close_all_connections", "by the test"],
+        ],
+        &["set_permissions", "guest", ".*", ".*", ".*"],
+    );
 }
 
 /// Two workers use two RabbitMQ servers. Every entry is settled exactly once.
