@@ -259,11 +259,11 @@ async fn check(url: String, dump: impl Fn(&str, &Path), restore: impl Fn(&str, &
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_ledger_and_an_empty_redis_give_no_id_again_postgres() {
     let server = blocking(|| Postgres::start(&postgres::Options::new().without_fsync()));
-    check(server.url(), postgres::dump, postgres::restore).await;
+    Box::pin(check(server.url(), postgres::dump, postgres::restore)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_ledger_and_an_empty_redis_give_no_id_again_mariadb() {
     let server = blocking(|| MariaDb::start(&mariadb::Options::new()));
-    check(server.url(), mariadb::dump, mariadb::restore).await;
+    Box::pin(check(server.url(), mariadb::dump, mariadb::restore)).await;
 }

@@ -150,7 +150,7 @@ async fn check(authority: &Authority, server: &dyn Server) {
     let file = authority.file();
     let node = start(folder.path(), &server.keys("localhost"), Some(&file)).await;
     until_ready(&node).await;
-    let opened = node.post("/v1/sales", Some(sale(STOCK.into()))).await;
+    let opened = node.post("/v1/sales", Some(sale(STOCK))).await;
     let path = format!("/v1/sales/{}/orders", opened.text("id"));
     buy(&node, &path).await;
 
