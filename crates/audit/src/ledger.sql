@@ -13,7 +13,8 @@ CREATE INDEX temp.posted_for ON posted (campaign, kind, number);
 CREATE TEMP TABLE gaps AS
 SELECT campaign, first_number, last_number
 FROM (
-    SELECT w.campaign, w.last_number, max(w.first_number, coalesce(max(w.last_number) OVER earlier + 1, 1)) AS first_number
+    SELECT w.campaign, w.last_number,
+           max(w.first_number, coalesce(max(w.last_number) OVER earlier + 1, 1)) AS first_number
     FROM withheld_numbers w
     JOIN repairs r ON r.partition = w.partition AND r.epoch = w.epoch
     JOIN campaigns c ON c.ref = w.campaign

@@ -15,7 +15,8 @@ use qiang_core::{
 use super::{engine_error_from_ledger, group::HeldEntries, missing, sides::BothSides};
 use crate::{
     protocol::reply::share_text,
-    repair::rebuild::{NotedChange, OrdinalRuns, missing_ordinals, without},
+    repair::rebuild::{NotedChange, missing_ordinals, without},
+    shards::skipped::OrdinalRuns,
 };
 
 /// Withheld units of a partition, by campaign.

@@ -25,7 +25,7 @@ use redis::ToRedisArgs;
 pub(crate) use self::{
     lines::{ShardRows, records},
     numbers::Numbers,
-    skipped::{OrdinalRuns, missing_ordinals, read_skipped, skipped_ordinals, without},
+    skipped::{missing_ordinals, skipped_ordinals, without},
 };
 use crate::{
     connection::{eval_at_maxmemory, unavailable},

@@ -268,8 +268,8 @@ impl RedisEngine {
         Ok(places.zip(repairs).collect())
     }
 
-    /// Makes shards of a sale that is a draft skip numbers when it opens, if their partitions lost everything: the ledger
-    /// may have been set back to before its opening.
+    /// Makes shards of a sale that is a draft skip numbers when it opens, if their partitions lost everything: the
+    /// ledger may have been set back to before its opening.
     async fn skip_of_drafts(
         &self,
         held: &[HeldEntries<'_>],

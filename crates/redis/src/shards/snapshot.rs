@@ -28,8 +28,10 @@ use crate::{
         log_record::{Record, decode, unreadable},
         reply::{BuyerLine, GrantLine, OrderText, read_payment_state, share},
     },
-    repair::rebuild::{OrdinalRuns, read_skipped},
-    shards::tally,
+    shards::{
+        skipped::{OrdinalRuns, read_skipped},
+        tally,
+    },
 };
 
 /// Fields of a hash, or shares, that one call reads.

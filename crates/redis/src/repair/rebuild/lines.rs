@@ -36,8 +36,8 @@ impl ShardRows {
         }
     }
 
-    /// Rows of a sale that a repair has changed, and of all users who have one of them, or whose count is wrong. Skipped
-    /// ordinals have no rows.
+    /// Rows of a sale that a repair has changed, and of all users who have one of them, or whose count is wrong.
+    /// Skipped ordinals have no rows.
     pub(crate) fn from_sale(
         meta: &CachedCampaign,
         facts: &PartFacts,

@@ -1,6 +1,7 @@
 //! Counters of a shard, as its hash has them, computed from its rows.
 
-use super::{skipped::skipped_text, *};
+use super::*;
+use crate::shards::skipped::skipped_text;
 
 /// Hash of a repaired shard.
 pub(crate) struct Numbers {

@@ -1,18 +1,15 @@
-//! Ordinals of a sale's shard that no order has. Short runs of them have rows in Redis without a user; long runs, which a
-//! repair has skipped, have a field of the campaign's hash instead.
+//! Ordinals of a sale's shard that no order has. Short runs of them have rows in Redis without a user. Long runs, which
+//! a repair has skipped, have a field of the campaign's hash instead.
 
 use qiang_core::{
     campaign::CampaignKind,
     reconcile::{PartFacts, Repair},
 };
 
-use crate::shards::snapshot::PartSnapshot;
+use crate::shards::{skipped::OrdinalRuns, snapshot::PartSnapshot};
 
 /// Shortest run without rows, when a lost shard is written.
 const RUN_MIN: u32 = 1_024;
-
-/// First and last ordinal of each run, ascending.
-pub(crate) type OrdinalRuns = Vec<(u32, u32)>;
 
 /// Skipped ordinals of a shard after a repair. If Redis still had it, they stay as they were, except for those of which
 /// the repair has found the orders.
@@ -88,22 +85,6 @@ fn common(runs: &[(u32, u32)], others: &[(u32, u32)]) -> OrdinalRuns {
     without(runs, &without(runs, others))
 }
 
-/// Text of runs in a campaign's hash.
-pub(crate) fn skipped_text(runs: &[(u32, u32)]) -> String {
-    let texts = runs.iter().map(|(first, last)| format!("{first}-{last}"));
-    texts.collect::<Vec<_>>().join(" ")
-}
-
-/// Parses the text of runs; `None` for other text.
-pub(crate) fn read_skipped(text: &str) -> Option<OrdinalRuns> {
-    let runs = text.split_ascii_whitespace().map(|run| {
-        let (first, last) = run.split_once('-')?;
-        let run: (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        (run.0 <= run.1).then_some(run)
-    });
-    runs.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,15 +115,5 @@ mod tests {
         );
         check(&[(1, u32::MAX)], &[], &runs);
         check(&[(3, 3)], &[(1, 2), (4, 10), (20, 30)], &[(3, 3)]);
-    }
-
-    #[test]
-    fn text_is_read_as_it_was_written() {
-        for runs in [vec![], vec![(1, 1)], vec![(2, 9), (11, u32::MAX)]] {
-            assert_eq!(read_skipped(&skipped_text(&runs)), Some(runs));
-        }
-        for text in ["1", "2-1", "a-b", "1-4294967296"] {
-            assert_eq!(read_skipped(text), None, "{text}");
-        }
     }
 }

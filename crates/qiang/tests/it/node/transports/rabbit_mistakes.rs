@@ -1,5 +1,5 @@
-//! Changes that people make to RabbitMQ, and its own reaction to a shortage of memory or disk. No entry is lost, and the
-//! transport is used again afterwards.
+//! Changes that people make to RabbitMQ, and its own reaction to a shortage of memory or disk. No entry is lost, and
+//! the transport is used again afterwards.
 
 use std::{
     sync::Arc,
@@ -123,8 +123,8 @@ fn policies_that_drop_messages_lose_no_entry() {
     });
 }
 
-/// RabbitMQ accepts no messages after some commands, until another one. Entries come from the log, and the worker reports the
-/// fault. Messages are used again afterwards.
+/// RabbitMQ accepts no messages after some commands, until another one. Entries come from the log, and the worker
+/// reports the fault. Messages are used again afterwards.
 fn nothing_is_held_up(begin: &[&[&str]], reason: &str, end: &[&str]) {
     run(true, async |fixture: &mut Fixture<OnRabbit>| {
         let sale = fixture.open(sale(10_000)).await;
