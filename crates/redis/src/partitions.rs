@@ -92,6 +92,15 @@ impl Partitions {
         PartitionId(((home + u32::from(part)) % count) as u16)
     }
 
+    /// Partitions of the shards of a campaign, its home first.
+    pub(crate) fn of_parts(
+        &self,
+        campaign: CampaignId,
+        parts: u16,
+    ) -> impl Iterator<Item = PartitionId> + use<'_> {
+        (0..parts).map(move |index| self.for_part(campaign, index))
+    }
+
     /// Partitions of a campaign, its home first.
     pub(crate) fn for_campaign(
         &self,

@@ -6,7 +6,8 @@
 //! reloads the campaign like an evicted one (`recall.rs`). Other campaigns are not affected.
 //!
 //! A shard of a spread campaign depends on the other shards, and quarantined entries are not in the ledger's rows. In
-//! these cases the partition halts with an empty loss, and the repair rebuilds the campaign (`repair/damage.rs`).
+//! these cases the partition halts with an empty loss, and the repair rebuilds the campaign (`repair/damage.rs`). A
+//! spread campaign whose shards are removed already waits for its quarantine first.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +24,7 @@ use crate::{
     node::Node,
     partitions::Partitions,
     protocol::{campaign_meta::CachedCampaign, scripts::DAMAGE},
-    quarantined::quarantined,
+    quarantined::{incompleteness, quarantined},
     shards::snapshot::engine_error_from_ledger,
 };
 
@@ -121,7 +122,14 @@ impl Node {
                 Err(error) => return Err(error),
             };
             if parts > 1 {
-                failed.get_or_insert(self.halt_damaged(place, is_open).await);
+                let kept_out = match keys {
+                    CampaignKeys::Gone(_) => self.kept_out(ledger, campaign, parts).await?,
+                    _ => None,
+                };
+                failed.get_or_insert(match kept_out {
+                    Some(error) => error,
+                    None => self.halt_damaged(place, is_open).await,
+                });
                 continue;
             }
             if keys == CampaignKeys::Damaged && is_quarantined(ledger, place).await? {
@@ -151,6 +159,20 @@ impl Node {
             }
         }
         failed.map_or(Ok(are_gone), Err)
+    }
+
+    /// Why a spread campaign with a removed shard stays out of service. A repair could not rebuild the shard, so it
+    /// would halt partitions in vain.
+    async fn kept_out(
+        &self,
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+        parts: u16,
+    ) -> Result<Option<EngineError>, EngineError> {
+        let partitions: Vec<_> = self.partitions.of_parts(campaign, parts).collect();
+        let reason = incompleteness(ledger, campaign, &partitions).await?;
+        Ok(reason
+            .map(|reason| unavailable(format!("campaign {campaign} is out of service: {reason}"))))
     }
 
     /// Checks a shard that a repair of other shards reads. If it is damaged or gone, its partition halts, to be

@@ -302,18 +302,13 @@ impl RedisEngine {
         campaign: CampaignId,
         evidence: &[Evidence],
     ) -> Result<Option<Vec<(usize, Repair)>>, EngineError> {
-        for (held, evidence) in held.iter().zip(evidence) {
-            if evidence.suspended.contains(&campaign) {
-                let epoch = &evidence.noted.epoch;
-                let suspend = held.rebuild.suspend(campaign, evidence.position, epoch);
-                suspend.await?;
-                tracing::error!(
-                    partition = held.rebuild.partition.0,
-                    %campaign,
-                    "a campaign is out of service until the ledger can read it and its quarantine is redriven"
-                );
-                return Ok(Some(Vec::new()));
-            }
+        match self
+            .suspend_everywhere(held, ledger, campaign, evidence)
+            .await?
+        {
+            Some(false) => {}
+            Some(true) => return Ok(Some(Vec::new())),
+            None => return Ok(None),
         }
         let members = match self.read_campaign(held, ledger, campaign).await? {
             CampaignRead::Members(members) => members,
@@ -323,9 +318,8 @@ impl RedisEngine {
                 return Ok((!noted.await?).then(Vec::new));
             }
         };
-        if let [member] = &members[..]
-            && self.note_quarantined(held, member, evidence).await?
-        {
+        let noted = self.note_quarantined(held, ledger, &members, evidence);
+        if noted.await? {
             return Ok(None);
         }
         let repaired = self.repair_campaign(held, ledger, members, evidence);

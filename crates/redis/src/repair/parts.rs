@@ -110,8 +110,8 @@ impl Partitions {
         self.query_unfenced(home, redis::cmd("GET").arg(key)).await
     }
 
-    /// Number of shards of a campaign whose row the ledger cannot read, and whether it is a draft there. `None` if the
-    /// ledger does not have it.
+    /// Number of shards of a campaign whose row the ledger cannot read, and whether the ledger has a shard of it as
+    /// opened. `None` if the ledger does not have it.
     pub(super) async fn parts_of_unreadable(
         &self,
         ledger: &dyn Ledger,
@@ -126,7 +126,8 @@ impl Partitions {
             false => None,
         };
         let parts = plan.unwrap_or(1).max(outline.parts);
-        Ok(Some((parts, outline.is_draft)))
+        let is_opened = !outline.is_draft || outline.parts > 1;
+        Ok(Some((parts, is_opened)))
     }
 
     /// Number of shards of a campaign, and the index of this partition's shard; `None` if it has no shard.

@@ -48,6 +48,14 @@ impl RedisEngine {
             return Ok(CampaignRead::Members(Vec::new()));
         };
         let (parts, kind) = partitions.parts_in(campaign, &settled).await?;
+        for partition in partitions.of_parts(campaign, parts).skip(1) {
+            match ledger.settled_part(campaign, partition).await {
+                Err(LedgerError::Damaged { reason }) => {
+                    return Ok(CampaignRead::Unreadable(reason));
+                }
+                part => part.map_err(engine_error_from_ledger)?,
+            };
+        }
         let rows = match settled_rows(ledger, campaign, kind).await {
             Err(LedgerError::Damaged { reason }) => return Ok(CampaignRead::Unreadable(reason)),
             rows => rows.map_err(engine_error_from_ledger)?,

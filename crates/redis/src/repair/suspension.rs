@@ -2,6 +2,10 @@
 //! if the ledger cannot read its rows. It does the same if Redis has lost the campaign and the ledger has entries of it
 //! in quarantine.
 //!
+//! Of a spread campaign, each shard that is repaired is taken out of service. Shards that lost nothing stay. Once the
+//! ledger has all of the campaign, a node halts the partitions without a shard, and their repair rebuilds the shards
+//! together (`campaigns/damaged_keys.rs`).
+//!
 //! Such a campaign is recorded in `unreadable:ID`, and the repair starts again. The answers that nodes have offered
 //! about it go to quarantine, so that rows and quarantine have all evidence about it. Then its keys are removed, like
 //! those of a damaged campaign (`damage.rs`), and no script finds it. It is reloaded once the ledger can read it and
@@ -15,15 +19,14 @@ use qiang_core::{
     ports::{EngineError, Ledger, LedgerError, RepairAttempt},
 };
 
-use super::{Evidence, engine_error_from_ledger, group::HeldEntries, missing, sides::BothSides};
+use super::{Evidence, engine_error_from_ledger, group::HeldEntries, missing, spread::Member};
 use crate::{
     connection::unavailable,
     engine::RedisEngine,
     partitions::Partitions,
-    quarantined::quarantined_entries,
+    quarantined::{incompleteness, quarantined_entries},
     repair::rebuild::{NotedChange, Rebuild},
     repair_offer::Loss,
-    shards::snapshot::settled_rows,
 };
 
 /// Prefix of a partition's fields that name campaigns out of service.
@@ -81,7 +84,7 @@ impl RedisEngine {
     ) -> Result<BTreeSet<CampaignId>, EngineError> {
         let (partition, mut suspended) = (rebuild.partition, BTreeSet::new());
         for campaign in self.noted_campaigns(partition).await? {
-            let Some(reason) = suspension(ledger, partition, campaign).await? else {
+            let Some(reason) = self.suspension(ledger, partition, campaign).await? else {
                 rebuild.forget_suspension(campaign).await?;
                 continue;
             };
@@ -134,6 +137,67 @@ impl RedisEngine {
         Ok(are_gone && !partitions.has_part(campaign, partition).await?)
     }
 
+    /// Reason why a recorded campaign stays out of service; `None` if the ledger can read it and has all of its entries.
+    async fn suspension(
+        &self,
+        ledger: &dyn Ledger,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<Option<String>, EngineError> {
+        let partitions = &self.node.partitions;
+        let outline = partitions.parts_of_unreadable(ledger, campaign).await?;
+        let of_it = match outline {
+            Some((parts, _)) if parts > 1 => partitions.of_parts(campaign, parts).collect(),
+            _ => vec![partition],
+        };
+        incompleteness(ledger, campaign, &of_it).await
+    }
+
+    /// Takes a campaign out of service in all held partitions of its shards, if it is in one of them. Returns whether
+    /// it is; `None` if the next attempt must do that.
+    pub(super) async fn suspend_everywhere(
+        &self,
+        held: &[HeldEntries<'_>],
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+        evidence: &[Evidence],
+    ) -> Result<Option<bool>, EngineError> {
+        let is_suspended = |it: &Evidence| it.suspended.contains(&campaign);
+        if !evidence.iter().any(is_suspended) {
+            return Ok(Some(false));
+        }
+        let partitions = &self.node.partitions;
+        let outline = partitions.parts_of_unreadable(ledger, campaign).await?;
+        let parts = outline.map_or(1, |(parts, _)| parts);
+        let mut has_noted = false;
+        for (held, own) in held.iter().zip(evidence) {
+            let rebuild = &held.rebuild;
+            let place = partitions.index_of(rebuild.partition, campaign, parts);
+            if place.is_some() && !is_suspended(own) {
+                rebuild.note_suspension(campaign).await?;
+                has_noted = true;
+            }
+        }
+        if has_noted {
+            return Ok(None);
+        }
+        for (held, own) in held.iter().zip(evidence) {
+            if !is_suspended(own) {
+                continue;
+            }
+            let suspend = held
+                .rebuild
+                .suspend(campaign, own.position, &own.noted.epoch);
+            suspend.await?;
+            tracing::error!(
+                partition = held.rebuild.partition.0,
+                %campaign,
+                "a campaign is out of service until the ledger can read it and its quarantine is redriven"
+            );
+        }
+        Ok(Some(true))
+    }
+
     /// Records a campaign that the ledger cannot read, so that the next attempt takes it out of service. False if the
     /// held partitions have nothing of it.
     pub(super) async fn note_unreadable(
@@ -145,61 +209,85 @@ impl RedisEngine {
     ) -> Result<bool, EngineError> {
         let partitions = &self.node.partitions;
         let outline = partitions.parts_of_unreadable(ledger, campaign).await?;
-        let Some((parts, is_draft)) = outline else {
+        let Some((parts, is_opened)) = outline else {
             return Ok(false);
         };
-        let is_here = |held: &HeldEntries<'_>| {
-            let partition = held.rebuild.partition;
-            partitions.index_of(partition, campaign, parts).is_some()
-        };
-        let Some(place) = held.iter().position(is_here) else {
-            return Ok(false);
-        };
-        let (rebuild, own) = (&held[place].rebuild, &evidence[place]);
-        let has_happened = !is_draft
-            || parts > 1
-            || own.kept.contains_key(&campaign)
-            || own.noted.unnamed > 0
-            || own.quarantined.others.contains(&campaign)
-            || partitions.has_part(campaign, rebuild.partition).await?;
+        let (mut has_happened, mut here) = (is_opened, Vec::new());
+        for (held, own) in held.iter().zip(evidence) {
+            let rebuild = &held.rebuild;
+            if partitions
+                .index_of(rebuild.partition, campaign, parts)
+                .is_none()
+            {
+                continue;
+            }
+            here.push(rebuild);
+            has_happened = has_happened
+                || own.kept.contains_key(&campaign)
+                || own.noted.unnamed > 0
+                || own.quarantined.others.contains(&campaign)
+                || partitions.has_part(campaign, rebuild.partition).await?;
+        }
         if !has_happened {
             return Ok(false); // It is opened as any other draft, once it can be read.
         }
-        if parts > 1 {
-            return Err(unavailable(format!(
-                "campaign {campaign} is spread over {parts} partitions, and the ledger cannot read it: {reason}"
-            )));
+        for rebuild in &here {
+            tracing::error!(
+                partition = rebuild.partition.0,
+                %campaign,
+                reason,
+                "the ledger cannot read a campaign; the repair takes it out of service"
+            );
+            rebuild.note_suspension(campaign).await?;
         }
-        tracing::error!(
-            partition = rebuild.partition.0,
-            %campaign,
-            reason,
-            "the ledger cannot read a campaign; the repair takes it out of service"
-        );
-        rebuild.note_suspension(campaign).await?;
-        Ok(true)
+        Ok(!here.is_empty())
     }
 
     /// Records a campaign that Redis has lost and that has entries in quarantine. Without these entries, it would grant
-    /// again what users have. False if it need not or cannot be taken out of service.
+    /// again what users have. The same holds if another shard of it is out of service: the shards are rebuilt together.
+    /// False if it need not or cannot be taken out of service.
     pub(super) async fn note_quarantined(
         &self,
         held: &[HeldEntries<'_>],
-        (place, part): &(usize, BothSides),
+        ledger: &dyn Ledger,
+        members: &[Member],
         evidence: &[Evidence],
     ) -> Result<bool, EngineError> {
-        let (campaign, own) = (part.facts.campaign, &evidence[*place]);
-        let is_lost = part.facts.parts == 1 && part.snapshot.is_none() && part.closed.is_none();
-        if !is_lost || !own.quarantined.others.contains(&campaign) || !own.can_suspend {
+        let Some((_, first)) = members.first() else {
+            return Ok(false);
+        };
+        let (campaign, parts) = (first.facts.campaign, first.facts.parts);
+        let is_lost = |(place, part): &Member| {
+            let is_quarantined = evidence[*place].quarantined.others.contains(&campaign);
+            part.snapshot.is_none() && part.closed.is_none() && is_quarantined
+        };
+        let mut must_leave = members.iter().any(is_lost);
+        if !must_leave && parts > 1 {
+            let partitions = &self.node.partitions;
+            let here: Vec<_> = held.iter().map(|held| held.rebuild.partition).collect();
+            let others = partitions.of_parts(campaign, parts);
+            for other in others.filter(|other| !here.contains(other)) {
+                must_leave = must_leave
+                    || self.is_out_of_service(other, campaign).await?
+                        && self.suspension(ledger, other, campaign).await?.is_some();
+            }
+        }
+        if !must_leave
+            || members
+                .iter()
+                .any(|(place, _)| !evidence[*place].can_suspend)
+        {
             return Ok(false);
         }
-        let rebuild = &held[*place].rebuild;
-        tracing::error!(
-            partition = rebuild.partition.0,
-            %campaign,
-            "Redis has lost a campaign with entries in quarantine; the repair takes it out of service"
-        );
-        rebuild.note_suspension(campaign).await?;
+        for (place, _) in members {
+            let rebuild = &held[*place].rebuild;
+            tracing::error!(
+                partition = rebuild.partition.0,
+                %campaign,
+                "Redis has lost a campaign with entries in quarantine; the repair takes it out of service"
+            );
+            rebuild.note_suspension(campaign).await?;
+        }
         Ok(true)
     }
 }
@@ -214,34 +302,6 @@ impl Rebuild<'_> {
         self.put_fields("del", &[format!("{NOTED}{campaign}")])
             .await
     }
-}
-
-/// Reason why a recorded campaign stays out of service; `None` if the ledger can read it and has all of its entries.
-async fn suspension(
-    ledger: &dyn Ledger,
-    partition: PartitionId,
-    campaign: CampaignId,
-) -> Result<Option<String>, EngineError> {
-    match read(ledger, partition, campaign).await {
-        Err(LedgerError::Damaged { reason }) => return Ok(Some(reason)),
-        read => read.map_err(engine_error_from_ledger)?,
-    }
-    let entries = quarantined_entries(partition, ledger).await?;
-    let mut campaigns = entries.iter().map(|entry| entry.campaign);
-    let is_quarantined = campaigns.any(|other| other == campaign);
-    Ok(is_quarantined.then(|| "entries of it are in quarantine".to_owned()))
-}
-
-/// Reads all rows of a campaign.
-async fn read(
-    ledger: &dyn Ledger,
-    partition: PartitionId,
-    campaign: CampaignId,
-) -> Result<(), LedgerError> {
-    if let Some(known) = ledger.settled_part(campaign, partition).await? {
-        settled_rows(ledger, campaign, known.record.campaign.kind()).await?;
-    }
-    Ok(())
 }
 
 /// Quarantines the answers that nodes have offered about a campaign, unless they are there already. An entry keeps its

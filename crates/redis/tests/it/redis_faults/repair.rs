@@ -14,6 +14,7 @@ mod repeated;
 mod returns;
 mod stock;
 mod suspended;
+mod suspended_spread;
 mod terms;
 
 use std::{
