@@ -18,7 +18,7 @@ WITH events AS (
 SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS kind,
        -- Number of the grant or order; for a close, returned units.
        CASE WHEN fields <> '' AND kind <> 'opened' AND kind NOT LIKE 'transfer%'
-                 AND kind NOT IN ('stock_changed', 'terms_changed')
+                 AND kind NOT IN ('stock_changed', 'terms_changed', 'change_made')
             THEN CAST(fields AS INTEGER)
        END AS number,
        CASE kind WHEN 'granted' THEN CAST(behind_user AS INTEGER)
@@ -165,7 +165,7 @@ SELECT e.campaign, e.seq, e.at,
            WHEN 0 THEN 'opened' WHEN 1 THEN 'granted' WHEN 2 THEN 'paid' WHEN 3 THEN 'cancelled'
            WHEN 4 THEN 'expired' WHEN 5 THEN 'reinstated' WHEN 6 THEN 'refund_due' WHEN 7 THEN 'paused'
            WHEN 8 THEN 'resumed' WHEN 9 THEN 'ended' WHEN 10 THEN 'closed' WHEN 11 THEN 'stock_changed'
-           WHEN 12 THEN 'terms_changed' WHEN 16 THEN 'returned'
+           WHEN 12 THEN 'terms_changed' WHEN 16 THEN 'returned' WHEN 17 THEN 'change_made'
        END,
        e.number, coalesce(e.user, g.user), coalesce(e.quantity, g.quantity), coalesce(e.amount, g.amount), e.note,
        coalesce(CASE e.kind WHEN 1 THEN e.quantity WHEN 5 THEN g.quantity WHEN 3 THEN -g.quantity

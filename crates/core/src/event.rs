@@ -2,6 +2,8 @@
 
 mod text;
 
+use uuid::Uuid;
+
 pub use self::text::NotAnEntry;
 use crate::{
     campaign::SaleSettings,
@@ -154,6 +156,13 @@ pub enum Event {
         /// All terms from then on.
         terms: SaleSettings,
     },
+    /// A change of a campaign under an idempotency key was carried out. The entry is in the same atomic step as the
+    /// change's last one, also if the campaign already had the requested values. If the campaign has shards, the entry
+    /// is in the log of its first shard.
+    ChangeMade {
+        /// Id to which the key was bound.
+        id: Uuid,
+    },
 }
 
 impl Event {
@@ -177,7 +186,8 @@ impl Event {
             | Self::Ended
             | Self::Closed { .. }
             | Self::StockChanged { .. }
-            | Self::TermsChanged { .. } => None,
+            | Self::TermsChanged { .. }
+            | Self::ChangeMade { .. } => None,
         }
     }
 
@@ -249,6 +259,7 @@ impl Event {
             Self::Returned { .. } => "returned",
             Self::StockChanged { .. } => "stock_changed",
             Self::TermsChanged { .. } => "terms_changed",
+            Self::ChangeMade { .. } => "change_made",
         }
     }
 }

@@ -260,6 +260,12 @@ CREATE TABLE idempotency_keys (
 -- Keys are deleted after a while, the oldest first. References of payments are kept.
 CREATE INDEX idempotency_keys_purge ON idempotency_keys (at) WHERE scope <> 'payment';
 
+-- Changes of campaigns under idempotency keys that were carried out: the ids to which the keys were bound. Settling
+-- enters them with the change's entries. They are deleted after their keys.
+CREATE TABLE made_changes (
+    id TEXT NOT NULL PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
 -- The operation log: actions of operators and of owners, as far as they took effect.
 CREATE TABLE actions (
     id         TEXT    NOT NULL PRIMARY KEY,
@@ -314,7 +320,7 @@ CREATE TABLE event_kinds (
 INSERT INTO event_kinds (kind, name) VALUES
     (0, 'opened'), (1, 'granted'), (2, 'paid'), (3, 'cancelled'), (4, 'expired'), (5, 'reinstated'),
     (6, 'refund_due'), (7, 'paused'), (8, 'resumed'), (9, 'ended'), (10, 'closed'), (11, 'stock_changed'),
-    (12, 'terms_changed'), (16, 'returned');
+    (12, 'terms_changed'), (16, 'returned'), (17, 'change_made');
 
 CREATE TABLE events (
     seq      INTEGER PRIMARY KEY,
@@ -325,7 +331,7 @@ CREATE TABLE events (
     user     TEXT,             -- granted
     quantity INTEGER,          -- granted: units; closed: units returned
     amount   INTEGER,          -- granted: minor units; closed: minor units refunded
-    note     TEXT              -- granted: idempotency key; paid, reinstated, refund_due: payment
+    note     TEXT              -- granted: idempotency key; paid, reinstated, refund_due: payment; change_made: id
 ) STRICT;
 
 -- Entries of the log that were moved to a file per month: `first` to `last` are in `file` in `folder`, without gaps.

@@ -32,6 +32,9 @@ const STOCK_CHANGED: u8 = 11;
 /// The `kind` of [`Event::TermsChanged`].
 const TERMS_CHANGED: u8 = 12;
 
+/// The `kind` of [`Event::ChangeMade`].
+const CHANGE_MADE: u8 = 17;
+
 /// Campaigns whose id is remembered by their row number: settlement reads many entries of each.
 const IDS_MAX: usize = 65_536;
 
@@ -265,6 +268,10 @@ impl<'a> EventColumns<'a> {
                 }),
                 ..Self::default()
             },
+            Event::ChangeMade { id } => Self {
+                note: Some(id.to_string().into()),
+                ..Self::default()
+            },
             // This engine has one partition, so in how many parts a campaign opens, and what moves between them, needs
             // no column.
             Event::Opened { .. }
@@ -396,6 +403,7 @@ fn kind_of(event: &Event) -> u8 {
         Event::Returned { .. } => 16,
         Event::StockChanged { .. } => STOCK_CHANGED,
         Event::TermsChanged { .. } => TERMS_CHANGED,
+        Event::ChangeMade { .. } => CHANGE_MADE,
         Event::TransferredOut { .. }
         | Event::TransferredIn { .. }
         | Event::TransferReturned { .. } => unreachable!("a book moves nothing between partitions"),
@@ -468,6 +476,9 @@ fn entry_of(
             },
         },
         STOCK_CHANGED => Event::StockChanged { units: row.get(7)? },
+        CHANGE_MADE => Event::ChangeMade {
+            id: text(8)?.parse().map_err(|_| bad("id"))?,
+        },
         TERMS_CHANGED => {
             let note: String = row.get(8)?;
             let (limit, price) = (row.get::<_, u32>(6)?, row.get::<_, i64>(7)?);

@@ -110,6 +110,10 @@ pub(crate) fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> 
         Event::TermsChanged { .. } => {
             (tally.funded_minor > 0).then_some("a packet's terms do not change")
         }
-        Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => None,
+        Event::Opened { .. }
+        | Event::Paused
+        | Event::Resumed
+        | Event::Ended
+        | Event::ChangeMade { .. } => None,
     }
 }

@@ -6,7 +6,7 @@ use qiang_core::{
     money::Money,
     ports::{
         Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, Payout,
-        PayoutReceipt, same_deposit, setup_under,
+        PayoutReceipt, first_id_at, same_deposit, setup_under,
     },
     time::Timestamp,
 };
@@ -31,9 +31,13 @@ const SET_ANSWER: Statement = sql!(both r#"UPDATE idempotency_keys SET answer = 
     WHERE scope = $2 AND "key" = $3 AND answer IS NULL"#);
 const RELEASE: Statement = sql!(both r#"DELETE FROM idempotency_keys
     WHERE scope = $1 AND "key" = $2 AND id = $3 AND answer IS NULL"#);
+const REBIND: Statement = sql!(both r#"UPDATE idempotency_keys SET id = $1
+    WHERE scope = $2 AND "key" = $3 AND id = $4 AND answer IS NULL"#);
 const DEPOSIT_NAMED: Statement = sql!(both include_str!("sql/deposit_named.sql"));
 const NAME_DEPOSIT: Statement = sql!(both "UPDATE deposits SET reference = $1 WHERE id = $2");
 const PURGE: Statement = sql!("purge_keys");
+const MADE_CHANGE: Statement = sql!(both "SELECT id FROM made_changes WHERE id = $1");
+const PURGE_MADE_CHANGES: Statement = sql!("purge_made_changes");
 
 #[async_trait]
 impl<D: Dialect> KeyStore for SqlLedger<D> {
@@ -83,6 +87,22 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
                 ];
                 D::execute(conn, &SET_ANSWER, &values).await?;
                 Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn rebind_key(&self, used: &KeyUse, from: Uuid, to: Uuid) -> Result<bool, LedgerError> {
+        let args = (used.clone(), from.to_string(), to.to_string());
+        self.run(AccessMode::Write, args, |conn, (used, from, to)| {
+            Box::pin(async move {
+                let values = [
+                    to.as_str().into(),
+                    used.scope.as_str().into(),
+                    used.key.as_str().into(),
+                    from.as_str().into(),
+                ];
+                Ok(D::execute(conn, &REBIND, &values).await? > 0)
             })
         })
         .await
@@ -162,6 +182,18 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
                 })
             },
         )
+        .await
+    }
+
+    async fn is_change_made(&self, id: Uuid) -> Result<bool, LedgerError> {
+        self.run(AccessMode::Read, id.to_string(), |conn, id| {
+            Box::pin(async move {
+                let values = [id.as_str().into()];
+                let found: Option<(String,)> =
+                    fetch_one::<D, _>(conn, &MADE_CHANGE, &values).await?;
+                Ok(found.is_some())
+            })
+        })
         .await
     }
 
@@ -297,5 +329,11 @@ async fn purge<D: Dialect>(
     limit: u32,
 ) -> Result<u64, WorkError> {
     let values = [before.as_millis().into(), i64::from(limit).into()];
-    Ok(D::execute(conn, &PURGE, &values).await?)
+    let purged = D::execute(conn, &PURGE, &values).await?;
+    if purged < u64::from(limit) {
+        let before = first_id_at(before).to_string();
+        let values = [before.as_str().into(), i64::from(limit).into()];
+        D::execute(conn, &PURGE_MADE_CHANGES, &values).await?;
+    }
+    Ok(purged)
 }

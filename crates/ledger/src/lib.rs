@@ -17,6 +17,7 @@ mod error;
 mod histories;
 mod keys;
 mod listing;
+mod made_changes;
 mod mysql;
 mod order_restoration;
 mod payouts;

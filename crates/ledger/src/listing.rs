@@ -7,11 +7,13 @@ use qiang_core::{
     rows::{CampaignRow, Value},
     time::Timestamp,
 };
+use uuid::Uuid;
 
 use crate::{
     actions,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::WorkError,
+    made_changes,
 };
 
 const ENTER_DETAILS: Statement = sql!(
@@ -67,7 +69,7 @@ pub(crate) async fn describe<D: Dialect>(
     now: Timestamp,
     id: CampaignId,
     change: &DetailsChange,
-    by: Option<&Action>,
+    (by, made): (Option<&Action>, Option<Uuid>),
 ) -> Result<(), WorkError> {
     let id = id.to_string();
     let [title, product_id, description, image_url] = change.columns();
@@ -88,9 +90,9 @@ pub(crate) async fn describe<D: Dialect>(
     )
     .await?;
     if let Some(action) = by.filter(|_| described) {
-        actions::enter::<D>(conn, action).await?;
+        actions::enter::<D>(&mut *conn, action).await?;
     }
-    Ok(())
+    made_changes::enter_made_changes::<D>(conn, made.as_slice()).await
 }
 
 /// Archives a closed campaign. Returns whether it is archived.

@@ -29,7 +29,7 @@ use crate::{
     campaigns::{campaign_row, has_campaign},
     dialect::{Dialect, Statement, fetch, fetch_of, sql},
     error::{WorkError, check_all},
-    quarantine, repairs,
+    made_changes, quarantine, repairs,
     settled_positions::{lock_position, move_position, position},
     webhooks,
 };
@@ -236,6 +236,7 @@ pub(crate) async fn write<D: Dialect>(
     for closed in &plan.closed {
         repairs::give_back::<D>(conn, partition, closed).await?;
     }
+    made_changes::enter_made_changes::<D>(conn, &plan.made_changes).await?;
     webhooks::insert_webhook_events::<D>(conn, &plan.told).await
 }
 

@@ -200,10 +200,12 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
         id: CampaignId,
         change: &DetailsChange,
         by: Option<&Action>,
+        made: Option<Uuid>,
     ) -> Result<(), LedgerError> {
         let args = (self.clock.now(), change.clone(), by.cloned());
         self.run(AccessMode::Write, args, move |conn, (now, change, by)| {
-            Box::pin(listing::describe::<D>(conn, *now, id, change, by.as_ref()))
+            let by = (by.as_ref(), made);
+            Box::pin(listing::describe::<D>(conn, *now, id, change, by))
         })
         .await
     }

@@ -23,7 +23,7 @@ use crate::{
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Tables and the columns of their unique keys, on both databases. [`Schema::UNIQUE_KEYS`] has the keys that differ.
-const UNIQUE_KEYS: [(&str, &str); 34] = [
+const UNIQUE_KEYS: [(&str, &str); 35] = [
     ("accounts", "id"),
     ("accounts", "owner,purpose,currency"),
     ("actions", "id"),
@@ -37,6 +37,7 @@ const UNIQUE_KEYS: [(&str, &str); 34] = [
     ("direct_postings", "source"),
     ("engine", "id"),
     ("idempotency_keys", "scope,key"),
+    ("made_changes", "id"),
     ("order_returns", "campaign,number,key"),
     ("orders", "campaign,number"),
     ("parts", "campaign,partition"),

@@ -15,7 +15,6 @@ use qiang_core::{
 };
 use tokio::time::Instant;
 
-pub(crate) use self::effects::campaign_of;
 use self::effects::has_effect;
 
 fn failed(error: LedgerError) -> EngineError {

@@ -282,6 +282,7 @@ impl RedisEngine {
     ) -> Result<Vec<(PartitionId, Seq)>, EngineError> {
         let partitions = &self.node.partitions;
         let place = |partition| (partition, partitions.get(partition).min_head());
+        let command = command.without_key();
         let campaign = match command {
             // The first shard decides for the others.
             Command::SetStock { campaign, .. }
@@ -289,7 +290,7 @@ impl RedisEngine {
             | Command::Correct { campaign, .. } => {
                 return Ok(vec![self.home_position(*campaign)]);
             }
-            Command::Tick { .. } => return Ok(Vec::new()),
+            Command::Tick { .. } | Command::Keyed { .. } => return Ok(Vec::new()),
             Command::Open(setup) => setup.campaign.id,
             Command::Act { campaign, .. } => *campaign,
             Command::Pay { order, .. }

@@ -97,7 +97,7 @@ impl Partitions {
         &self,
         campaign: CampaignId,
         parts: u16,
-    ) -> impl Iterator<Item = PartitionId> + use<'_> {
+    ) -> impl DoubleEndedIterator<Item = PartitionId> + use<'_> {
         (0..parts).map(move |index| self.for_part(campaign, index))
     }
 

@@ -287,7 +287,7 @@ impl SpreadBook {
             Event::Paused | Event::Resumed | Event::Ended | Event::TermsChanged { .. } => {
                 self.append_to_all(&entry);
             }
-            Event::StockChanged { .. } => self.append(0, entry),
+            Event::StockChanged { .. } | Event::ChangeMade { .. } => self.append(0, entry),
             Event::Closed {
                 returned,
                 refunded_minor,

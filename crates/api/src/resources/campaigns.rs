@@ -87,7 +87,8 @@ impl App {
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = answers::State), (status = 403, body = Problem),
         (status = 404, body = Problem),
-        (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
+        (status = 409, description = "`phase-conflict`; `superseded`: an earlier request with this key broke off, and \
+            a later one may have set the phase; `key-pending`: the same, and Redis lost entries in between",
             body = Problem), NoAnswer))]
 pub(crate) async fn pause(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
@@ -103,7 +104,8 @@ pub(crate) async fn pause(call: ObjectRequest<CampaignId>) -> Result<Response, A
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = answers::State), (status = 403, body = Problem),
         (status = 404, body = Problem),
-        (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
+        (status = 409, description = "`phase-conflict`; `superseded`: an earlier request with this key broke off, and \
+            a later one may have set the phase; `key-pending`: the same, and Redis lost entries in between",
             body = Problem), NoAnswer))]
 pub(crate) async fn resume(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
@@ -245,6 +247,14 @@ impl Change for PhaseRequest {
         }
     }
 
+    async fn present(&self) -> Result<answers::State, ApiProblem> {
+        let (app, campaign) = (&self.call.app, self.call.id);
+        match app.ports.engine.present_tally(campaign).await? {
+            Some(tally) => self.body(&tally).await,
+            None => Err(app.missing(campaign).await),
+        }
+    }
+
     async fn make(&self, begun: &BegunChange) -> Result<answers::State, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let action = self.call.action_begun(begun, self.kind(), &json!({}));
@@ -256,10 +266,10 @@ impl Change for PhaseRequest {
             }
             recorded => recorded.map(|()| true)?,
         };
-        let command = Command::Act {
+        let command = begun.keyed_command(Command::Act {
             campaign,
             action: self.action,
-        };
+        });
         let reply = app.submit_recorded(&action, command).await;
         let may_be_made = match &reply {
             Ok(_) => true,

@@ -1,9 +1,15 @@
 //! Changes that another change may undo: stock, terms and details of a sale, pause and resumption.
 //!
-//! A retry under a key without an answer must not undo later changes. It reads the campaign. If the campaign already
-//! has the requested values, that is the answer. Otherwise it reads the actions recorded since the key was bound. If
-//! none changed the same, carrying out the change equals the first try. If one did, their order is unknown, and the
-//! key stays pending.
+//! The step that carries out a change also records the id of its key: the engine in its log, the ledger in the
+//! transaction of a description. So a retry under a key without an answer finds the result of its first try:
+//!
+//! 1. If the campaign has the requested values, that is the answer.
+//! 2. If the change was carried out, the answer is the campaign as it is now. Later changes stay.
+//! 3. If it was not, and an action recorded since may have changed the same, the retry is refused as superseded.
+//! 4. Otherwise it is carried out now, which equals the first try. The retry first binds the key to a new id. So one of
+//!    several retries acts, and later ones wait for its late calls.
+//!
+//! A repair of Redis may have lost the record. If a later action changed the same since, the key stays pending.
 
 use std::{
     sync::Arc,
@@ -12,8 +18,9 @@ use std::{
 
 use axum::response::Response;
 use qiang_core::{
+    book::Command,
     id::CampaignId,
-    ports::{Action, KeyState, KeyUse},
+    ports::{Action, KeyState, KeyUse, first_id_at},
     time::Timestamp,
 };
 use qiang_wire::problem::ProblemKind;
@@ -30,6 +37,8 @@ use crate::{
 /// Maximum number of later actions on one campaign that a retry reads. If there are more, one of them is assumed to
 /// conflict.
 const LATER_MAX: u32 = 1_000;
+/// Quarantined entries per read.
+const QUARANTINE_PAGE: u32 = 1_000;
 /// Longest time from the start of a change until it is submitted to the engine. A slower change is refused, because a
 /// retry may have acted since.
 const BEGINS_WITHIN: Duration = Duration::from_secs(5);
@@ -48,13 +57,8 @@ pub(crate) trait Change: Send + Sync + 'static {
     /// Whether this action may have changed the same values to others.
     fn is_undone_by(&self, action: &Action) -> bool;
 
-    /// Whether a repair may have changed the same values since.
-    fn is_repaired_since(
-        &self,
-        _since: Timestamp,
-    ) -> impl Future<Output = Result<bool, ApiProblem>> + Send {
-        async { Ok(false) }
-    }
+    /// The campaign as it is now.
+    fn present(&self) -> impl Future<Output = Result<Self::Body, ApiProblem>> + Send;
 
     /// Carries out the change.
     fn make(
@@ -83,10 +87,10 @@ impl BegunChange {
         }
     }
 
-    fn keyed(id: Uuid, is_recorded: bool) -> Self {
+    fn keyed(id: Uuid) -> Self {
         Self {
             id,
-            is_recorded,
+            is_recorded: false,
             until: Some(Instant::now() + BEGINS_WITHIN),
         }
     }
@@ -102,6 +106,19 @@ impl BegunChange {
     /// Whether it is late: a retry may have acted since.
     pub(crate) fn is_late(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Id of the change's key, for the step that carries it out; `None` without a key.
+    pub(crate) fn made(&self) -> Option<Uuid> {
+        self.until.map(|_| self.id)
+    }
+
+    /// The command under the change's key, if it has one.
+    pub(crate) fn keyed_command(&self, command: Command) -> Command {
+        match self.made() {
+            Some(id) => command.keyed(id),
+            None => command,
+        }
     }
 
     /// Refuses a change that is late. Nothing was changed then.
@@ -159,7 +176,7 @@ impl App {
         }
         // Older than the action of any change that the engine may carry out after this one.
         let id = id_at(under_way.oldest());
-        let begun = BegunChange::keyed(id, false);
+        let begun = BegunChange::keyed(id);
         match ledger.begin_key(&used, id).await? {
             KeyState::Fresh => {
                 let decided = match so {
@@ -186,18 +203,29 @@ impl App {
     ) -> Result<Response, ApiProblem> {
         let alone = self.changes.alone(change.campaign());
         let _alone = alone.ok_or_else(not_yet)?;
+        // Older than the action of any change that begins after the look.
+        let id = self.fresh_id();
         // With a time limit, because other changes wait for it.
         let looked = timeout(BEGINS_WITHIN, self.look(bound, &change)).await;
         let decided = match looked.map_err(|_| not_yet())?? {
-            KeyedEffect::So(so) => Ok(so),
+            KeyedEffect::So(so) | KeyedEffect::Made(so) => Ok(so),
+            KeyedEffect::Superseded => Err(ProblemKind::Superseded.into()),
             KeyedEffect::NotMade { is_recorded } => {
-                change.make(&BegunChange::keyed(bound, is_recorded)).await
+                let ledger = &self.ports.ledger;
+                // Another node may have looked as well, and a call of this retry may be late.
+                if !ledger.rebind_key(used, bound, id).await? {
+                    return Err(not_yet());
+                }
+                if is_recorded && let Err(error) = ledger.strike(bound).await {
+                    tracing::warn!(%error, "the list of actions has an action twice, because a retry repeats it");
+                }
+                change.make(&BegunChange::keyed(id)).await
             }
         };
         match decided {
             // The key stays bound, and the next retry checks again.
             Err(problem) if problem.has_changed_nothing() => Err(problem),
-            decided => self.keep(used, bound, decided).await,
+            decided => self.keep(used, id, decided).await,
         }
     }
 
@@ -215,21 +243,59 @@ impl App {
         if self.ports.clock.now().millis_since(begun_at) < late_for_ms {
             return Err(not_yet());
         }
+        // From here on, nothing of the first try begins. Its effects are in the engine's log.
+        if !self.settled().await? {
+            return Err(not_yet());
+        }
+        let ledger = &self.ports.ledger;
+        if ledger.is_change_made(bound).await? {
+            return change.present().await.map(KeyedEffect::Made);
+        }
         // The engine may have carried out, later, an action that another node recorded just before.
         let since = begun_at.plus_millis(-late_for_ms);
-        let (subject, ledger) = (change.campaign().to_string(), &self.ports.ledger);
+        let subject = change.campaign().to_string();
         let later = ledger
-            .actions(&subject, Some(first_of(since)), LATER_MAX)
+            .actions(&subject, Some(first_id_at(since)), LATER_MAX)
             .await?;
         let is_in_the_way = |action: &Action| action.id != bound && change.is_undone_by(action);
-        if later.len() >= LATER_MAX as usize
-            || later.iter().any(is_in_the_way)
-            || change.is_repaired_since(since).await?
-        {
-            return Err(ProblemKind::KeyPending.into());
+        if later.len() >= LATER_MAX as usize || later.iter().any(is_in_the_way) {
+            return match self.may_lack_entries(change.campaign(), since).await? {
+                true => Err(ProblemKind::KeyPending.into()),
+                false => Ok(KeyedEffect::Superseded),
+            };
         }
         let is_recorded = later.iter().any(|action| action.id == bound);
         Ok(KeyedEffect::NotMade { is_recorded })
+    }
+
+    /// Whether the ledger may lack entries of a campaign although the log is settled: a repair may have lost some
+    /// since, or some are in quarantine.
+    async fn may_lack_entries(
+        &self,
+        campaign: CampaignId,
+        since: Timestamp,
+    ) -> Result<bool, ApiProblem> {
+        let ports = &self.ports;
+        for partition in ports.log.partitions() {
+            let repairs = ports.ledger.repairs(partition, 1).await?;
+            if repairs.iter().any(|repair| repair.at >= since) {
+                return Ok(true);
+            }
+        }
+        let mut after = None;
+        loop {
+            let page = ports
+                .ledger
+                .list_quarantined(after, QUARANTINE_PAGE)
+                .await?;
+            if page.iter().any(|it| it.entry.campaign == campaign) {
+                return Ok(true);
+            }
+            after = page.last().map(|it| (it.partition, it.entry.seq));
+            if page.len() < QUARANTINE_PAGE as usize {
+                return Ok(false);
+            }
+        }
     }
 
     /// Answer if the campaign already has the requested values, once they are in the ledger: that satisfies each
@@ -301,6 +367,10 @@ impl App {
 enum KeyedEffect<B> {
     /// The campaign has the requested values.
     So(B),
+    /// It was made, and the campaign is so now.
+    Made(B),
+    /// It was not made, and a later change may have set the same values.
+    Superseded,
     /// It was not made, and no later change conflicts. Its action may be recorded.
     NotMade { is_recorded: bool },
 }
@@ -322,12 +392,6 @@ fn timestamp_of(id: Uuid) -> Timestamp {
     Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
 }
 
-/// An id before all ids that are made from this time on.
-fn first_of(at: Timestamp) -> Uuid {
-    let millis = u64::try_from(at.as_millis()).unwrap_or(0);
-    uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,7 +401,7 @@ mod tests {
         let at = Timestamp::from_millis(1_795_262_400_123);
         let id = id_at(at);
         assert_eq!(timestamp_of(id), at);
-        assert!(first_of(at) < id);
-        assert!(first_of(at.plus_millis(1)) > id);
+        assert!(first_id_at(at) < id);
+        assert!(first_id_at(at.plus_millis(1)) > id);
     }
 }

@@ -97,10 +97,17 @@ fn advice(kind: ProblemKind) -> &'static str {
              repeat the same one."
         }
         Kind::KeyPending => {
-            "An earlier request with this idempotency key broke off before its answer was stored. The value was \
-             changed by another request at about that time, or it is a command of an operator. The request is not \
-             repeated, because it could undo that change, or end a later halt. Read the object. If your change is \
-             missing, send it with a fresh key."
+            "An earlier request with this idempotency key broke off before its answer was stored. It is a command of \
+             an operator; or the value was changed since, and Redis lost entries or the ledger has entries of the \
+             campaign in quarantine. The request is not repeated, because it could undo that change, or end a \
+             later halt. Read the object. If your change is missing, send it with a fresh key."
+        }
+        Kind::Superseded => {
+            "An earlier request with this idempotency key broke off before it was carried out, or in the middle. A \
+             later request may have set the same values to others, so this one is not repeated: it would undo that \
+             change. Each retry with this key gets this answer. Read the object. If you still want your \
+             change, send it with a \
+             fresh key."
         }
         Kind::UserMismatch => {
             "The report names a user, but the order is another user's. The order id may come from a service that was \

@@ -13,8 +13,7 @@ use qiang_core::{
     id::{CampaignId, ProductId},
     money::Currency,
     payment::PaymentPolicy,
-    ports::{Action, ActionKind, CampaignRecord, WithheldRecord},
-    time::Timestamp,
+    ports::{Action, ActionKind, CampaignRecord},
 };
 use qiang_wire::{answers, problem::Problem};
 use serde::{Deserialize, Serialize};
@@ -182,7 +181,8 @@ impl SaleChange {
         ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
     responses((status = 200, body = answers::Sale), (status = 403, body = Problem), (status = 404, body = Problem),
         (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over, or has opened; \
-            `key-pending`: an earlier request with this key broke off",
+            `superseded`: an earlier request with this key broke off, and a later change may have set the same values; \
+            `key-pending`: the same, and Redis lost entries in between",
             body = Problem),
         (status = 422, body = Problem),
         (status = 503, description = "no answer of the engine or the ledger, `ledger-incomplete`, or `uncertain`: the \
@@ -269,23 +269,10 @@ impl Change for SalePatch {
         is_replaced(&self.request.changed(), &action.detail)
     }
 
-    async fn is_repaired_since(&self, since: Timestamp) -> Result<bool, ApiProblem> {
-        if self.request.stock.is_none() {
-            return Ok(false);
-        }
-        let ports = &self.call.app.ports;
-        for partition in ports.log.partitions() {
-            let repairs = ports.ledger.repairs(partition, 1).await?;
-            let withheld = ports.ledger.withheld(partition).await?;
-            let changes_stock = |it: &WithheldRecord| {
-                it.campaign == self.call.id && it.released_at.is_none_or(|at| at >= since)
-            };
-            if repairs.iter().any(|repair| repair.at >= since) || withheld.iter().any(changes_stock)
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    async fn present(&self) -> Result<answers::Sale, ApiProblem> {
+        let (app, campaign) = (&self.call.app, self.call.id);
+        let (record, tally) = app.present_record(campaign, CampaignKind::Sale).await?;
+        sale_body(record, &tally, app).await
     }
 
     async fn make(&self, begun: &BegunChange) -> Result<answers::Sale, ApiProblem> {
@@ -300,6 +287,11 @@ impl Change for SalePatch {
             return self.describe(begun, &action, &tally).await;
         };
         app.record_begun(begun, &action).await?;
+        // The last step is under the key, so the record says that all of the change was made.
+        let command = match self.details == DetailsChange::default() {
+            true => begun.keyed_command(command),
+            false => command,
+        };
         let Reply::Acted(tally) = app.submit_recorded(&action, command).await? else {
             return Err(ApiProblem::unexpected_reply());
         };
@@ -323,7 +315,8 @@ impl SalePatch {
         let ledger = &app.ports.ledger;
         if self.details != DetailsChange::default() {
             let by = (!begun.is_recorded).then_some(action);
-            ledger.describe(campaign, &self.details, by).await?;
+            let made = begun.made();
+            ledger.describe(campaign, &self.details, by, made).await?;
         }
         let record = ledger.campaign(campaign).await;
         let record = record.map_err(|error| ApiProblem::from(error).after_the_command())?;

@@ -24,4 +24,5 @@ WHERE c.ref IS NULL
    OR l.kind = 'stock_changed' AND (coalesce(l.amount, 0) = 0 OR c.kind <> 'sale')
    OR l.kind = 'terms_changed' AND (coalesce(l.quantity, 0) < 1 OR coalesce(l.amount, -1) < 0 OR l.note IS NULL
                                     OR c.kind <> 'sale')
+   OR l.kind = 'change_made' AND coalesce(length(l.note), 0) <> 36
    OR l.kind = 'closed' AND (coalesce(l.quantity, -1) < 0 OR coalesce(l.amount, -1) < 0);

@@ -59,6 +59,9 @@ fn order(row: &str) -> Option<(&'static str, Option<i64>, Option<i64>)> {
 fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
     let mut words = line.split(' ');
     let kind = words.next()?;
+    if kind == "change_made" {
+        return Some((kind, None, None));
+    }
     let number = words.next().map(str::parse).transpose().ok()?;
     Some(match kind {
         "granted" => (kind, Some(number?), Some(words.nth(1)?.parse().ok()?)),

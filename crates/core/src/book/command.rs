@@ -1,5 +1,7 @@
 //! Commands to a book, and their replies.
 
+use uuid::Uuid;
+
 use crate::{
     campaign::{
         Campaign, CampaignError, CampaignKind, SaleSettings, SaleSettingsChange, Tally,
@@ -131,6 +133,63 @@ pub enum Command {
         /// Expected state and correction. In another state the command is refused as [`Refusal::Changed`].
         correction: Box<SaleCorrection>,
     },
+    /// Change a campaign under an idempotency key. The step that carries it out also logs
+    /// [`Event::ChangeMade`](crate::event::Event::ChangeMade).
+    Keyed {
+        /// Id to which the key was bound.
+        id: Uuid,
+        /// `Act`, `SetStock` or `SetTerms`.
+        change: Box<Command>,
+    },
+}
+
+impl Command {
+    /// The command under an idempotency key that is bound to `id`. Only `Act`, `SetStock` and `SetTerms` have one.
+    #[must_use]
+    pub fn keyed(self, id: Uuid) -> Self {
+        match self {
+            Self::Act { .. } | Self::SetStock { .. } | Self::SetTerms { .. } => Self::Keyed {
+                id,
+                change: Box::new(self),
+            },
+            other => other,
+        }
+    }
+
+    /// The command without its key.
+    #[must_use]
+    pub fn without_key(&self) -> &Self {
+        match self {
+            Self::Keyed { change, .. } => change.without_key(),
+            plain => plain,
+        }
+    }
+
+    /// The command without its key, and the id to which the key is bound.
+    #[must_use]
+    pub fn into_parts(self) -> (Self, Option<Uuid>) {
+        match self {
+            Self::Keyed { id, change } => (*change, Some(id)),
+            plain => (plain, None),
+        }
+    }
+
+    /// The campaign that the command is about; `None` for a tick.
+    #[must_use]
+    pub fn campaign(&self) -> Option<CampaignId> {
+        match self {
+            Self::Open(setup) => Some(setup.campaign.id),
+            Self::Pay { order, .. } | Self::Cancel { order } | Self::Return { order, .. } => {
+                Some(order.campaign)
+            }
+            Self::Act { campaign, .. }
+            | Self::SetStock { campaign, .. }
+            | Self::SetTerms { campaign, .. }
+            | Self::Correct { campaign, .. } => Some(*campaign),
+            Self::Keyed { change, .. } => change.campaign(),
+            Self::Tick { .. } => None,
+        }
+    }
 }
 
 /// An order and its owner.

@@ -184,6 +184,13 @@ impl Book {
             } => self
                 .correct(now, *campaign, correction, log)
                 .map(Reply::Acted),
+            Command::Keyed { id, change } => {
+                let reply = self.apply(now, change, log)?;
+                if let Some(campaign) = change.campaign() {
+                    self.record(now, campaign, Event::ChangeMade { id: *id }, log);
+                }
+                Ok(reply)
+            }
         }
     }
 

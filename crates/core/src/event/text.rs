@@ -102,6 +102,7 @@ impl fmt::Display for Event {
                 refunded_minor,
             } => write!(line, " {returned} {refunded_minor}"),
             Event::StockChanged { units } => write!(line, " {units}"),
+            Event::ChangeMade { id } => write!(line, " {id}"),
             Event::TermsChanged { revision, terms } => {
                 let (starts_at, ends_at) = (terms.window.starts_at(), terms.window.ends_at());
                 let (from, upto) = (starts_at.as_millis(), ends_at.as_millis());
@@ -206,6 +207,9 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         "stock_changed" => Event::StockChanged {
             units: next()?.parse().ok()?,
         },
+        "change_made" => Event::ChangeMade {
+            id: next()?.parse().ok()?,
+        },
         "terms_changed" => Event::TermsChanged {
             revision: next()?.parse().ok()?,
             terms: SaleSettings {
@@ -232,6 +236,7 @@ mod tests {
     fn lines_are_read_as_they_were_written() {
         for rest in [
             "opened 3",
+            "change_made 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f81",
             "granted 7 alice@example 2 -500",
             "granted 7 alice 2 500 key-1",
             "paid 7 pay-1",

@@ -107,6 +107,10 @@ pub trait KeyStore: Send + Sync + 'static {
     /// `id`.
     async fn answer_key(&self, used: &KeyUse, id: Uuid, answer: &str) -> Result<(), LedgerError>;
 
+    /// Binds a key without an answer to `to` instead of `from`. False if it is not bound to `from`, or has an answer.
+    /// So one of several retries acts.
+    async fn rebind_key(&self, used: &KeyUse, from: Uuid, to: Uuid) -> Result<bool, LedgerError>;
+
     /// Unbinds a key from `id` if its command was certainly not carried out. A key with an answer stays.
     async fn release_key(&self, used: &KeyUse, id: Uuid) -> Result<(), LedgerError>;
 
@@ -156,8 +160,19 @@ pub trait KeyStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<PayoutReceipt, LedgerError>;
 
-    /// Deletes up to `limit` keys that were bound before an instant, except payment references. Returns their number.
+    /// Whether the change whose key was bound to `id` was carried out, as far as entries are settled.
+    async fn is_change_made(&self, id: Uuid) -> Result<bool, LedgerError>;
+
+    /// Deletes up to `limit` keys that were bound before an instant, except payment references. Once all of these are
+    /// deleted, it deletes what is known of their changes. Returns the number of keys.
     async fn purge_keys(&self, before: Timestamp, limit: u32) -> Result<u64, LedgerError>;
+}
+
+/// An id before all version 7 ids that are made from this time on.
+#[must_use]
+pub fn first_id_at(at: Timestamp) -> Uuid {
+    let millis = u64::try_from(at.as_millis()).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()
 }
 
 /// Id of the deposit with these columns (id, amount, owner and currency), if its user and amount are the same.

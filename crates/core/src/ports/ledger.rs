@@ -362,12 +362,14 @@ pub trait CampaignStore: Send + Sync + 'static {
         self.create_with(setup, &Details::default(), None).await
     }
 
-    /// Changes a campaign's details, and records the action. An unknown campaign changes nothing.
+    /// Changes a campaign's details, and records the action. An unknown campaign changes nothing. If the change has a
+    /// key, `made` is the id to which it was bound: see [`KeyStore::is_change_made`](super::KeyStore::is_change_made).
     async fn describe(
         &self,
         id: CampaignId,
         change: &DetailsChange,
         by: Option<&Action>,
+        made: Option<Uuid>,
     ) -> Result<(), LedgerError>;
 
     /// Archives a closed campaign, and records the action. Returns whether it is archived now. A repeated call changes

@@ -34,7 +34,9 @@ pub use self::{
         DepositRecord, HistoryStore, OrderPlace, OrderQuery, PaymentRecord, PlaceError, Posting,
         PostingKind, PostingPlace, PostingQuery, UserAccount, UserOrder,
     },
-    key::{Creation, KeyBinding, KeyState, KeyStore, KeyUse, same_deposit, setup_under},
+    key::{
+        Creation, KeyBinding, KeyState, KeyStore, KeyUse, first_id_at, same_deposit, setup_under,
+    },
     ledger::{
         AccountStore, ActionStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Discard,
         GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,

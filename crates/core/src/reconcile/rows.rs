@@ -134,7 +134,8 @@ impl PartRows {
             | Event::TransferredIn { .. }
             | Event::TransferReturned { .. }
             | Event::StockChanged { .. }
-            | Event::TermsChanged { .. } => {}
+            | Event::TermsChanged { .. }
+            | Event::ChangeMade { .. } => {}
         }
     }
 

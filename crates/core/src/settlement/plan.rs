@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use uuid::Uuid;
+
 use super::{
     campaign_life::{CampaignLife, SpreadCampaign},
     orders::PlannedOrders,
@@ -60,6 +62,8 @@ pub struct SettlementPlan<'a> {
     pub closes: Vec<PacketClose<'a>>,
     /// Closed campaigns and parts. The units that repairs have withheld of them go back with the rest.
     pub closed: Vec<ClosedPart>,
+    /// Ids of changes under keys that were carried out.
+    pub made_changes: Vec<Uuid>,
     /// Webhook events, in the order of the entries. They are written last.
     pub told: Vec<EventRow<'a>>,
 }
@@ -263,6 +267,10 @@ impl<'a> Planner<'a> {
     }
 
     fn settle(&mut self, entry: &'a Entry) -> Result<(), Contradiction> {
+        if let Event::ChangeMade { id } = &entry.event {
+            self.plan.made_changes.push(*id);
+            return Ok(());
+        }
         let place = self.campaign_places.get(&entry.campaign).copied();
         let place = place.ok_or_else(|| {
             Contradiction::new(format!("campaign {} is not in the ledger", entry.campaign))
@@ -360,6 +368,7 @@ impl<'a> Planner<'a> {
                 self.plan.terms.push(row);
                 Ok(())
             }
+            Event::ChangeMade { .. } => Ok(()),
         }
     }
 

@@ -80,6 +80,7 @@ fn type_of(entry: &Entry) -> Option<EventType> {
         | Event::TransferredIn { .. }
         | Event::TransferReturned { .. }
         | Event::StockChanged { .. }
-        | Event::TermsChanged { .. } => return None,
+        | Event::TermsChanged { .. }
+        | Event::ChangeMade { .. } => return None,
     })
 }

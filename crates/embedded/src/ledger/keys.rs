@@ -5,7 +5,8 @@ use qiang_core::{
     id::{PaymentRef, UserId},
     money::Money,
     ports::{
-        Action, Creation, KeyBinding, KeyState, KeyUse, LedgerError, same_deposit, setup_under,
+        Action, Creation, KeyBinding, KeyState, KeyUse, LedgerError, first_id_at, same_deposit,
+        setup_under,
     },
     time::Timestamp,
 };
@@ -124,6 +125,20 @@ pub(crate) fn answer(
     Ok(())
 }
 
+/// Binds a key without an answer to another id. Returns whether it was bound to `from`.
+pub(crate) fn rebind(
+    conn: &Connection,
+    used: &KeyUse,
+    from: Uuid,
+    to: Uuid,
+) -> Result<bool, DataFileError> {
+    let mut update = conn.prepare_cached(
+        "UPDATE idempotency_keys SET id = ?4 WHERE scope = ?1 AND key = ?2 AND id = ?3 AND answer IS NULL",
+    )?;
+    let (key, from, to) = (used.key.as_str(), from.to_string(), to.to_string());
+    Ok(update.execute(params![used.scope, key, from, to])? > 0)
+}
+
 /// Unbinds a key from an id, unless it has an answer.
 pub(crate) fn release(conn: &Connection, used: &KeyUse, id: Uuid) -> Result<(), DataFileError> {
     conn.prepare_cached(
@@ -201,5 +216,18 @@ pub(crate) fn purge(
         "DELETE FROM idempotency_keys WHERE (scope, key) IN (SELECT scope, key FROM idempotency_keys \
          WHERE scope <> 'payment' AND at < ?1 ORDER BY at LIMIT ?2)",
     )?;
-    Ok(delete.execute(params![before.as_millis(), limit])? as u64)
+    let purged = delete.execute(params![before.as_millis(), limit])? as u64;
+    if purged < u64::from(limit) {
+        let mut delete = conn.prepare_cached(
+            "DELETE FROM made_changes WHERE id IN (SELECT id FROM made_changes WHERE id < ?1 ORDER BY id LIMIT ?2)",
+        )?;
+        delete.execute(params![first_id_at(before).to_string(), limit])?;
+    }
+    Ok(purged)
+}
+
+/// Whether the change whose key was bound to this id was carried out.
+pub(crate) fn is_change_made(conn: &Connection, id: Uuid) -> Result<bool, DataFileError> {
+    let mut statement = conn.prepare_cached("SELECT 1 FROM made_changes WHERE id = ?1")?;
+    Ok(statement.exists([id.to_string()])?)
 }

@@ -9,10 +9,12 @@ use qiang_core::{
 use rusqlite::{
     Connection, OptionalExtension as _, Transaction, TransactionBehavior, named_params, params,
 };
+use uuid::Uuid;
 
 use super::{
     actions,
     campaigns::{SELECT, row_of},
+    made_changes,
 };
 use crate::error::DataFileError;
 
@@ -30,7 +32,7 @@ pub(crate) fn describe(
     now: Timestamp,
     id: CampaignId,
     change: &DetailsChange,
-    by: Option<&Action>,
+    (by, made): (Option<&Action>, Option<Uuid>),
 ) -> Result<(), DataFileError> {
     let id = id.to_string();
     let [title, product_id, description, image_url] = change.columns();
@@ -49,7 +51,7 @@ pub(crate) fn describe(
     if let Some(action) = by.filter(|_| described) {
         actions::enter(conn, action)?;
     }
-    Ok(())
+    made_changes::enter_made_changes(conn, made.as_slice())
 }
 
 /// Archives a closed campaign. Returns whether it is archived.

@@ -23,7 +23,7 @@ use super::{
     accounts::{self, Accounts},
     bound_values::{BoundValues, execute_rows},
     known::{KnownCampaigns, changed_by},
-    quarantine, repairs, webhooks,
+    made_changes, quarantine, repairs, webhooks,
 };
 use crate::error::DataFileError;
 
@@ -266,6 +266,7 @@ pub(super) fn write(
     for closed in &plan.closed {
         repairs::give_back(conn, partition, closed)?;
     }
+    made_changes::enter_made_changes(conn, &plan.made_changes)?;
     webhooks::insert_webhook_events(conn, &plan.told)
 }
 

@@ -10,6 +10,7 @@ use qiang_core::{
         KeyStore as _, LedgerError, WaitingRoomStore,
     },
 };
+use uuid::Uuid;
 
 use crate::{
     ledger::{audiences, campaigns, listing, waiting_rooms},
@@ -70,10 +71,12 @@ where
         id: CampaignId,
         change: &DetailsChange,
         by: Option<&Action>,
+        made: Option<Uuid>,
     ) -> Result<(), LedgerError> {
         let (change, by) = (change.clone(), by.cloned());
         job(self, 0, move |context| {
-            listing::describe(context.conn, context.now, id, &change, by.as_ref())
+            let by = (by.as_ref(), made);
+            listing::describe(context.conn, context.now, id, &change, by)
         })
         .await
     }

@@ -54,6 +54,14 @@ where
         .await
     }
 
+    async fn rebind_key(&self, used: &KeyUse, from: Uuid, to: Uuid) -> Result<bool, LedgerError> {
+        let used = used.clone();
+        job(self, 0, move |context| {
+            keys::rebind(context.conn, &used, from, to)
+        })
+        .await
+    }
+
     async fn release_key(&self, used: &KeyUse, id: Uuid) -> Result<(), LedgerError> {
         let used = used.clone();
         job(self, 0, move |context| {
@@ -121,6 +129,13 @@ where
                 payouts::pay_out(conn, now, &payout, by.as_ref())
             })?;
             Ok(paid)
+        })
+        .await
+    }
+
+    async fn is_change_made(&self, id: Uuid) -> Result<bool, LedgerError> {
+        query(self.readers(), move |conn: &_| {
+            keys::is_change_made(conn, id)
         })
         .await
     }

@@ -271,16 +271,8 @@ impl Writer {
 
     /// The prerequisite that a command lacks in the book.
     fn missing(&self, book: &Book, command: &Command) -> Prerequisite {
-        let id = match command {
-            Command::Open(setup) => setup.campaign.id,
-            Command::Pay { order, .. }
-            | Command::Cancel { order }
-            | Command::Return { order, .. } => order.campaign,
-            Command::Act { campaign, .. }
-            | Command::SetStock { campaign, .. }
-            | Command::SetTerms { campaign, .. }
-            | Command::Correct { campaign, .. } => *campaign,
-            Command::Tick { .. } => return Prerequisite::Nothing,
+        let Some(id) = command.campaign() else {
+            return Prerequisite::Nothing;
         };
         if book.has(id) {
             return Prerequisite::Nothing;

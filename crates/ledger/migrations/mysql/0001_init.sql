@@ -249,6 +249,12 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
     KEY idempotency_keys_purge (purged_by)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- Changes of campaigns under idempotency keys that were carried out: the ids to which the keys were bound. Settling
+-- enters them with the change's entries. They are deleted after their keys.
+CREATE TABLE IF NOT EXISTS made_changes (
+    id CHAR(36) NOT NULL PRIMARY KEY
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- The operation log: actions of operators and of owners, as far as they took effect.
 CREATE TABLE IF NOT EXISTS actions (
     id         CHAR(36)     NOT NULL PRIMARY KEY,

@@ -252,6 +252,12 @@ CREATE TABLE idempotency_keys (
 -- Keys are deleted after a while, the oldest first. References of payments are kept.
 CREATE INDEX idempotency_keys_purge ON idempotency_keys (at) WHERE scope <> 'payment';
 
+-- Changes of campaigns under idempotency keys that were carried out: the ids to which the keys were bound. Settling
+-- enters them with the change's entries. They are deleted after their keys.
+CREATE TABLE made_changes (
+    id TEXT COLLATE "C" PRIMARY KEY
+);
+
 -- The operation log: actions of operators and of owners, as far as they took effect.
 CREATE TABLE actions (
     id         TEXT   COLLATE "C" PRIMARY KEY,

@@ -13,7 +13,6 @@ use qiang_core::{
 use tokio::runtime::Handle;
 
 use super::Distributed;
-use crate::ledger_ack::campaign_of;
 
 /// Interval of the check whether a user still waits for a claim that waits for the ledger.
 const GONE_EVERY: Duration = Duration::from_millis(100);
@@ -121,11 +120,11 @@ impl Engine for LedgerAckEngine {
 
     fn submit(&self, command: Command) -> PendingReply<Reply> {
         // The ledger has a campaign before it opens, and no caller waits for a tick.
-        let Some(campaign) = campaign_of(&command).filter(|_| !is_kept_before(&command)) else {
+        let Some(campaign) = command.campaign().filter(|_| !is_kept_before(&command)) else {
             return self.distributed.engine.submit(command);
         };
         let is_change = matches!(
-            command,
+            command.without_key(),
             Command::SetStock { .. } | Command::SetTerms { .. } | Command::Correct { .. }
         );
         let known = self.distributed.engine.ack_and_owner(campaign);

@@ -8,21 +8,6 @@ use qiang_core::{
     ports::{Ledger, LedgerError},
 };
 
-/// The campaign that a command is about; `None` for a tick.
-pub(crate) fn campaign_of(command: &Command) -> Option<CampaignId> {
-    match command {
-        Command::Open(setup) => Some(setup.campaign.id),
-        Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order, .. } => {
-            Some(order.campaign)
-        }
-        Command::Act { campaign, .. }
-        | Command::SetStock { campaign, .. }
-        | Command::SetTerms { campaign, .. }
-        | Command::Correct { campaign, .. } => Some(*campaign),
-        Command::Tick { .. } => None,
-    }
-}
-
 /// Whether the ledger has the effect that the reply to a command states. The ledger has a campaign before it opens, so
 /// it always has the effect of opening.
 pub(crate) async fn has_effect(
@@ -30,8 +15,8 @@ pub(crate) async fn has_effect(
     command: &Command,
     reply: &Reply,
 ) -> Result<bool, LedgerError> {
-    match command {
-        Command::Open(_) | Command::Tick { .. } => Ok(true),
+    match command.without_key() {
+        Command::Open(_) | Command::Tick { .. } | Command::Keyed { .. } => Ok(true),
         Command::Pay { order, payment, .. } => {
             let number = order.number;
             let before = number.saturating_sub(1);

@@ -21,7 +21,7 @@ use qiang_redis::PartitionHealth;
 use serde_json::{Value, json};
 
 use super::{AGAIN_AFTER, Maintenance};
-use crate::{ledger_ack::campaign_of, operator::Operator};
+use crate::operator::Operator;
 
 /// A repair sends no command later than this after the comparison. The engine refuses stock and terms that were changed
 /// since, but a pause, a resumption or a close does not say which phase it expects.
@@ -332,7 +332,7 @@ impl Maintenance {
         by: &Operator,
         repair: &mut CampaignRepair,
     ) -> anyhow::Result<Result<(), CampaignRefusal>> {
-        let Some(campaign) = campaign_of(command) else {
+        let Some(campaign) = command.campaign() else {
             return Ok(Ok(()));
         };
         let (kind, detail) = action_of(command);

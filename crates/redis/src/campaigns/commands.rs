@@ -14,6 +14,7 @@ use qiang_core::{
     ports::{CampaignRecord, EngineError, ProbeResult},
     time::Timestamp,
 };
+use uuid::Uuid;
 
 use crate::{
     campaigns::agenda::DUE_MAX,
@@ -67,8 +68,14 @@ pub(crate) fn after_an_effect(error: EngineError) -> EngineError {
     }
 }
 
+/// Id of a change's key for a script; empty if there is no key.
+pub(crate) fn text_of(made: Option<Uuid>) -> String {
+    made.map_or_else(String::new, |id| id.to_string())
+}
+
 impl Node {
     pub(crate) async fn run(&self, command: Command) -> Result<Reply, EngineError> {
+        let (command, made) = command.into_parts();
         match command {
             Command::Open(setup) => self.open(&setup).await.map(|()| Reply::Opened),
             Command::Pay {
@@ -79,17 +86,17 @@ impl Node {
             } => self.pay(order, &payment, (paid_at, received)).await,
             Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
             Command::Act { campaign, action } => {
-                let act = || self.act(campaign, action);
+                let act = || self.act(campaign, action, made);
                 let settled = |record: &_| settled_action(record, action);
                 let acted = self.if_settled(campaign, act, settled).await;
                 acted.map(Reply::Acted)
             }
             Command::SetStock { campaign, stock } => {
-                let changed = self.stock_or_settled(campaign, stock, None).await;
+                let changed = self.stock_or_settled((campaign, made), stock, None).await;
                 changed.map(Reply::Acted)
             }
             Command::SetTerms { campaign, change } => {
-                let changed = self.terms_or_settled(campaign, &change, None).await;
+                let changed = self.terms_or_settled((campaign, made), &change, None).await;
                 changed.map(Reply::Acted)
             }
             Command::Correct {
@@ -97,12 +104,14 @@ impl Node {
                 correction,
             } => match *correction {
                 SaleCorrection::Stock { expected, stock } => {
-                    let changed = self.stock_or_settled(campaign, stock, Some(expected)).await;
+                    let wanted = (campaign, made);
+                    let changed = self.stock_or_settled(wanted, stock, Some(expected)).await;
                     changed.map(Reply::Acted)
                 }
                 SaleCorrection::Terms { expected, change } => {
                     let expected = Some(&expected);
-                    let changed = self.terms_or_settled(campaign, &change, expected).await;
+                    let wanted = (campaign, made);
+                    let changed = self.terms_or_settled(wanted, &change, expected).await;
                     changed.map(Reply::Acted)
                 }
             },
@@ -121,27 +130,29 @@ impl Node {
             Command::Return { order, part } => {
                 self.return_order(order, part).await.map(Reply::Returned)
             }
+            // A key in a key: no caller makes one.
+            Command::Keyed { .. } => Err(Refusal::UnknownCampaign.into()),
         }
     }
 
     async fn stock_or_settled(
         &self,
-        campaign: CampaignId,
+        (campaign, made): (CampaignId, Option<Uuid>),
         stock: u64,
         expected: Option<u64>,
     ) -> Result<Tally, EngineError> {
-        let set = || self.set_stock(campaign, stock, expected);
+        let set = || self.set_stock((campaign, made), stock, expected);
         let settled = |record: &_| settled_stock(record, stock, expected);
         self.if_settled(campaign, set, settled).await
     }
 
     async fn terms_or_settled(
         &self,
-        campaign: CampaignId,
+        (campaign, made): (CampaignId, Option<Uuid>),
         change: &SaleSettingsChange,
         expected: Option<&SaleSettings>,
     ) -> Result<Tally, EngineError> {
-        let set = || self.set_terms(campaign, change, expected);
+        let set = || self.set_terms((campaign, made), change, expected);
         let settled = |record: &_| settled_terms(record, change, expected);
         self.if_settled(campaign, set, settled).await
     }
@@ -164,10 +175,10 @@ impl Node {
     }
 
     /// Changes the stock of a sale in its first shard. If that shard has too few units, it first gets units from the
-    /// others. With an expected stock, a sale with another stock does not change.
+    /// others. With an expected stock, a sale with another stock does not change. `made` is the id of the change's key.
     async fn set_stock(
         &self,
-        campaign: CampaignId,
+        (campaign, made): (CampaignId, Option<Uuid>),
         stock: u64,
         expected: Option<u64>,
     ) -> Result<Tally, EngineError> {
@@ -189,6 +200,7 @@ impl Node {
                         .arg(STOCK_MAX)
                         .arg(STOCK_PRICE_MINOR_MAX)
                         .arg(expected.map_or_else(String::new, |stock| stock.to_string()))
+                        .arg(text_of(made))
                 })
                 .await;
             self.invalidate(campaign);
@@ -232,16 +244,22 @@ impl Node {
         Err(moving())
     }
 
+    /// Pauses, resumes or closes a campaign. The first shard comes last: its log says that the change of the key `made`
+    /// was carried out, and it does so only once all other shards have changed.
     async fn act(
         &self,
         campaign: CampaignId,
         action: CampaignAction,
+        made: Option<Uuid>,
     ) -> Result<Tally, EngineError> {
         let meta = self.whole_meta(campaign).await?;
         // A shard that fails must not prevent the pause or close of the others.
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
-        for partition in self.partitions.for_campaign(&meta) {
-            parts.push(self.act_on_part(&meta, partition, action).await);
+        for partition in self.partitions.of_parts(campaign, meta.parts).rev() {
+            let is_last = partition == self.partitions.home(campaign);
+            let made = made.filter(|_| is_last && parts.iter().all(Result::is_ok));
+            let acted = self.act_on_part(&meta, partition, (action, made));
+            parts.push(acted.await);
         }
         let some_have_changed = parts.iter().any(Result::is_ok);
         let parts: Result<Vec<_>, _> = parts.into_iter().collect();
@@ -256,7 +274,7 @@ impl Node {
         &self,
         meta: &CachedCampaign,
         partition: PartitionId,
-        action: CampaignAction,
+        (action, made): (CampaignAction, Option<Uuid>),
     ) -> Result<PartTally, EngineError> {
         let (word, transition) = match action {
             CampaignAction::Pause => ("pause", Transition::Pause),
@@ -269,7 +287,7 @@ impl Node {
                     partition,
                     &CHANGE_PHASE,
                     (meta, ReloadNeed::Any),
-                    &|command| command.arg(word),
+                    &|command| command.arg(word).arg(text_of(made)),
                 )
                 .await?;
             match reply.status.as_str() {

@@ -18,9 +18,10 @@ use qiang_core::{
     ports::EngineError,
     time::Timestamp,
 };
+use uuid::Uuid;
 
 use crate::{
-    campaigns::commands::after_an_effect,
+    campaigns::commands::{after_an_effect, text_of},
     connection::{Arguments, ScriptReply, unreadable},
     intake::reload_queue::ReloadNeed,
     node::Node,
@@ -38,15 +39,15 @@ fn percent(admission: Option<AdmissionBound>) -> String {
 
 impl Node {
     /// Changes the terms of a sale in its first shard, and makes the others follow. With expected terms, a sale with
-    /// other terms does not change.
+    /// other terms does not change. `made` is the id of the change's key.
     pub(crate) async fn set_terms(
         &self,
-        campaign: CampaignId,
+        (campaign, made): (CampaignId, Option<Uuid>),
         change: &SaleSettingsChange,
         expected: Option<&SaleSettings>,
     ) -> Result<Tally, EngineError> {
         let meta = self.whole_meta(campaign).await?;
-        let decide = || self.decide_terms(&meta, (change, expected), None);
+        let decide = || self.decide_terms(&meta, (change, expected), (None, made));
         let reply = self.call_back((campaign, ReloadNeed::Any), decide).await?;
         let rules = |error| Err(Refusal::Rules(error).into());
         match (reply.status.as_str(), reply.text().as_str()) {
@@ -76,7 +77,9 @@ impl Node {
     /// Copies the terms of the first shard to all shards of a spread sale.
     pub(crate) async fn follow_terms(&self, meta: &CachedCampaign) -> Result<(), EngineError> {
         let nothing = SaleSettingsChange::default();
-        let reply = self.decide_terms(meta, (&nothing, None), None).await?;
+        let reply = self
+            .decide_terms(meta, (&nothing, None), (None, None))
+            .await?;
         let text = reply.found(Refusal::UnknownCampaign)?;
         let first = PartTally::parse(&text).ok_or_else(unreadable)?;
         let home = self.partitions.home(meta.id);
@@ -86,7 +89,9 @@ impl Node {
         let followed = join_all(others.map(|other| self.follow(meta, other, &first))).await;
         followed.into_iter().collect::<Result<(), _>>()?;
         let done = Some(first.revision);
-        let reply = self.decide_terms(meta, (&nothing, None), done).await?;
+        let reply = self
+            .decide_terms(meta, (&nothing, None), (done, None))
+            .await?;
         reply.found(Refusal::UnknownCampaign).map(drop)
     }
 
@@ -129,7 +134,7 @@ impl Node {
         &self,
         meta: &CachedCampaign,
         (change, expected): (&SaleSettingsChange, Option<&SaleSettings>),
-        followed: Option<u64>,
+        (followed, made): (Option<u64>, Option<Uuid>),
     ) -> Result<ScriptReply, EngineError> {
         let home = self.partitions.home(meta.id);
         let text = |number: Option<i64>| number.map_or_else(String::new, |n| n.to_string());
@@ -152,6 +157,7 @@ impl Node {
                     .arg(text(expected.map(|terms| terms.per_user_limit.into())))
                     .arg(text(expected.map(|terms| terms.unit_price_minor)))
                     .arg(percent(expected.map(|terms| terms.admission)))
+                    .arg(text_of(made))
             })
             .await;
         self.invalidate(meta.id);

@@ -1,7 +1,8 @@
 -- Pauses, resumes or closes a campaign or one shard of it. Idempotent. A paused campaign stays paused until it is
 -- closed, even after its window ends.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] pause, resume or close
+-- ARGV[1..6] as in prelude.lua, ARGV[7] pause, resume or close, ARGV[8] the id of its key if this is its last step, or
+-- empty
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"busy", ""} while a transfer of units is pending
 -- luacheck: read globals c now answer phase_at put record close reschedule tally finish
 -- luacheck: globals gate
@@ -26,6 +27,9 @@ elseif ARGV[7] == 'close' and phase ~= 'c' then
   end
   close()
   reschedule()
+end
+if ARGV[8] ~= '' then
+  record('change_made ' .. ARGV[8])
 end
 finish()
 return answer(tally())

@@ -2,7 +2,7 @@
 -- receives added units and gives up removed ones. The same stock changes nothing.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the stock, ARGV[8] the largest stock, ARGV[9] the largest price of the whole
--- stock, ARGV[10] the stock that the sale must have, or empty
+-- stock, ARGV[10] the stock that the sale must have, or empty, ARGV[11] the id of its key, or empty
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", stock, limit or price: the broken rule};
 -- {"short", "UNITS STOCK"}, the number of units that must arrive here first, and the present stock;
 -- {"changed", ""} if the sale has another stock
@@ -42,6 +42,9 @@ if wanted ~= stock then
   end
   record('stock_changed ' .. int(units))
   gate = true
-  finish()
 end
+if ARGV[11] ~= '' then
+  record('change_made ' .. ARGV[11])
+end
+finish()
 return answer(tally())

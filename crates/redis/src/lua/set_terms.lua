@@ -5,7 +5,7 @@
 -- ARGV[1..6] as in prelude.lua, ARGV[7..10] start, end, limit and price, each empty if unchanged, ARGV[11] the largest
 -- price of the whole stock, ARGV[12] the latest instant, ARGV[13] the revision that all shards have followed, or empty,
 -- ARGV[14] the admission in percent, empty if unchanged, ARGV[15..19] start, end, limit, price and admission that the
--- sale must have, each empty for any value
+-- sale must have, each empty for any value, ARGV[20] the id of its key, or empty
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", opened, past, window, limit or price: the
 -- broken rule}, {"changed", ""} if it has other terms
 -- luacheck: read globals seq c now int answer phase_at put record reschedule tally finish terms_text
@@ -57,6 +57,9 @@ if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price
   gate = true
 elseif c.behind == 1 and tonumber(ARGV[13]) == c.terms then
   put('behind', 0)
+end
+if ARGV[20] ~= '' then
+  record('change_made ' .. ARGV[20])
 end
 reschedule()
 finish()

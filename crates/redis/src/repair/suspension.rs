@@ -2,9 +2,9 @@
 //! if the ledger cannot read its rows. It does the same if Redis has lost the campaign and the ledger has entries of it
 //! in quarantine.
 //!
-//! Of a spread campaign, each shard that is repaired is taken out of service. Shards that lost nothing stay. Once the
-//! ledger has all of the campaign, a node halts the partitions without a shard, and their repair rebuilds the shards
-//! together (`campaigns/damaged_keys.rs`).
+//! Each repaired shard of a spread campaign is taken out of service. Shards that lost nothing stay. Once the ledger has
+//! all of the campaign, a node halts the partitions without a shard, and their repair rebuilds the shards together
+//! (`campaigns/damaged_keys.rs`).
 //!
 //! Such a campaign is recorded in `unreadable:ID`, and the repair starts again. The answers that nodes have offered
 //! about it go to quarantine, so that rows and quarantine have all evidence about it. Then its keys are removed, like
@@ -137,7 +137,7 @@ impl RedisEngine {
         Ok(are_gone && !partitions.has_part(campaign, partition).await?)
     }
 
-    /// Reason why a recorded campaign stays out of service; `None` if the ledger can read it and has all of its entries.
+    /// Reason why a recorded campaign stays out of service; `None` if the ledger can read it and has all its entries.
     async fn suspension(
         &self,
         ledger: &dyn Ledger,

@@ -325,6 +325,7 @@ impl Account {
                 self.terms.change(log, *revision, *terms)?;
                 self.terms.give(&mut self.setup.campaign);
             }
+            Event::ChangeMade { .. } => {}
         }
         self.parts.insert(log, part);
         if self.phase() == Phase::Closed {

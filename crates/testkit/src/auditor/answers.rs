@@ -87,7 +87,7 @@ pub(super) fn forgotten(exchanges: &[Exchange]) -> Vec<String> {
 }
 
 fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result<(), String> {
-    match (command, reply) {
+    match (command.without_key(), reply) {
         (Command::Pay { order, payment, .. }, Reply::Payment(outcome, view)) => {
             paid(expected, *order, payment, *outcome, view)
         }

@@ -75,7 +75,10 @@ pub async fn an_action_is_written_with_what_it_changed(case: &mut Scenario) {
         title: Some(packet.campaign.title.clone()),
         ..DetailsChange::default()
     };
-    ledger.describe(id, &title, Some(&changed)).await.unwrap();
+    ledger
+        .describe(id, &title, Some(&changed), None)
+        .await
+        .unwrap();
     // A campaign that is not closed is not archived.
     let archived = action(6, ActionKind::Archive, &subject);
     assert_eq!(ledger.archive(id, Some(&archived)).await, Ok(false));
@@ -84,7 +87,7 @@ pub async fn an_action_is_written_with_what_it_changed(case: &mut Scenario) {
     let subject = nobody.to_string();
     let changed = action(7, ActionKind::Change, &subject);
     ledger
-        .describe(nobody, &title, Some(&changed))
+        .describe(nobody, &title, Some(&changed), None)
         .await
         .unwrap();
     assert_eq!(of(case, &subject).await, []);

@@ -108,7 +108,7 @@ pub async fn last_change_is_dated(case: &mut Scenario) {
         ..DetailsChange::default()
     };
     case.ledger()
-        .describe(target.id, &change, None)
+        .describe(target.id, &change, None, None)
         .await
         .unwrap();
     let described = record(case, target.id).await.updated_at;
@@ -150,7 +150,10 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
         ..DetailsChange::default()
     };
     for _ in 0..2 {
-        case.ledger().describe(id_of, &change, None).await.unwrap();
+        case.ledger()
+            .describe(id_of, &change, None, None)
+            .await
+            .unwrap();
         let changed = record(case, id_of).await;
         assert_eq!(Some(&changed.campaign.title), change.title.as_ref());
         let details = Details {
@@ -171,9 +174,12 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
         image_url: Some(None),
         ..DetailsChange::default()
     };
-    case.ledger().describe(id_of, &back, None).await.unwrap();
     case.ledger()
-        .describe(id(9_999), &back, None)
+        .describe(id_of, &back, None, None)
+        .await
+        .unwrap();
+    case.ledger()
+        .describe(id(9_999), &back, None, None)
         .await
         .unwrap();
     case.restart().await;

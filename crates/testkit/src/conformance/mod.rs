@@ -18,6 +18,7 @@ pub mod downtimes;
 pub mod free;
 pub mod gate;
 pub mod histories;
+pub mod keyed_changes;
 pub mod keys;
 pub mod ledger;
 pub mod lifecycle;
@@ -179,6 +180,9 @@ macro_rules! engine_conformance {
             terms::the_limit_is_raised_and_lowered,
             terms::orders_keep_the_price_at_which_they_were_granted,
             terms::a_change_is_refused_or_made_once,
+            keyed_changes::a_change_is_logged_with_the_id_of_its_key,
+            keyed_changes::a_description_is_recorded_with_the_id_of_its_key,
+            keyed_changes::a_key_is_bound_anew_by_one_retry,
             corrections::a_correction_is_made_if_the_sale_is_as_compared,
             corrections::a_correction_does_not_overwrite_another_change,
             terms::who_is_held_back_goes_by_the_present_stock_and_limit,
@@ -307,6 +311,9 @@ macro_rules! engine_conformance {
             terms::the_limit_is_raised_and_lowered,
             terms::orders_keep_the_price_at_which_they_were_granted,
             terms::a_change_is_refused_or_made_once,
+            keyed_changes::a_change_is_logged_with_the_id_of_its_key,
+            keyed_changes::a_description_is_recorded_with_the_id_of_its_key,
+            keyed_changes::a_key_is_bound_anew_by_one_retry,
             corrections::a_correction_is_made_if_the_sale_is_as_compared,
             corrections::a_correction_does_not_overwrite_another_change,
             amounts::another_amount_is_owed_back_and_pays_nothing,

@@ -54,16 +54,8 @@ impl Task {
     fn campaign(&self) -> Option<CampaignId> {
         match self {
             Self::Claim(claim, _) => Some(claim.campaign),
-            Self::Command(command, _) => match command {
-                Command::Open(_) | Command::Tick { .. } => None,
-                Command::Pay { order, .. }
-                | Command::Cancel { order }
-                | Command::Return { order, .. } => Some(order.campaign),
-                Command::Act { campaign, .. }
-                | Command::SetStock { campaign, .. }
-                | Command::SetTerms { campaign, .. }
-                | Command::Correct { campaign, .. } => Some(*campaign),
-            },
+            Self::Command(Command::Open(_), _) => None,
+            Self::Command(command, _) => command.campaign(),
         }
     }
 

@@ -55,6 +55,7 @@ kinds! {
     AckUnavailable = 422, "ack-unavailable", "This engine cannot reach that acknowledgement level";
     KeyReused = 422, "key-reused", "The idempotency key was used for a different request";
     KeyPending = 409, "key-pending", "The result of an earlier request with this key is unknown";
+    Superseded = 409, "superseded", "Not carried out: a later change may have set the same values";
     UserMismatch = 409, "user-mismatch", "The order is another user's";
     PaymentUsed = 409, "payment-used", "The payment is another order's";
     RefundExceedsDue = 409, "refund-exceeds-due", "Less is due for the order";

@@ -56,6 +56,8 @@ impl CampaignState {
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }
             | Event::TransferReturned { .. } => {}
+            // Only the ledger remembers keys.
+            Event::ChangeMade { .. } => {}
             Event::Paused => self.phase = Phase::Paused,
             Event::Resumed => self.phase = Phase::Scheduled, // `phase_at` makes it live, because its window has started
             Event::Ended => self.phase = Phase::Ended,

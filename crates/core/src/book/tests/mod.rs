@@ -393,3 +393,28 @@ fn opening_twice_changes_nothing() {
     assert_eq!(fixture.log.len(), before);
     assert_eq!(fixture.tally(&setup).granted, 1);
 }
+
+/// The entry is decided with the change. A refused change has none.
+#[test]
+fn change_under_a_key_is_logged_with_its_id() {
+    let (mut book, key) = (Book::default(), uuid::Uuid::from_u128(7));
+    let setup = sale(1, 10, 1);
+    let campaign = setup.campaign.id;
+    let mut log = Vec::new();
+    let open = Command::Open(Box::new(setup));
+    book.apply(at(START), &open, &mut log).unwrap();
+    log.clear();
+    let act = |action| Command::Act { campaign, action }.keyed(key);
+    for action in [CampaignAction::Pause, CampaignAction::Pause] {
+        book.apply(at(START), &act(action), &mut log).unwrap();
+    }
+    let events: Vec<_> = log.iter().map(|entry| entry.event.to_string()).collect();
+    let made = format!("change_made {key}");
+    assert_eq!(events, ["paused", &made, &made]);
+    log.clear();
+    let close = act(CampaignAction::Close);
+    book.apply(at(START), &close, &mut log).unwrap();
+    log.clear();
+    let refused = book.apply(at(START), &act(CampaignAction::Resume), &mut log);
+    assert!(refused.is_err() && log.is_empty(), "{refused:?}");
+}

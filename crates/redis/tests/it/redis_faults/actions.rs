@@ -7,7 +7,7 @@ use qiang_core::{
     campaign::{Phase, Tally},
     event::Event,
     id::CampaignId,
-    ports::{Engine as _, EngineError},
+    ports::{Engine as _, EngineError, EventLog as _},
     split::SplitRule,
 };
 use qiang_redis::RedisOptions;
@@ -17,7 +17,9 @@ use qiang_testkit::{
     proxy::FaultProxy,
 };
 
-use crate::redis_faults::harness::{Harness, SHORT_PAUSE, name, node, open_now, options, shared};
+use crate::redis_faults::harness::{
+    Harness, SHORT_PAUSE, blocking, name, node, open_now, options, shared,
+};
 
 const CALL_TIMEOUT: Duration = Duration::from_millis(100);
 const CLAIM_TIMEOUT: Duration = Duration::from_millis(600);
@@ -157,4 +159,58 @@ async fn a_pause_is_done_also_when_the_window_is_over() {
         other => panic!("{other:?}"),
     }
     harness.audit().await;
+}
+
+/// A pause that reaches only some of the shards does not say that it was carried out. Its repetition does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_of_a_keyed_pause_is_not_logged_as_made() {
+    let mut harness = Harness::new(RedisOptions {
+        shard_supply_min: SHARD_SUPPLY_MIN,
+        shards_max: 2,
+        ..options(shared().url())
+    })
+    .await;
+    for n in 1..=2 {
+        let campaign = harness.open(open_now(sale(2 * SHARD_SUPPLY_MIN))).await.id;
+        for partition in harness.nodes[0].partitions() {
+            let pause = |id| {
+                let action = CampaignAction::Pause;
+                Command::Act { campaign, action }.keyed(uuid::Uuid::from_u128(id))
+            };
+            let id = n * 10 + u128::from(partition.0);
+            let prefix = &harness.options.prefix;
+            let hash = format!("{prefix}:{{p{:02}}}:c:{campaign}", partition.0);
+            // An ended shard refuses the pause.
+            let set = |phase: &str| {
+                let words = ["HSET", &hash, "phase", phase];
+                blocking(|| shared().primary().call(&words).unwrap());
+            };
+            set("e");
+            let broken_off = harness.submit(0, pause(id)).await;
+            assert!(broken_off.is_err(), "{broken_off:?}");
+            assert_eq!(made(&harness, id).await, 0);
+            set("s");
+            insist_on(&harness, pause(id)).await;
+            assert_eq!(made(&harness, id).await, 1);
+            insist(&harness, 1, campaign, CampaignAction::Resume).await;
+        }
+    }
+}
+
+async fn insist_on(harness: &Harness, command: Command) {
+    let until = Instant::now() + INSIST_MAX;
+    while let Err(error) = harness.submit(0, command.clone()).await {
+        assert!(Instant::now() < until, "no answer in time: {error}");
+        tokio::time::sleep(SHORT_PAUSE).await;
+    }
+}
+
+/// Number of entries that say that the change of this key was made.
+async fn made(harness: &Harness, id: u128) -> usize {
+    let id = uuid::Uuid::from_u128(id);
+    let logs = harness.logs().await;
+    let entries = logs.iter().flatten();
+    entries
+        .filter(|entry| entry.event == Event::ChangeMade { id })
+        .count()
 }

@@ -35,6 +35,7 @@ use qiang_testkit::{
     simulation::Rows,
 };
 use tokio::{sync::Semaphore, time::Instant};
+use uuid::Uuid;
 
 pub(crate) fn entry(seq: Seq) -> Entry {
     Entry {
@@ -273,6 +274,7 @@ impl CampaignStore for FakeLedger {
         _: CampaignId,
         _: &DetailsChange,
         _: Option<&Action>,
+        _: Option<Uuid>,
     ) -> Result<(), LedgerError> {
         Err(broken())
     }

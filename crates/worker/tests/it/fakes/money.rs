@@ -123,6 +123,10 @@ impl KeyStore for FakeLedger {
         Err(broken())
     }
 
+    async fn rebind_key(&self, _: &KeyUse, _: Uuid, _: Uuid) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
     async fn release_key(&self, _: &KeyUse, _: Uuid) -> Result<(), LedgerError> {
         Err(broken())
     }
@@ -152,6 +156,10 @@ impl KeyStore for FakeLedger {
         _: &Payout,
         _: Option<&Action>,
     ) -> Result<PayoutReceipt, LedgerError> {
+        Err(broken())
+    }
+
+    async fn is_change_made(&self, _: Uuid) -> Result<bool, LedgerError> {
         Err(broken())
     }
 

@@ -82,7 +82,7 @@ impl Engine for Fickle {
         self.engine.claim(claim)
     }
     fn submit(&self, command: Command) -> PendingReply<Reply> {
-        let fate = match command {
+        let fate = match command.without_key() {
             Command::Act { .. } | Command::SetStock { .. } | Command::SetTerms { .. } => {
                 *self.fate.lock()
             }
@@ -413,22 +413,55 @@ async fn a_retry_undoes_no_change_that_was_made_since() {
             assert_ne!(since, case.after, "{key}");
             // If a pause or resumption was lost, its undo changed nothing, so there is no later change to keep.
             let is_act = matches!(case.ask, Ask::Act(_));
-            if fate == Fate::AnswerLost || !is_act {
-                for _ in 0..2 {
-                    let again = case.ask.under(&service, &sale, &key).await;
-                    again.assert_problem(409, "key-pending");
-                    assert_eq!(case.seen(&service, &sale).await, since, "{key}");
-                }
-                // Once the field has the value of the change again, the retry is answered.
-                let ask = case
-                    .ask
-                    .under(&service, &sale, &format!("{key}-anew"))
-                    .await;
-                assert_eq!(ask.status, 200, "{key}");
-                let again = case.ask.under(&service, &sale, &key).await;
-                assert_eq!(again.status, 200, "{key}: {again:?}");
+            if fate == Fate::Lost && is_act {
+                continue;
             }
+            // The second one of two changes in one request was not made.
+            let is_made = fate == Fate::AnswerLost && case.name != "title";
+            let again = case.ask.under(&service, &sale, &key).await;
+            match is_made {
+                true => {
+                    assert_eq!(again.status, 200, "{key}: {again:?}");
+                    let field = match is_act {
+                        true => "/phase",
+                        false => case.field,
+                    };
+                    assert_eq!(again.json().pointer(field), Some(&since), "{key}");
+                }
+                false => again.assert_problem(409, "superseded"),
+            }
+            assert_eq!(case.seen(&service, &sale).await, since, "{key}");
+            // The answer is stored: it stays when the field has the value of the change again.
+            let anew = format!("{key}-anew");
+            assert_eq!(case.ask.under(&service, &sale, &anew).await.status, 200);
+            let late = case.ask.under(&service, &sale, &key).await;
+            assert_eq!(late.status, again.status, "{key}");
         }
+    }
+    service.stop().await;
+}
+
+/// The first try is lost, its retry is carried out, and the answer of that is lost. The next retry undoes nothing.
+#[tokio::test]
+async fn a_retry_whose_own_answer_is_lost_is_found() {
+    let (service, engine) = start().await;
+    for case in cases().into_iter().filter(|case| case.name != "title") {
+        let sale = case.sale(&service).await;
+        let key = case.key("retried");
+        for fate in [Fate::Lost, Fate::AnswerLost] {
+            *engine.fate.lock() = fate;
+            let broken_off = case.ask.under(&service, &sale, &key).await;
+            broken_off.assert_problem(503, "uncertain");
+        }
+        *engine.fate.lock() = Fate::CarriedOut;
+        let other = case.key("undone");
+        let undo = case.undo.under(&service, &sale, &other).await;
+        assert_eq!(undo.status, 200, "{key}");
+        let since = case.seen(&service, &sale).await;
+        assert_ne!(since, case.after, "{key}");
+        let again = case.ask.under(&service, &sale, &key).await;
+        assert_eq!(again.status, 200, "{key}: {again:?}");
+        assert_eq!(case.seen(&service, &sale).await, since, "{key}");
     }
     service.stop().await;
 }
@@ -448,10 +481,13 @@ async fn a_key_that_was_bound_for_nothing_is_carried_out() {
         Ask::Act("resume").under(&service, &sale, "r").await.status,
         200
     );
+    // A stop settles all entries.
+    let service = service.restart().await;
     let file = rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap();
     file.execute_batch(
         "UPDATE campaigns SET title = 'phones';
          UPDATE idempotency_keys SET answer = NULL;
+         DELETE FROM made_changes;
          DELETE FROM actions WHERE kind <> 'create';",
     )
     .unwrap();

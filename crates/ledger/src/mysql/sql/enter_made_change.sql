@@ -1,0 +1,1 @@
+INSERT IGNORE INTO made_changes (id) VALUES (?)

@@ -1,0 +1,1 @@
+DELETE FROM made_changes WHERE id < ? ORDER BY id LIMIT ?

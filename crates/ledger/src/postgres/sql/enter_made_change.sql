@@ -1,0 +1,1 @@
+INSERT INTO made_changes (id) VALUES ($1) ON CONFLICT DO NOTHING

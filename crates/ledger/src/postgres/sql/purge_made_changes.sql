@@ -1,0 +1,1 @@
+DELETE FROM made_changes WHERE id IN (SELECT id FROM made_changes WHERE id < $1 ORDER BY id LIMIT $2)

@@ -1,0 +1,141 @@
+//! Changes under idempotency keys: log and ledger say which were carried out.
+
+use qiang_core::{
+    book::{CampaignAction, Command},
+    campaign::{DetailsChange, SaleSettingsChange},
+    event::Event,
+    id::IdempotencyKey,
+    ports::{KeyState, KeyUse, first_id_at},
+};
+use uuid::Uuid;
+
+use super::Scenario;
+use crate::campaign::{OPENS, sale};
+
+impl Scenario {
+    /// Names of the entries about the sale in the log that has the change, up to the change; `None` if no log has it.
+    async fn entries_up_to_change(&self, id: Uuid) -> Option<Vec<&'static str>> {
+        let mut found = None;
+        for log in self.logs().await {
+            let is_it = |event: &Event| matches!(event, Event::ChangeMade { id: it } if *it == id);
+            let mut places = log
+                .iter()
+                .enumerate()
+                .filter(|(_, entry)| is_it(&entry.event));
+            if let Some((place, made)) = places.next() {
+                assert!(
+                    places.next().is_none() && found.is_none(),
+                    "{id} is logged twice"
+                );
+                let before = log[..=place]
+                    .iter()
+                    .filter(|it| it.campaign == made.campaign);
+                found = Some(before.map(|entry| entry.event.name()).collect());
+            }
+        }
+        found
+    }
+
+    async fn is_made(&self, id: Uuid) -> bool {
+        self.ledger().is_change_made(id).await.unwrap()
+    }
+}
+
+/// The step that carries out a change logs its id after it, also if nothing changes. A refused change logs none. The
+/// ledger has the ids with the changes.
+pub async fn a_change_is_logged_with_the_id_of_its_key(case: &mut Scenario) {
+    let campaign = case.open(sale(100)).await.id;
+    case.at(OPENS).await;
+    let act = |action| Command::Act { campaign, action };
+    let terms = |price| Command::SetTerms {
+        campaign,
+        change: SaleSettingsChange {
+            unit_price_minor: Some(price),
+            ..SaleSettingsChange::default()
+        },
+    };
+    let stock = |stock| Command::SetStock { campaign, stock };
+    let changes = [
+        (act(CampaignAction::Pause), Some("paused")),
+        (act(CampaignAction::Pause), None),
+        (act(CampaignAction::Resume), Some("resumed")),
+        (stock(90), Some("stock_changed")),
+        (stock(90), None),
+        (terms(7), Some("terms_changed")),
+        (terms(7), None),
+    ];
+    let mut made = Vec::new();
+    for (n, (command, name)) in (1..).zip(changes) {
+        let id = Uuid::from_u128(n);
+        let before = made.last().copied();
+        assert!(case.submit(command.keyed(id)).await.is_ok());
+        let entries = case.entries_up_to_change(id).await.unwrap();
+        let others = match before {
+            Some(before) => case.entries_up_to_change(before).await.unwrap().len(),
+            None => 1,
+        };
+        let last = name.into_iter().chain(["change_made"]);
+        assert_eq!(entries[others..], last.collect::<Vec<_>>(), "{n}");
+        made.push(id);
+    }
+    let refused = Uuid::from_u128(100);
+    assert!(case.submit(stock(0).keyed(refused)).await.is_err());
+    assert_eq!(case.entries_up_to_change(refused).await, None);
+    case.settle().await;
+    for restarts in 0..2 {
+        for id in &made {
+            assert!(case.is_made(*id).await, "{id} after {restarts}");
+        }
+        assert!(!case.is_made(refused).await);
+        case.restart().await;
+    }
+}
+
+/// A description records its id in its own transaction. The records are purged after their keys.
+pub async fn a_description_is_recorded_with_the_id_of_its_key(case: &mut Scenario) {
+    let campaign = case.open(sale(10)).await.id;
+    let later = OPENS.plus_millis(1_000);
+    let (old, new) = (first_id_at(OPENS), first_id_at(later));
+    for id in [old, new] {
+        let change = DetailsChange {
+            product_id: Some(None),
+            ..DetailsChange::default()
+        };
+        assert!(!case.is_made(id).await);
+        let described = case.ledger().describe(campaign, &change, None, Some(id));
+        described.await.unwrap();
+    }
+    case.restart().await;
+    assert!(case.is_made(old).await && case.is_made(new).await);
+    assert_eq!(case.ledger().purge_keys(OPENS, 10).await, Ok(0));
+    assert!(case.is_made(old).await);
+    assert_eq!(case.ledger().purge_keys(later, 10).await, Ok(0));
+    assert!(!case.is_made(old).await && case.is_made(new).await);
+}
+
+/// One of several retries of a key gets it. A key with an answer stays bound.
+pub async fn a_key_is_bound_anew_by_one_retry(case: &mut Scenario) {
+    let key = IdempotencyKey::new("k").unwrap();
+    let used = KeyUse::new("a PATCH /x", key, [1; 32]);
+    let id = Uuid::from_u128;
+    assert_eq!(
+        case.ledger().begin_key(&used, id(1)).await,
+        Ok(KeyState::Fresh)
+    );
+    let (first, second) = (
+        case.ledger().rebind_key(&used, id(1), id(2)),
+        case.ledger().rebind_key(&used, id(1), id(3)),
+    );
+    let (first, second) = futures_util::join!(first, second);
+    assert_eq!(u8::from(first.unwrap()) + u8::from(second.unwrap()), 1);
+    case.restart().await;
+    let bound = case.ledger().bound_key(&used).await.unwrap().unwrap();
+    assert!(bound == id(2) || bound == id(3));
+    case.ledger()
+        .answer_key(&used, bound, "done")
+        .await
+        .unwrap();
+    let answered = case.ledger().rebind_key(&used, bound, id(4));
+    assert_eq!(answered.await, Ok(false));
+    assert_eq!(case.ledger().bound_key(&used).await, Ok(Some(bound)));
+}
