@@ -23,7 +23,8 @@ SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS k
        END AS number,
        CASE kind WHEN 'granted' THEN CAST(behind_user AS INTEGER)
                  WHEN 'stock_changed' THEN CAST(fields AS INTEGER)
-                 -- Partial return: `number quantity key`.
+                 -- Partial cancellation or return: `number quantity key`.
+                 WHEN 'part_cancelled' THEN CAST(behind_number AS INTEGER)
                  WHEN 'returned' THEN nullif(CAST(behind_number AS INTEGER), 0)
        END AS quantity,
        CASE kind WHEN 'granted' THEN substr(behind_number, 1, instr(behind_number || ' ', ' ') - 1) END AS user,
@@ -121,6 +122,33 @@ FROM events
 WHERE kind = 1
 ORDER BY campaign, number, seq;
 
+-- Partial cancellations: the units of each, and of those before. An order has fewer units then, and costs less.
+CREATE TEMP TABLE cut (
+    campaign INTEGER NOT NULL,
+    number   INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    units    INTEGER,
+    before   INTEGER NOT NULL,
+    PRIMARY KEY (campaign, number, seq)
+) WITHOUT ROWID;
+
+INSERT OR IGNORE INTO temp.cut
+SELECT campaign, coalesce(number, 0), seq, quantity,
+       coalesce(sum(quantity) OVER (PARTITION BY campaign, number ORDER BY seq
+                                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+FROM events
+WHERE kind = 18;
+
+-- Entries of orders with cancelled units: the units cancelled before each.
+CREATE TEMP TABLE reduced (seq INTEGER PRIMARY KEY, units INTEGER NOT NULL);
+
+INSERT INTO temp.reduced
+SELECT e.seq, (SELECT coalesce(sum(c.units), 0) FROM temp.cut c
+               WHERE c.campaign = e.campaign AND c.number = e.number AND c.seq < e.seq)
+FROM (SELECT DISTINCT campaign, number FROM temp.cut) o
+JOIN events e ON e.campaign = o.campaign AND e.number = o.number
+GROUP BY e.seq;
+
 -- Returns: the units of each, and the units of earlier partial returns. A return without a quantity takes all remaining
 -- units.
 CREATE TEMP TABLE given (
@@ -131,7 +159,8 @@ CREATE TEMP TABLE given (
 );
 
 INSERT INTO temp.given
-SELECT e.seq, coalesce(e.quantity, g.quantity - e.before), e.before, g.quantity
+SELECT e.seq, coalesce(e.quantity, g.quantity - coalesce(d.units, 0) - e.before), e.before,
+       g.quantity - coalesce(d.units, 0)
 FROM (
     SELECT seq, campaign, number, quantity,
            coalesce(sum(quantity) OVER (PARTITION BY campaign, number ORDER BY seq
@@ -140,6 +169,7 @@ FROM (
     WHERE kind = 16
 ) e
 LEFT JOIN temp.grants g ON g.campaign = e.campaign AND g.number = e.number
+LEFT JOIN temp.reduced d ON d.seq = e.seq
 GROUP BY e.seq;
 
 -- The log per campaign, each entry with its change of the users' units.
@@ -165,17 +195,23 @@ SELECT e.campaign, e.seq, e.at,
            WHEN 0 THEN 'opened' WHEN 1 THEN 'granted' WHEN 2 THEN 'paid' WHEN 3 THEN 'cancelled'
            WHEN 4 THEN 'expired' WHEN 5 THEN 'reinstated' WHEN 6 THEN 'refund_due' WHEN 7 THEN 'paused'
            WHEN 8 THEN 'resumed' WHEN 9 THEN 'ended' WHEN 10 THEN 'closed' WHEN 11 THEN 'stock_changed'
-           WHEN 12 THEN 'terms_changed' WHEN 16 THEN 'returned' WHEN 17 THEN 'change_made'
+            WHEN 12 THEN 'terms_changed' WHEN 16 THEN 'returned' WHEN 17 THEN 'change_made'
+            WHEN 18 THEN 'part_cancelled'
        END,
        e.number, coalesce(e.user, g.user), coalesce(e.quantity, g.quantity), coalesce(e.amount, g.amount), e.note,
-       coalesce(CASE e.kind WHEN 1 THEN e.quantity WHEN 5 THEN g.quantity WHEN 3 THEN -g.quantity
-                            WHEN 4 THEN -g.quantity WHEN 16 THEN -r.units END, 0),
+       coalesce(CASE WHEN e.kind = 1 THEN e.quantity
+                     WHEN e.kind = 5 THEN g.quantity - coalesce(d.units, 0)
+                     WHEN e.kind IN (3, 4) THEN coalesce(d.units, 0) - g.quantity
+                     WHEN e.kind = 16 THEN -r.units
+                     WHEN e.kind = 18 THEN -e.quantity END, 0),
        e.seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
            AND e.seq NOT IN (SELECT seq FROM temp.aside WHERE partition = 0),
        e.seq IN (SELECT seq FROM temp.aside WHERE partition = 0 AND discard >= 2)
 FROM events e
-LEFT JOIN temp.grants g ON (e.kind BETWEEN 2 AND 6 OR e.kind = 16) AND g.campaign = e.campaign AND g.number = e.number
+LEFT JOIN temp.grants g
+    ON (e.kind BETWEEN 2 AND 6 OR e.kind IN (16, 18)) AND g.campaign = e.campaign AND g.number = e.number
 LEFT JOIN temp.given r ON e.kind = 16 AND r.seq = e.seq
+LEFT JOIN temp.reduced d ON d.seq = e.seq
 ORDER BY e.campaign, e.seq;
 
 -- Steps of orders after their grants, per order.
@@ -190,36 +226,57 @@ CREATE TEMP TABLE steps (
     amount   INTEGER, -- the price, or other received money; for a return, the refund due
     currency TEXT,    -- of other received money
     settled  INTEGER NOT NULL,
-    key      TEXT,    -- of a partial return
-    units    INTEGER, -- of a return
-    left     INTEGER, -- of a return: units that the order keeps after it
-    accepted INTEGER NOT NULL DEFAULT 0, -- 1 for a payment in other money that the sale's policy accepts
+    key      TEXT,    -- of a partial cancellation or return
+    units    INTEGER, -- of a return or a partial cancellation
+    left     INTEGER, -- of these: units that the order keeps after it
+    price    INTEGER, -- of the units that the order has then
+    cut      INTEGER NOT NULL DEFAULT 0, -- units cancelled before
+    -- 1 for a payment in other money that the sale's policy accepts, or of the price of what a cancellation left
+    accepted INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (campaign, number, seq)
 ) WITHOUT ROWID;
 
 -- The note of a payment that was not the order's price is the payment, a space and the currency.
 INSERT INTO temp.steps (campaign, number, seq, at, kind, payment, user, amount, currency, settled, key)
 SELECT campaign, coalesce(number, 0), seq, at, kind,
-       CASE WHEN kind <> 'returned' THEN substr(note, 1, instr(note || ' ', ' ') - 1) END, user, amount,
+       CASE WHEN kind NOT IN ('returned', 'part_cancelled') THEN substr(note, 1, instr(note || ' ', ' ') - 1) END,
+       user, amount,
        CASE WHEN instr(note, ' ') > 0 THEN substr(note, instr(note, ' ') + 1) END, settled,
-       CASE kind WHEN 'returned' THEN note END
+       CASE WHEN kind IN ('returned', 'part_cancelled') THEN note END
 FROM temp.log
-WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
+WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned', 'part_cancelled')
 ORDER BY campaign, number, seq;
+
+UPDATE temp.steps AS s
+SET price = g.amount
+FROM temp.grants g
+WHERE g.campaign = s.campaign AND g.number = s.number;
+
+-- The price falls with the units.
+UPDATE temp.steps AS s
+SET cut = d.units, price = g.amount / max(g.quantity, 1) * (g.quantity - d.units)
+FROM temp.reduced d, temp.grants g
+WHERE d.seq = s.seq AND d.units > 0 AND g.campaign = s.campaign AND g.number = s.number;
+
+UPDATE temp.steps AS s
+SET units = c.units, left = g.quantity - c.before - c.units, amount = 0
+FROM temp.cut c, temp.grants g
+WHERE s.kind = 'part_cancelled' AND g.campaign = s.campaign AND g.number = s.number
+  AND c.campaign = s.campaign AND c.number = s.number AND c.seq = s.seq;
 
 UPDATE temp.steps AS s
 SET accepted = 1
 WHERE currency IS NOT NULL AND EXISTS (
     SELECT 1
     FROM campaigns c
-    JOIN temp.grants g ON g.campaign = c.ref AND g.number = s.number
-    WHERE c.ref = s.campaign AND c.currency = s.currency AND g.amount > 0
-      AND CASE c.payment_policy
-              WHEN 'accept_over' THEN s.amount > g.amount
-              WHEN 'accept_with_tolerance' THEN c.payment_tolerance < g.amount
-                   AND s.amount BETWEEN g.amount - c.payment_tolerance AND g.amount + c.payment_tolerance
-              ELSE 0
-          END
+    WHERE c.ref = s.campaign AND c.currency = s.currency AND s.price > 0
+      AND (s.cut > 0 AND s.amount = s.price
+           OR CASE c.payment_policy
+                  WHEN 'accept_over' THEN s.amount > s.price
+                  WHEN 'accept_with_tolerance' THEN c.payment_tolerance < s.price
+                       AND s.amount BETWEEN s.price - c.payment_tolerance AND s.price + c.payment_tolerance
+                  ELSE 0
+              END)
 );
 
 UPDATE temp.steps AS s

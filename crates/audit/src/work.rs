@@ -63,6 +63,7 @@ async fn live(engine: &Embedded, setup: Setup) {
                 payment: PaymentRef::new(payment).unwrap(),
                 paid_at: None,
                 received: ReceivedMoney::Price,
+                cancelled: 0,
             });
             let Reply::Payment(outcome, _) = paid.await.unwrap() else {
                 panic!("another reply");
@@ -71,7 +72,10 @@ async fn live(engine: &Embedded, setup: Setup) {
             assert_eq!(outcome == PaymentOutcome::Paid, is_first, "{outcome:?}");
         }
         let order = campaign.order(2);
-        engine.submit(Command::Cancel { order }).await.unwrap();
+        engine
+            .submit(Command::Cancel { order, part: None })
+            .await
+            .unwrap();
     }
 }
 

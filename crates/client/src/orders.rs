@@ -71,6 +71,18 @@ impl Client {
             .await
     }
 
+    /// Cancels some units of a held order: they are restocked, and the order has the others at their price. Each call
+    /// cancels that many units again. With its last units, the order is cancelled.
+    ///
+    /// # Errors
+    /// `cancellation-exceeds-order` if the order has fewer units, `order-conflict` if it is paid or expired; see
+    /// [`Error`].
+    pub async fn cancel_units(&self, id: &OrderId, quantity: u32) -> Result<Order, Error> {
+        let body = json!({ "quantity": quantity });
+        let call = RepeatableCall::post(path(id, "/cancellation")).json(&body)?;
+        self.json(call.keyed(self)).await
+    }
+
     /// Returns some units of a paid order: they are restocked, and their price becomes a refund due. Each call returns
     /// that many units again.
     ///

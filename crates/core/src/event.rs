@@ -69,6 +69,14 @@ pub enum Event {
         /// The order's number in its campaign.
         number: u32,
     },
+    /// Some units of a held order were cancelled and restocked. The order stays held: it has fewer units now, and costs
+    /// less by their price.
+    PartCancelled {
+        /// The order's number in its campaign.
+        number: u32,
+        /// The units, fewer than the order had.
+        part: ReturnPart,
+    },
     /// An order was not paid in time; its units were restocked.
     Expired {
         /// The order's number in its campaign.
@@ -173,6 +181,7 @@ impl Event {
             Self::Granted { number, .. }
             | Self::Paid { number, .. }
             | Self::Cancelled { number }
+            | Self::PartCancelled { number, .. }
             | Self::Expired { number }
             | Self::Reinstated { number, .. }
             | Self::RefundDue { number, .. }
@@ -246,6 +255,7 @@ impl Event {
             Self::Granted { .. } => "granted",
             Self::Paid { .. } => "paid",
             Self::Cancelled { .. } => "cancelled",
+            Self::PartCancelled { .. } => "part_cancelled",
             Self::Expired { .. } => "expired",
             Self::Reinstated { .. } => "reinstated",
             Self::RefundDue { .. } => "refund_due",

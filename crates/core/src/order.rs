@@ -2,7 +2,8 @@
 //! cancelled
 //! expired`, and `paid → returned`. All final states but `paid` restock the units. An order that costs nothing has no
 //! hold: the step that grants it pays it. A paid order may be returned in parts: it stays `paid` until its last unit is
-//! returned.
+//! returned. A held order can be cancelled in parts: it stays `held` with fewer units and a lower price, until its last
+//! unit is cancelled.
 
 use std::fmt;
 
@@ -12,17 +13,37 @@ use crate::{id::IdempotencyKey, string_enum::string_enum};
 /// the highest price fits 64 bits.
 pub const REFUNDS_DUE_MAX: u32 = 1_000;
 
-/// Maximum number of partial returns of one order. Each has a row in the ledger and takes memory of the engine. The
-/// rest can still be returned whole.
+/// Maximum number of partial cancellations and returns of one order. Each has a row in the ledger and takes memory of
+/// the engine. The rest can still be cancelled or returned whole.
 pub const RETURNS_MAX: u32 = 1_000;
 
-/// A return of some units of an order. Its key names it for good: the same one again changes nothing.
+/// Some units of an order that are restocked: cancelled while the order is held, or returned after it is paid. The key
+/// names this part for good: the same one again changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnPart {
     /// Units, at least 1.
     pub quantity: u32,
-    /// Identifies it among the returns of its order.
+    /// Identifies it among the cancellations and returns of its order.
     pub key: IdempotencyKey,
+}
+
+/// How units of an order were restocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PartKind {
+    /// The order was held: it has fewer units now, and a lower price.
+    Cancellation,
+    /// The order was paid: a refund of the units' part of the money is due.
+    Return,
+}
+
+string_enum!(PartKind { Cancellation = "cancellation", Return = "return" });
+
+/// Price of `units` of an order of `quantity` units that costs `amount_minor`, in minor units. All units of an order
+/// have the same price.
+#[must_use]
+pub fn price_of_units(amount_minor: i64, units: u32, quantity: u32) -> i64 {
+    let price = i128::from(amount_minor) * i128::from(units) / i128::from(quantity.max(1));
+    i64::try_from(price).unwrap_or(i64::MAX)
 }
 
 /// Refund for the first `returned` units of an order of `quantity` units that `paid_minor` paid, in minor units: the

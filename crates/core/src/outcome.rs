@@ -14,7 +14,7 @@ pub struct Grant {
     /// Number of the grant in its campaign, unique and from 1. It has no gaps on one partition. If a campaign has
     /// shards, each shard numbers its own grants, so numbers may be missing.
     pub number: u32,
-    /// Units granted; 1 for a share.
+    /// Units granted, without cancelled units of an order; 1 for a share.
     pub quantity: u32,
     /// Minor units of the campaign's currency: the share's money, or the price of the order.
     pub amount_minor: i64,
@@ -37,6 +37,8 @@ pub struct OrderTerms {
     pub refunds_due: u32,
     /// Units that were returned after the order was paid; all units of an order that is returned.
     pub returned_quantity: u32,
+    /// Units that were cancelled while the order was held. The grant's units and amount are without them.
+    pub cancelled_quantity: u32,
 }
 
 impl Grant {

@@ -49,7 +49,10 @@ impl QuarantineBlockers {
         lower(&mut self.first, entry.seq);
         let gives_back = matches!(
             entry.event,
-            Event::Cancelled { .. } | Event::Expired { .. } | Event::Returned { .. }
+            Event::Cancelled { .. }
+                | Event::PartCancelled { .. }
+                | Event::Expired { .. }
+                | Event::Returned { .. }
         );
         if gives_back {
             lower(&mut self.given_back, entry.seq);

@@ -135,9 +135,11 @@ impl QueueDecision {
                 let at = grant.granted_at.as_millis();
                 let order = grant.order.map_or_else(String::new, |order| {
                     let until = order.hold_until.as_millis();
-                    let returned = match order.returned_quantity {
-                        0 => String::new(),
-                        units => format!(" {units}"),
+                    // Absent words at the end are 0.
+                    let returned = match (order.returned_quantity, order.cancelled_quantity) {
+                        (0, 0) => String::new(),
+                        (units, 0) => format!(" {units}"),
+                        (units, cancelled) => format!(" {units} {cancelled}"),
                     };
                     format!(" {} {until} {}{returned}", order.state, order.refunds_due)
                 });
@@ -176,8 +178,11 @@ impl QueueDecision {
                             state: OrderState::from_name(state)?,
                             hold_until: Timestamp::from_millis(next(&mut words)?),
                             refunds_due: next(&mut words)?,
-                            // Absent if no unit was returned.
                             returned_quantity: match words.next() {
+                                None => 0,
+                                Some(units) => units.parse().ok()?,
+                            },
+                            cancelled_quantity: match words.next() {
                                 None => 0,
                                 Some(units) => units.parse().ok()?,
                             },
@@ -319,6 +324,7 @@ mod tests {
             hold_until: Timestamp::from_millis(65),
             refunds_due: 0,
             returned_quantity: 0,
+            cancelled_quantity: 0,
         };
         let sold = Grant {
             order: Some(order),
@@ -332,11 +338,19 @@ mod tests {
             }),
             ..grant
         };
+        let reduced = Grant {
+            order: Some(OrderTerms {
+                cancelled_quantity: 2,
+                ..order
+            }),
+            ..grant
+        };
         let starts_at = Timestamp::from_millis(9);
         let outcomes = [
             Outcome::UnknownCampaign,
             Outcome::AlreadyGranted(sold),
             Outcome::AlreadyGranted(returned),
+            Outcome::AlreadyGranted(reduced),
             Outcome::Paused,
             Outcome::NotStarted { starts_at },
             Outcome::Ended,

@@ -138,8 +138,10 @@ CREATE TABLE orders (
     hold_until   INTEGER NOT NULL,
     updated_at   INTEGER NOT NULL,
     key          TEXT,
-    -- The sum of its rows in order_returns.
+    -- The sum of its returns in order_returns.
     returned_in_parts INTEGER NOT NULL DEFAULT 0,
+    -- The sum of its cancellations in order_returns. `quantity` and `amount` are without these units.
+    cancelled_in_parts INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (campaign, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -149,7 +151,8 @@ CREATE UNIQUE INDEX orders_once_per_user ON orders (campaign, user)
 CREATE INDEX orders_of_user ON orders (user, granted_at);
 CREATE INDEX orders_held ON orders (campaign, number) WHERE state = 'held';
 
--- Returns of parts of orders, once by key. The return that takes all that is left has no row: the order is returned.
+-- Parts of orders that were restocked, once by key: cancelled while the order was held, or returned after it was paid.
+-- The one that takes all that is left without a part has no row: the order is cancelled, or returned.
 CREATE TABLE order_returns (
     campaign INTEGER NOT NULL,
     number   INTEGER NOT NULL,
@@ -157,6 +160,7 @@ CREATE TABLE order_returns (
     quantity INTEGER NOT NULL CHECK (quantity > 0),
     amount   INTEGER NOT NULL CHECK (amount >= 0),
     at       INTEGER NOT NULL,
+    kind     TEXT    NOT NULL CHECK (kind = 'cancellation' OR kind = 'return'),
     PRIMARY KEY (campaign, number, key),
     FOREIGN KEY (campaign, number) REFERENCES orders (campaign, number)
 ) STRICT, WITHOUT ROWID;
@@ -320,7 +324,7 @@ CREATE TABLE event_kinds (
 INSERT INTO event_kinds (kind, name) VALUES
     (0, 'opened'), (1, 'granted'), (2, 'paid'), (3, 'cancelled'), (4, 'expired'), (5, 'reinstated'),
     (6, 'refund_due'), (7, 'paused'), (8, 'resumed'), (9, 'ended'), (10, 'closed'), (11, 'stock_changed'),
-    (12, 'terms_changed'), (16, 'returned'), (17, 'change_made');
+    (12, 'terms_changed'), (16, 'returned'), (17, 'change_made'), (18, 'part_cancelled');
 
 CREATE TABLE events (
     seq      INTEGER PRIMARY KEY,

@@ -21,12 +21,14 @@ use crate::{
 const ORDERS_OF_USER: &str = "SELECT number FROM orders INDEXED BY orders_of_user \
      WHERE user = ?2 AND campaign = ?1 ORDER BY number";
 const SHARE_OF_USER: &str = "SELECT number FROM shares WHERE campaign = ?1 AND user = ?2";
-const ORDER: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts FROM orders \
+const ORDER: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts, \
+     cancelled_in_parts FROM orders \
      WHERE campaign = ?1 AND number = ?2";
 /// The held orders of a sale, the oldest first. The index has held orders alone.
-const HELD: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts \
+const HELD: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts, \
+     cancelled_in_parts \
      FROM orders INDEXED BY orders_held WHERE campaign = ?1 AND state = 'held' ORDER BY number LIMIT ?2";
-const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
+const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0 FROM shares \
      WHERE campaign = ?1 AND number = ?2";
 const PAYMENTS: &str = "SELECT number, payment, outcome, amount, currency FROM payments \
      WHERE campaign = ?1 AND number = ?2";

@@ -31,6 +31,8 @@ const READ_OF: &str = "SELECT seq, at, campaign, kind, number, user, quantity, a
 const STOCK_CHANGED: u8 = 11;
 /// The `kind` of [`Event::TermsChanged`].
 const TERMS_CHANGED: u8 = 12;
+/// Kind of entries that cancel some units of an order.
+const PART_CANCELLED: u8 = 18;
 
 /// The `kind` of [`Event::ChangeMade`].
 const CHANGE_MADE: u8 = 17;
@@ -239,7 +241,8 @@ impl<'a> EventColumns<'a> {
             },
             Event::Returned {
                 part: Some(part), ..
-            } => Self {
+            }
+            | Event::PartCancelled { part, .. } => Self {
                 number,
                 quantity: Some(part.quantity.into()),
                 note: Some(part.key.as_str().into()),
@@ -401,6 +404,7 @@ fn kind_of(event: &Event) -> u8 {
         Event::Ended => 9,
         Event::Closed { .. } => 10,
         Event::Returned { .. } => 16,
+        Event::PartCancelled { .. } => PART_CANCELLED,
         Event::StockChanged { .. } => STOCK_CHANGED,
         Event::TermsChanged { .. } => TERMS_CHANGED,
         Event::ChangeMade { .. } => CHANGE_MADE,
@@ -473,6 +477,13 @@ fn entry_of(
                     key: IdempotencyKey::new(text(8)?).map_err(|_| bad("key"))?,
                 }),
                 None => None,
+            },
+        },
+        PART_CANCELLED => Event::PartCancelled {
+            number: number()?,
+            part: ReturnPart {
+                quantity: row.get(6)?,
+                key: IdempotencyKey::new(text(8)?).map_err(|_| bad("key"))?,
             },
         },
         STOCK_CHANGED => Event::StockChanged { units: row.get(7)? },

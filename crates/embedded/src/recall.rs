@@ -151,13 +151,14 @@ fn read(
             added.map_err(unsound)?;
         }
         let mut returns = conn.prepare_cached(
-            "SELECT number, key, quantity FROM order_returns WHERE campaign = ?1 ORDER BY number",
+            "SELECT number, key, quantity, kind FROM order_returns WHERE campaign = ?1 ORDER BY number",
         )?;
         let columns = |row: &Row<'_>| SettledReturnColumns::try_from(row);
         for columns in returns.query_map([campaign_ref], columns)? {
             breaks.row();
-            let SettledReturn { number, part } = SettledReturn::from_columns(columns?)?;
-            restored.add_return(number, &part).map_err(unsound)?;
+            let settled = SettledReturn::from_columns(columns?)?;
+            let added = restored.add_part(settled.number, settled.kind, &settled.part);
+            added.map_err(unsound)?;
         }
     }
     let restored = restored.finish().map_err(unsound)?;
@@ -201,11 +202,12 @@ fn each_row(
 ) -> Result<(), DataFileError> {
     let sql = match is_sale {
         true => {
-            "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts FROM orders \
+            "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts, \
+                 cancelled_in_parts FROM orders \
              WHERE campaign = ?1 ORDER BY number"
         }
         false => {
-            "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
+            "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0 FROM shares \
              WHERE campaign = ?1 ORDER BY number"
         }
     };

@@ -76,6 +76,7 @@ pub(crate) fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> 
         }
         Event::Paid { number, .. }
         | Event::Cancelled { number }
+        | Event::PartCancelled { number, .. }
         | Event::Expired { number }
         | Event::Reinstated { number, .. }
         | Event::RefundDue { number, .. }
@@ -87,15 +88,17 @@ pub(crate) fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> 
             let Some(view) = book.order(order) else {
                 return Some("there is no such order");
             };
-            let Event::Returned {
-                part: Some(part), ..
-            } = &entry.event
-            else {
-                return None;
-            };
             let returned = view.grant.order.map_or(0, |order| order.returned_quantity);
             let left = view.grant.quantity - returned;
-            (part.quantity > left).then_some("it returns more than the order has")
+            match &entry.event {
+                Event::Returned {
+                    part: Some(part), ..
+                } => (part.quantity > left).then_some("it returns more than the order has"),
+                Event::PartCancelled { part, .. } => {
+                    (part.quantity >= left).then_some("it cancels all that the order has")
+                }
+                _ => None,
+            }
         }
         Event::TransferredOut { .. }
         | Event::TransferredIn { .. }

@@ -70,6 +70,7 @@ pub(crate) async fn luckiest<D: Dialect>(
             granted_at: Timestamp::from_millis(at),
             state: OrderState::Held,
             returned: 0,
+            cancelled: 0,
         })
     };
     found.map(read).transpose()

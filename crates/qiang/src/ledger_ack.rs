@@ -10,7 +10,7 @@ use qiang_core::{
     event::{PartitionId, Seq},
     order::OrderState,
     outcome::Grant,
-    ports::{EngineError, Ledger, LedgerError},
+    ports::{EngineError, GrantRecord, Ledger, LedgerError},
     quarantine::GRANT_QUARANTINED,
 };
 use tokio::time::Instant;
@@ -52,9 +52,18 @@ pub(crate) async fn has_grant(
     Ok(rows.map_err(failed)?.into_iter().any(|row| {
         row.user == claim.user
             && !(is_paid && row.state == OrderState::Held)
-            && (row.number, row.quantity, row.amount_minor)
-                == (number, grant.quantity, grant.amount_minor)
+            && row.number == number
+            && has_units_of(&row, grant)
     }))
+}
+
+/// Whether a row has the units and the amount of a grant. Units may have been cancelled since, on either side.
+fn has_units_of(row: &GrantRecord, grant: &Grant) -> bool {
+    let cancelled = grant.order.map_or(0, |order| order.cancelled_quantity);
+    let claimed = |quantity: u32, cancelled: u32| u64::from(quantity) + u64::from(cancelled);
+    let price_of = |minor: i64, units: u32| i128::from(minor) * i128::from(units);
+    claimed(row.quantity, row.cancelled) == claimed(grant.quantity, cancelled)
+        && price_of(row.amount_minor, grant.quantity) == price_of(grant.amount_minor, row.quantity)
 }
 
 /// Checks that the ledger has a grant. Call it after the ledger's position has reached the grant's entry. The position
@@ -294,12 +303,14 @@ mod tests {
                 payment: named(name),
                 paid_at: None,
                 received,
+                cancelled: 0,
             };
             let order = OrderTerms {
                 state: OrderState::Paid,
                 hold_until: OPENS,
                 refunds_due: 0,
                 returned_quantity: 0,
+                cancelled_quantity: 0,
             };
             let grant = Grant {
                 campaign: case.target.id,

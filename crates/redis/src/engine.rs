@@ -294,7 +294,7 @@ impl RedisEngine {
             Command::Open(setup) => setup.campaign.id,
             Command::Act { campaign, .. } => *campaign,
             Command::Pay { order, .. }
-            | Command::Cancel { order }
+            | Command::Cancel { order, .. }
             | Command::Return { order, .. } => order.campaign,
         };
         let found = self.node.find((campaign, ReloadNeed::Any)).await;
@@ -310,7 +310,7 @@ impl RedisEngine {
         };
         Ok(match command {
             Command::Pay { order, .. }
-            | Command::Cancel { order }
+            | Command::Cancel { order, .. }
             | Command::Return { order, .. } => {
                 vec![place(partitions.for_order(&meta, order.number))]
             }

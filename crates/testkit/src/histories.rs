@@ -12,7 +12,7 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use crate::campaign::{Builder, OPENS, Target, red_packet, sale};
+use crate::campaign::{Builder, OPENS, Target, currency, red_packet, sale};
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -60,10 +60,12 @@ pub enum CommandDraft {
         payment: u8,
         paid_at: Option<i64>,
         received: ReceivedMoney,
+        cancelled: u32,
     },
     Cancel {
         campaign: usize,
         number: u32,
+        part: Option<(u32, u8)>,
     },
     Act {
         campaign: usize,
@@ -159,7 +161,24 @@ pub(crate) fn received() -> impl Strategy<Value = ReceivedMoney> {
     ]
 }
 
-/// Returned units with a key, or `None` for all that are left. There are few keys, so that keys repeat.
+/// Cancelled units that a payment's price was compared without. Most orders have none.
+pub(crate) fn cancelled() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => Just(0), 2 => Just(1), 1 => Just(2)]
+}
+
+/// Money that the sales accept, and that is above the price of every order.
+pub(crate) fn enough() -> ReceivedMoney {
+    ReceivedMoney::Accepted(Money::new(1_000_000, currency()))
+}
+
+fn part_of(part: Option<(u32, u8)>) -> Option<ReturnPart> {
+    part.map(|(quantity, key)| ReturnPart {
+        quantity,
+        key: IdempotencyKey::new(&format!("r{key}")).expect("well-formed"),
+    })
+}
+
+/// Cancelled or returned units with a key, or `None` for all that are left. There are few keys, so that keys repeat.
 pub(crate) fn part() -> impl Strategy<Value = Option<(u32, u8)>> {
     prop::option::weighted(0.7, (1..3_u32, 0..3_u8))
 }
@@ -172,8 +191,8 @@ fn step() -> impl Strategy<Value = CommandDraft> {
     ];
     prop_oneof![
         12 => claim(),
-        4 => (campaign(), 1..8_u32, 0..3_u8, prop::option::of(-MINUTE_MS..10 * MINUTE_MS), received()).prop_map(
-            |(campaign, number, payment, paid_at, received)| CommandDraft::Pay {
+        4 => (campaign(), 1..8_u32, 0..3_u8, prop::option::of(-MINUTE_MS..10 * MINUTE_MS), received(), cancelled())
+            .prop_map(|(campaign, number, payment, paid_at, received, cancelled)| CommandDraft::Pay {
                 campaign,
                 number,
                 payment,
@@ -181,12 +200,13 @@ fn step() -> impl Strategy<Value = CommandDraft> {
                 // The sale that starts at price 0 never accepts another amount, even after its price changes.
                 received: match (campaign, received) {
                     (5, ReceivedMoney::Accepted(money)) => ReceivedMoney::Other(money),
+                    (1 | 2, ReceivedMoney::Price) if cancelled > 0 => enough(),
                     (_, received) => received,
                 },
-            }
-        ),
-        3 => (campaign(), 1..8_u32)
-            .prop_map(|(campaign, number)| CommandDraft::Cancel { campaign, number }),
+                cancelled,
+            }),
+        5 => (campaign(), 1..8_u32, part())
+            .prop_map(|(campaign, number, part)| CommandDraft::Cancel { campaign, number, part }),
         4 => (campaign(), 1..8_u32, part())
             .prop_map(|(campaign, number, part)| CommandDraft::Return { campaign, number, part }),
         1 => (campaign(), action).prop_map(|(campaign, action)| CommandDraft::Act { campaign, action }),
@@ -263,14 +283,21 @@ impl CommandDraft {
                 payment,
                 paid_at,
                 received,
+                cancelled,
             } => Command::Pay {
                 order: target(campaign).order(number),
                 payment: PaymentRef::new(&format!("p{payment}")).expect("well-formed"),
                 paid_at: paid_at.map(|millis| OPENS.plus_millis(millis)),
                 received,
+                cancelled,
             },
-            Self::Cancel { campaign, number } => Command::Cancel {
+            Self::Cancel {
+                campaign,
+                number,
+                part,
+            } => Command::Cancel {
                 order: target(campaign).order(number),
+                part: part_of(part),
             },
             Self::Act { campaign, action } => Command::Act {
                 campaign: target(campaign).id,
@@ -282,10 +309,7 @@ impl CommandDraft {
                 part,
             } => Command::Return {
                 order: target(campaign).order(number),
-                part: part.map(|(quantity, key)| ReturnPart {
-                    quantity,
-                    key: IdempotencyKey::new(&format!("r{key}")).expect("well-formed"),
-                }),
+                part: part_of(part),
             },
             Self::SetStock { campaign, stock } => Command::SetStock {
                 campaign: target(campaign).id,

@@ -142,14 +142,17 @@ impl SpreadBook {
                 payment,
                 paid_at,
                 received,
+                cancelled,
             } => Command::Pay {
                 order: self.booked(*order),
                 payment: payment.clone(),
                 paid_at: *paid_at,
                 received: *received,
+                cancelled: *cancelled,
             },
-            Command::Cancel { order } => Command::Cancel {
+            Command::Cancel { order, part } => Command::Cancel {
                 order: self.booked(*order),
+                part: part.clone(),
             },
             Command::Return { order, part } => Command::Return {
                 order: self.booked(*order),
@@ -269,6 +272,7 @@ impl SpreadBook {
                 self.append(part, entry);
             }
             Event::Cancelled { number }
+            | Event::PartCancelled { number, .. }
             | Event::Expired { number }
             | Event::Reinstated { number, .. }
             | Event::RefundDue { number, .. }

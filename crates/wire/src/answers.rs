@@ -246,6 +246,8 @@ bodies! {
         quantity: u32,
         /// Units that were returned after the order was paid.
         returned_quantity: u32,
+        /// Units cancelled while the order was held. `quantity` and `amount` are without them.
+        cancelled_quantity: u32,
         /// The price of all granted units.
         amount: Money,
         /// Its state.

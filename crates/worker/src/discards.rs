@@ -124,7 +124,7 @@ impl Discarder {
         };
         let state = self.state(order, user).await.map_err(failed)?;
         let step = match state.ok_or(no_order)? {
-            OrderState::Held => Command::Cancel { order },
+            OrderState::Held => Command::Cancel { order, part: None },
             OrderState::Paid => Command::Return { order, part: None },
             OrderState::Cancelled | OrderState::Expired | OrderState::Returned => return Ok(()),
         };

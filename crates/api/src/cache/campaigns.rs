@@ -262,6 +262,7 @@ mod tests {
             granted_at: Timestamp::from_millis(0),
             state: qiang_core::order::OrderState::Held,
             returned: 0,
+            cancelled: 0,
         });
         let failed = LedgerError::Unavailable {
             reason: "planned".to_owned(),

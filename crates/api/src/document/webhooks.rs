@@ -58,7 +58,7 @@ fn summary(kind: EventType) -> &'static str {
             "A user got an order of a sale, which holds its units. If it costs nothing, `order.paid` follows at once"
         }
         EventType::OrderPaid => "An order was paid",
-        EventType::OrderCancelled => "An order was cancelled",
+        EventType::OrderCancelled => "Units of a held order were cancelled, all of them or some",
         EventType::OrderExpired => "An order was not paid in time",
         EventType::OrderReturned => {
             "Units of a paid order were returned, all of them or some. A refund of what paid them is due to the buyer"

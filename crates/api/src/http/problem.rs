@@ -341,12 +341,19 @@ impl From<Refusal> for ApiProblem {
                 ProblemKind::PhaseConflict
             }
             Refusal::Order(_) | Refusal::TooManyPayments => ProblemKind::OrderConflict,
+            // The report is compared with the order's price again.
+            Refusal::OrderChanged => ProblemKind::OrderChanged,
             Refusal::TooManyReturns => ProblemKind::TooManyReturns,
             Refusal::ReturnTooLarge { .. } => ProblemKind::ReturnExceedsOrder,
+            Refusal::CancelTooLarge { .. } => ProblemKind::CancellationExceedsOrder,
             Refusal::StockGranted { .. } => ProblemKind::StockGranted,
             Refusal::Rules(_) => ProblemKind::Invalid,
         };
-        Self::new(kind, refusal.to_string())
+        let problem = Self::new(kind, refusal.to_string());
+        match kind {
+            ProblemKind::OrderChanged => problem.retry_after(RETRY_AFTER_S),
+            _ => problem,
+        }
     }
 }
 

@@ -73,14 +73,14 @@ pub(crate) struct ReturnRequest {
     quantity: Option<u32>,
 }
 
-/// Cancellation of all units of an order.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+/// Units of an order to cancel.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewCancellation)]
 pub(crate) struct CancelRequest {
-    /// The order's quantity, because a held order is cancelled as a whole. Another quantity is refused. Default: the
-    /// order's.
-    #[serde(default)]
+    /// At least 1, at most the order's quantity. Default: all units. A request with a quantity needs an
+    /// `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     quantity: Option<u32>,
 }
@@ -127,8 +127,8 @@ impl App {
         }
     }
 
-    /// Whether the ledger has a return of a part: a late retry of it is answered.
-    async fn has_returned(
+    /// Whether the ledger has a cancellation or a return of a part: a late retry of it is answered.
+    async fn has_part(
         &self,
         order: OrderId,
         part: Option<&ReturnPart>,
@@ -190,6 +190,14 @@ impl App {
             _ if used.is_some() => self.limits.check_order_change(order),
             _ => Ok(()),
         }
+    }
+}
+
+/// Detail of an action that cancels or returns units of an order.
+fn detail_of(part: Option<&ReturnPart>) -> Value {
+    match part {
+        Some(part) => json!({ "quantity": part.quantity }),
+        None => json!({}),
     }
 }
 
@@ -267,7 +275,14 @@ pub(crate) async fn pay(
     call.app.take_payment(call.caller.user, report, used).await
 }
 
-/// Cancels an order and restocks all its units. Idempotent.
+/// Cancels a held order: some of its units, or all.
+///
+/// The units are for sale again, and free the buyer's limit. An order of which some units are cancelled stays `held`
+/// with the other ones: its `quantity` and its `amount` fall, and a payment of the new amount pays it. If no unit is
+/// left, the order is `cancelled`.
+///
+/// A request without a quantity cancels the order, and a repetition changes nothing. One with a quantity needs an
+/// `Idempotency-Key`: the same key again changes nothing, and another key cancels as many units again.
 ///
 /// Buyers may cancel their own orders; other orders need the scope `admin`. An order that costs nothing is paid from
 /// the start: it is returned, and no refund is due.
@@ -276,12 +291,18 @@ pub(crate) async fn pay(
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = answers::Order), (status = 404, body = Problem),
-        (status = 409, description = "`order-conflict`: paid or expired; `partial-cancellation`: another quantity than \
-            the order's", body = Problem), NoAnswer))]
+        (status = 400, description = "`bad-request`: a quantity without an `Idempotency-Key`", body = Problem),
+        (status = 409, description = "`order-conflict`: paid or expired; `cancellation-exceeds-order`: the order has \
+            fewer units; `too-many-returns`: it was restocked in 1,000 parts", body = Problem),
+        (status = 422, description = "`invalid`: no unit; `key-reused`", body = Problem), NoAnswer))]
 pub(crate) async fn cancel(
     call: ObjectRequest<OrderId>,
     OptionalJson(request): OptionalJson<CancelRequest>,
 ) -> Result<Response, ApiProblem> {
+    if request.quantity == Some(0) {
+        let why = "a cancellation is of at least 1 unit";
+        return Err(ApiProblem::invalid_at("#/quantity", why));
+    }
     let (app, order) = (&call.app, call.id);
     let (view, meta) = app
         .visible_order(&call.caller, order, Scope::ReadAny)
@@ -289,19 +310,24 @@ pub(crate) async fn cancel(
     if view.user != call.caller.user {
         call.caller.require(Scope::Admin)?;
     }
-    let quantity = view.grant.quantity;
-    if request.quantity.is_some_and(|asked| asked != quantity) {
-        let why = format!("the order has {quantity} units, and can only be cancelled as a whole");
-        return Err(ApiProblem::new(ProblemKind::PartialCancellation, why));
-    }
-    let used = call.key_use("POST /v1/orders/{id}/cancellation", &());
+    let route = "POST /v1/orders/{id}/cancellation";
+    let (used, part) = match request.quantity {
+        None => (call.key_use(route, &()), None),
+        Some(quantity) => {
+            let used = call.key_use(route, &request);
+            let key = effect_key(used.as_ref())?;
+            (used, Some(ReturnPart { quantity, key }))
+        }
+    };
     let app = Arc::clone(app);
     let cancelled = match view.is_paid_for_nothing() {
         true => OrderState::Returned,
         false => OrderState::Cancelled,
     };
-    let so = so(&view, cancelled, meta.currency);
-    if so.is_none() {
+    // A cancelled order has no unit left. For a part of a returned one, its key decides whether it was returned before.
+    let is_final = part.is_none() || cancelled == OrderState::Cancelled;
+    let so = so(&view, cancelled, meta.currency).filter(|_| is_final);
+    if so.is_none() && !app.has_part(order, part.as_ref()).await? {
         let step = match view.is_paid_for_nothing() {
             true => OrderStep::Return,
             false => OrderStep::Cancel,
@@ -310,8 +336,9 @@ pub(crate) async fn cancel(
             .await?;
     }
     let cancel = async move {
-        let action = recorded(&call, &view, (ActionKind::Cancel, json!({}))).await?;
-        match submit(&call, &view, &action, Command::Cancel { order }).await? {
+        let detail = detail_of(part.as_ref());
+        let action = recorded(&call, &view, (ActionKind::Cancel, detail)).await?;
+        match submit(&call, &view, &action, Command::Cancel { order, part }).await? {
             Reply::Cancelled(view) => {
                 operation_log::log(&action);
                 order_body(&view, meta.currency)
@@ -373,7 +400,7 @@ pub(crate) async fn return_order(
         Err(_) if view.user == caller.user => {
             let may = app.buyer_may_return(&view)
                 || app.is_in_time(used.as_ref()).await?
-                || app.has_returned(order, part.as_ref()).await?;
+                || app.has_part(order, part.as_ref()).await?;
             if !may {
                 return Err(ProblemKind::ReturnPeriodOver.into());
             }
@@ -388,7 +415,7 @@ pub(crate) async fn return_order(
     let is_paid = self::so(&view, OrderState::Paid, meta.currency).is_some();
     // A repetition changes nothing. For a part, its key decides whether it was returned before.
     let so = so(&view, OrderState::Returned, meta.currency).filter(|_| part.is_none());
-    if so.is_none() && !app.has_returned(order, part.as_ref()).await? {
+    if so.is_none() && !app.has_part(order, part.as_ref()).await? {
         let comes_back = view
             .grant
             .order
@@ -423,16 +450,13 @@ pub(crate) async fn return_order(
         let app = &call.app;
         let room = match app.room_for_return(&parties, minor).await {
             // Earlier returns need no room again.
-            Err(refused) => match app.has_returned(order, part.as_ref()).await? {
+            Err(refused) => match app.has_part(order, part.as_ref()).await? {
                 true => None,
                 false => return Err(refused),
             },
             room => room?,
         };
-        let detail = match &part {
-            Some(part) => json!({ "quantity": part.quantity }),
-            None => json!({}),
-        };
+        let detail = detail_of(part.as_ref());
         let action = recorded(&call, &view, (ActionKind::Return, detail)).await?;
         let reply = submit(&call, &view, &action, Command::Return { order, part }).await;
         drop(room);

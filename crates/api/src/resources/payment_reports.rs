@@ -38,6 +38,9 @@ pub(crate) const REFUSED: &str = "refused";
 /// Actions on an order that are read for earlier reports of a payment, at a time and how often.
 const REPORTS_PAGE: u32 = 100;
 const REPORT_PAGES_MAX: usize = 10;
+/// Maximum number of times that a report's money is compared with the price of its order. Another comparison is only
+/// needed if units of the order were cancelled since the one before.
+const COMPARISONS_MAX: u32 = 16;
 
 /// A reported payment for an order that the path or the body names.
 pub(crate) struct PaidReport {
@@ -45,6 +48,14 @@ pub(crate) struct PaidReport {
     pub(crate) amount: MoneyBody,
     pub(crate) paid_at: Option<Rfc3339>,
     pub(crate) user: Option<UserId>,
+}
+
+/// A payment that may be one of its order, and its money compared with the order's price.
+struct CheckedPayment {
+    parties: Parties,
+    received: ReceivedMoney,
+    /// Units of the order that were cancelled at the comparison.
+    cancelled: u32,
 }
 
 /// A report in log lines.
@@ -183,14 +194,13 @@ impl App {
             payment: paid.reference.clone(),
             money: paid.amount.money(),
         };
-        let (parties, received) = match self.check_payment(order, &paid).await {
+        let checked = match self.check_payment(order, &paid).await {
             Ok(checked) => checked,
             Err(problem) => return Err(self.refuse_report(&actor, &named, problem).await),
         };
         let (app, own, reporter) = (Arc::clone(self), named.clone(), actor.clone());
         let pay = async move {
-            let paid = (paid, received);
-            match app.record_payment(&actor, order, paid, &parties).await {
+            match app.record_compared(&actor, order, paid, checked).await {
                 Err(problem) => Err(app.refuse_report(&actor, &own, problem).await),
                 recorded => recorded,
             }
@@ -283,13 +293,33 @@ impl App {
         Ok(None)
     }
 
+    /// Records a payment. If units of the order were cancelled since its money was compared with the price, compares it
+    /// again.
+    async fn record_compared(
+        &self,
+        actor: &UserId,
+        order: OrderId,
+        paid: PaidReport,
+        mut checked: CheckedPayment,
+    ) -> Result<answers::Payment, ApiProblem> {
+        for _ in 1..COMPARISONS_MAX {
+            match self.record_payment(actor, order, &paid, &checked).await {
+                Err(problem) if problem.is(ProblemKind::OrderChanged) => {
+                    checked = self.check_payment(order, &paid).await?;
+                }
+                recorded => return recorded,
+            }
+        }
+        self.record_payment(actor, order, &paid, &checked).await
+    }
+
     /// Refuses a payment that cannot be one of this order: by another user, of no money, or made at another time.
-    /// Compares the money with the price, which does not change after the grant.
+    /// Compares the money with the price, which falls only if units of the held order are cancelled.
     async fn check_payment(
         &self,
         order: OrderId,
         paid: &PaidReport,
-    ) -> Result<(Parties, ReceivedMoney), ApiProblem> {
+    ) -> Result<CheckedPayment, ApiProblem> {
         let missing = || ApiProblem::new(ProblemKind::NotFound, "there is no such order");
         let view = self.ports.engine.order(order).await?.ok_or_else(missing)?;
         let meta = self.meta(order.campaign).await?;
@@ -308,7 +338,19 @@ impl App {
             return Err(ApiProblem::new(ProblemKind::UserMismatch, detail));
         }
         let price = Money::new(view.grant.amount_minor, meta.currency);
-        let received = ReceivedMoney::new(paid.amount.money(), price, meta.payment_policy);
+        let arrived = paid.amount.money();
+        let order = view.grant.order;
+        let cancelled = order.map_or(0, |order| order.cancelled_quantity);
+        let received = match ReceivedMoney::new(arrived, price, meta.payment_policy) {
+            // An entry of the price means that of all units.
+            ReceivedMoney::Price if cancelled > 0 => ReceivedMoney::Accepted(arrived),
+            received => received,
+        };
+        let checked = CheckedPayment {
+            parties,
+            received,
+            cancelled,
+        };
         if let Some(Money { minor, currency }) = received.other() {
             if !(1..=STOCK_PRICE_MINOR_MAX).contains(&minor) {
                 let why = format!("a payment is 1 to {STOCK_PRICE_MINOR_MAX} minor units");
@@ -329,11 +371,11 @@ impl App {
                     Rfc3339(granted_at)
                 )
             } else {
-                return Ok((parties, received));
+                return Ok(checked);
             };
             return Err(ApiProblem::invalid_at("#/paid_at", why));
         }
-        Ok((parties, received))
+        Ok(checked)
     }
 
     /// Records a payment that arrived.
@@ -341,10 +383,16 @@ impl App {
         &self,
         actor: &UserId,
         order: OrderId,
-        (paid, received): (PaidReport, ReceivedMoney),
-        parties: &Parties,
+        paid: &PaidReport,
+        checked: &CheckedPayment,
     ) -> Result<answers::Payment, ApiProblem> {
-        let payment = paid.reference;
+        let CheckedPayment {
+            parties,
+            received,
+            cancelled,
+        } = checked;
+        let (received, cancelled) = (*received, *cancelled);
+        let payment = paid.reference.clone();
         let money = paid.amount.money();
         let room = self.room_for_payment(parties, (order, &payment), (money, received));
         let room = room.await?;
@@ -364,6 +412,7 @@ impl App {
             payment: payment.clone(),
             paid_at: paid.paid_at.map(|Rfc3339(paid_at)| paid_at),
             received,
+            cancelled,
         };
         let reply = self.submit_recorded(&action, command).await;
         drop(room);
@@ -377,6 +426,10 @@ impl App {
                     money,
                 };
                 let is_alone = is_first && self.is_reported_alone(&named, &action).await;
+                let received = match money == price {
+                    true => ReceivedMoney::Price,
+                    false => received,
+                };
                 let amount = match is_alone {
                     true => ReportedAmount::from_recorded(PaymentState::new(outcome, received)),
                     false => {

@@ -121,17 +121,17 @@ fn advice(kind: ProblemKind) -> &'static str {
             "A refund cannot exceed what is still due for the order, in its currency. See <code>GET \
              /v1/orders/{id}/refunds</code>. Nothing was posted."
         }
-        Kind::PartialCancellation => {
-            "A payment of the old price may be in flight, so a held order does not shrink. Cancel it and order \
-             fewer units, or pay it and return some: <code>POST /v1/orders/{id}/return</code>. Nothing was cancelled."
+        Kind::CancellationExceedsOrder => {
+            "A cancellation is of at most the units that the held order has: see <code>quantity</code> of <code>GET \
+             /v1/orders/{id}</code>. Nothing was cancelled."
         }
         Kind::ReturnExceedsOrder => {
             "The returns of an order are at most its units: see <code>quantity</code> and \
              <code>returned_quantity</code> of <code>GET /v1/orders/{id}</code>. Nothing was returned."
         }
         Kind::TooManyReturns => {
-            "An order is returned in at most 1,000 parts. Return what is left without a <code>quantity</code>. Nothing \
-             was returned."
+            "An order is cancelled and returned in at most 1,000 parts. Cancel or return what is left without a \
+             <code>quantity</code>. Nothing was changed."
         }
         Kind::ReversalExceedsDeposit => {
             "The reversals of a deposit are at most the deposit, in its currency: see <code>GET \
@@ -226,6 +226,10 @@ fn advice(kind: ProblemKind) -> &'static str {
         Kind::LedgerIncomplete => {
             "The ledger was restored to an earlier moment, or is another one. Grants stay granted: retry later. \
              Operators: run <code>qiang reconcile</code>."
+        }
+        Kind::OrderChanged => {
+            "Units of the order were cancelled while its payment was compared with the price. Nothing was recorded: \
+             report the payment again."
         }
         Kind::Stopping => "This node stops. Retry: another node answers.",
         Kind::NotAdmitted => {

@@ -4,13 +4,16 @@ SELECT count(*) FROM temp.engine_parts;
 
 WITH moves AS (
     SELECT e.campaign, e.partition, f.kind, f.quantity AS told,
-           CASE WHEN f.kind = 'returned' AND f.quantity IS NULL THEN
-               -- Remaining units: without partial returns that are settled or earlier in flight.
-               coalesce(g.quantity, o.quantity, 0) - coalesce(o.returned_in_parts, 0)
+           CASE WHEN f.kind IN ('returned', 'part_cancelled') AND f.quantity IS NOT NULL THEN f.quantity
+           ELSE
+               -- Remaining units: without parts that are settled or earlier in flight.
+               coalesce(g.quantity, o.quantity, 0)
+               - CASE f.kind WHEN 'returned' THEN coalesce(o.returned_in_parts, 0) ELSE 0 END
                - (SELECT coalesce(sum(b.quantity), 0) FROM temp.flight b
-                  WHERE b.campaign = f.campaign AND b.partition = f.partition AND b.kind = 'returned'
-                    AND b.number = f.number AND b.seq < f.seq)
-           ELSE coalesce(CASE f.kind WHEN 'returned' THEN f.quantity END, g.quantity, o.quantity, 0) END AS units,
+                  WHERE b.campaign = f.campaign AND b.partition = f.partition AND b.number = f.number
+                    AND b.seq < f.seq
+                    AND (b.kind = 'part_cancelled' OR b.kind = 'returned' AND f.kind = 'returned'))
+           END AS units,
            coalesce(p.phase, CASE c.parts WHEN 1 THEN c.phase END) IS 'closed'
                OR EXISTS (SELECT 1 FROM temp.flight z WHERE z.campaign = f.campaign AND z.partition = f.partition
                                                         AND z.kind = 'closed' AND z.seq < f.seq) AS after_close
@@ -25,10 +28,10 @@ WITH moves AS (
     SELECT campaign, partition,
            sum(CASE WHEN kind = 'granted' THEN told
                     WHEN kind = 'reinstated' THEN units
-                    WHEN kind IN ('cancelled', 'expired', 'returned') THEN -units
+                    WHEN kind IN ('cancelled', 'part_cancelled', 'expired', 'returned') THEN -units
                     ELSE 0 END) AS granted,
            sum(CASE WHEN kind = 'closed' THEN told
-                    WHEN kind IN ('cancelled', 'expired', 'returned') AND after_close THEN units
+                    WHEN kind IN ('cancelled', 'part_cancelled', 'expired', 'returned') AND after_close THEN units
                     ELSE 0 END) AS returned
     FROM moves
     GROUP BY campaign, partition

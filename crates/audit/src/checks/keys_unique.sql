@@ -30,7 +30,7 @@ FROM payments
 GROUP BY campaign, number, payment
 HAVING count(*) > 1
 UNION ALL
-SELECT format('campaign #%d: return %s is there %d times for order %d', campaign, key, count(*), number)
+SELECT format('campaign #%d: part %s is there %d times for order %d', campaign, key, count(*), number)
 FROM order_returns
 GROUP BY campaign, number, key
 HAVING count(*) > 1

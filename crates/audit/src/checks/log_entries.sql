@@ -8,7 +8,7 @@ WHERE c.ref IS NULL
    OR l.kind IS NULL
    OR l.kind = 'granted' AND (l.number IS NULL OR l.user IS NULL OR coalesce(l.quantity, 0) < 1 OR l.amount IS NULL
                               OR l.amount < 0 OR c.kind = 'red_packet' AND (l.quantity <> 1 OR l.amount < 1))
-   OR l.kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
+   OR l.kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned', 'part_cancelled')
       AND (l.number IS NULL OR l.user IS NULL OR c.kind <> 'sale')
    OR l.kind IN ('paid', 'reinstated', 'refund_due') AND l.note IS NULL
    -- The entry's own amount, because `l.amount` may be that of the grant.
@@ -21,6 +21,7 @@ WHERE c.ref IS NULL
        SELECT 1 FROM events e
        WHERE e.seq = l.seq AND ((e.quantity IS NULL) <> (l.note IS NULL) OR e.quantity < 1 OR instr(l.note, ' ') > 0)
    )
+   OR l.kind = 'part_cancelled' AND (coalesce(l.quantity, 0) < 1 OR l.note IS NULL OR instr(l.note, ' ') > 0)
    OR l.kind = 'stock_changed' AND (coalesce(l.amount, 0) = 0 OR c.kind <> 'sale')
    OR l.kind = 'terms_changed' AND (coalesce(l.quantity, 0) < 1 OR coalesce(l.amount, -1) < 0 OR l.note IS NULL
                                     OR c.kind <> 'sale')

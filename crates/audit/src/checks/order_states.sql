@@ -1,5 +1,5 @@
--- An order's state is that of its last settled step, and `held` without one. A return that leaves units is no such
--- step.
+-- An order's state is that of its last settled step, and `held` without one. A return or a cancellation that leaves
+-- units is no such step.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: order %d is %s, and the log says %s',

@@ -7,8 +7,11 @@ FROM campaigns c
 CROSS JOIN temp.grants g ON g.campaign = c.ref
 LEFT JOIN orders o ON o.campaign = g.campaign AND o.number = g.number
 WHERE c.kind = 'sale' AND g.settled
-  AND (o.user, o.quantity, o.amount, o.granted_at, o.hold_until, o.one_per_user)
-      IS NOT (g.user, g.quantity, g.amount, g.at, g.at + c.hold_ms,
+  AND (o.user, o.quantity + o.cancelled_in_parts, o.amount, o.granted_at, o.hold_until, o.one_per_user)
+      IS NOT (g.user, g.quantity,
+              -- Cancelled units have lowered the price.
+              CASE o.cancelled_in_parts WHEN 0 THEN g.amount ELSE g.amount / max(g.quantity, 1) * o.quantity END,
+              g.at, g.at + c.hold_ms,
               CASE c.terms_revision WHEN 0 THEN c.per_user_limit = 1 ELSE o.one_per_user END)
 UNION ALL
 SELECT format('campaign #%d: order %d has another key than entry %d', o.campaign, o.number, e.seq)

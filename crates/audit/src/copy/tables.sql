@@ -19,10 +19,11 @@ CREATE TABLE parts (
 CREATE TABLE shares (campaign INTEGER, number INTEGER, amount INTEGER, user TEXT, granted_at INTEGER);
 CREATE TABLE orders (
     campaign INTEGER, number INTEGER, user TEXT, quantity INTEGER, amount INTEGER, state TEXT, one_per_user INTEGER,
-    granted_at INTEGER, hold_until INTEGER, updated_at INTEGER, key TEXT, returned_in_parts INTEGER
+    granted_at INTEGER, hold_until INTEGER, updated_at INTEGER, key TEXT, returned_in_parts INTEGER,
+    cancelled_in_parts INTEGER
 );
 CREATE TABLE order_returns (
-    campaign INTEGER, number INTEGER, key TEXT, quantity INTEGER, amount INTEGER, at INTEGER
+    campaign INTEGER, number INTEGER, key TEXT, quantity INTEGER, amount INTEGER, at INTEGER, kind TEXT
 );
 CREATE TABLE payments (
     campaign INTEGER, number INTEGER, payment TEXT, outcome TEXT, amount INTEGER, at INTEGER, currency TEXT

@@ -70,6 +70,7 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
             let units = words.next().map(str::parse).transpose().ok()?;
             (kind, Some(number?), units)
         }
+        "part_cancelled" => (kind, Some(number?), Some(words.next()?.parse().ok()?)),
         "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" => {
             (kind, Some(number?), None)
         }
@@ -129,10 +130,15 @@ mod tests {
             ])
         );
         assert_eq!(
-            events("8-0", "e", "returned 5\nreturned 5 2 key"),
+            events(
+                "9-0",
+                "e",
+                "part_cancelled 6 3 key\nreturned 5\nreturned 5 2 key"
+            ),
             Some(vec![
-                (7, "returned".to_owned(), Some(5), None),
-                (8, "returned".to_owned(), Some(5), Some(2)),
+                (7, "part_cancelled".to_owned(), Some(6), Some(3)),
+                (8, "returned".to_owned(), Some(5), None),
+                (9, "returned".to_owned(), Some(5), Some(2)),
             ])
         );
         assert_eq!(events("9-0", "e", "vanished 5"), None);

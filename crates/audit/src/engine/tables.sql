@@ -44,7 +44,7 @@ CREATE TEMP TABLE flight (
     kind      TEXT    NOT NULL,
     number    INTEGER,            -- of an order
     quantity  INTEGER,            -- granted: units; closed: returned units; stock_changed: added units;
-                                  -- returned: units of a partial return
+                                  -- returned, part_cancelled: units of that part
     PRIMARY KEY (campaign, partition, seq)
 ) WITHOUT ROWID;
 

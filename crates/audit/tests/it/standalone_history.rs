@@ -100,6 +100,7 @@ impl World {
                 payment,
                 paid_at: None,
                 received,
+                cancelled: 0,
             },
         );
     }
@@ -250,7 +251,13 @@ fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
         .collect();
     world.pay(book, orders[0], "p-0");
     world.pay(book, orders[0], "p-0-again");
-    world.play(book, Command::Cancel { order: orders[1] });
+    world.play(
+        book,
+        Command::Cancel {
+            order: orders[1],
+            part: None,
+        },
+    );
     world.pay(book, orders[1], "p-1");
     world.later(HOLD_MS); // all others expire
     world.pay(book, orders[2], "p-2");
@@ -278,6 +285,26 @@ fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
         key: IdempotencyKey::new("part").unwrap(),
     });
     world.play(book, Command::Return { order, part });
+    let outcome = world.books[book].claim(world.clock.now(), &target.units("u12", 2));
+    let grant = outcome.ok().and_then(|outcome| outcome.grant().copied());
+    let order = grant.expect("granted").order_id();
+    let part = Some(ReturnPart {
+        quantity: 1,
+        key: IdempotencyKey::new("part").unwrap(),
+    });
+    world.play(book, Command::Cancel { order, part });
+    let payment = PaymentRef::new("p-12").unwrap();
+    let rest = Money::new(7, currency());
+    world.play(
+        book,
+        Command::Pay {
+            order,
+            payment,
+            paid_at: None,
+            received: ReceivedMoney::Accepted(rest),
+            cancelled: 1,
+        },
+    );
     world.close(book, target);
     world.pay(book, orders[3], "p-3");
     world.pay(book, held, "p-8");

@@ -60,6 +60,7 @@ fn pay(life: &mut Life, setup: &Setup, number: u32) {
         payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     });
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn whole_life() -> Life {
     life.claim(claims([&packet, &sale], 3..7));
     pay(&mut life, &sale, 1);
     let order = Target::of(&sale).order(2);
-    life.order(Command::Cancel { order });
+    life.order(Command::Cancel { order, part: None });
     life.settle();
     life.checkpoint();
     // The first red packet is settled with its creation. Earlier entries of the second one's log may still be

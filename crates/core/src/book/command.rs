@@ -85,11 +85,18 @@ pub enum Command {
         /// Money of the payment. The price or an accepted amount pays the order. For other money a refund is due, and
         /// the order does not change.
         received: ReceivedMoney,
+        /// Units of the order that were cancelled when the money was compared with its price. If it has other cancelled
+        /// units now, the command is refused as [`Refusal::OrderChanged`]. The money of an order with cancelled units
+        /// is never [`ReceivedMoney::Price`], so that entries name it.
+        cancelled: u32,
     },
-    /// Cancel an order and restock its units. An order that costs nothing is already paid, so it is returned.
+    /// Cancel a held order, or some of its units, and restock them. An order that costs nothing is already paid, so it
+    /// is returned.
     Cancel {
         /// The order.
         order: OrderId,
+        /// The units; `None` for all units that the order has. If these are all its units, the order is cancelled.
+        part: Option<ReturnPart>,
     },
     /// Pause, resume or close a campaign.
     Act {
@@ -179,7 +186,7 @@ impl Command {
     pub fn campaign(&self) -> Option<CampaignId> {
         match self {
             Self::Open(setup) => Some(setup.campaign.id),
-            Self::Pay { order, .. } | Self::Cancel { order } | Self::Return { order, .. } => {
+            Self::Pay { order, .. } | Self::Cancel { order, .. } | Self::Return { order, .. } => {
                 Some(order.campaign)
             }
             Self::Act { campaign, .. }
@@ -261,8 +268,19 @@ pub enum Refusal {
         /// Units that are not returned yet.
         left: u32,
     },
-    /// The order already has the maximum number of partial returns.
-    #[error("{RETURNS_MAX} parts of this order were returned: what is left can be returned whole")]
+    /// The cancellation exceeds the units that the held order has.
+    #[error("{left} units of the order can be cancelled")]
+    CancelTooLarge {
+        /// Units that it has.
+        left: u32,
+    },
+    /// Units of the order were cancelled after a payment's money was compared with its price.
+    #[error("units of the order were cancelled since its price was compared")]
+    OrderChanged,
+    /// The order already has the maximum number of partial cancellations and returns.
+    #[error(
+        "{RETURNS_MAX} parts of this order were cancelled or returned: the rest can be so whole"
+    )]
     TooManyReturns,
     /// The order already has the maximum number of payments with a refund due, including refunded ones. This payment
     /// would be one more.

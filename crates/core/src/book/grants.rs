@@ -17,7 +17,7 @@ use self::{
 use crate::{
     gate::GateHolding,
     id::{IdempotencyKey, UserId},
-    order::OrderState,
+    order::{OrderState, price_of_units},
     time::Timestamp,
 };
 
@@ -229,6 +229,18 @@ impl Grants {
         if row.returned == row.quantity {
             row.state = OrderState::Returned;
         }
+        if let Some(index) = &mut self.index {
+            index.change(row.name_at, before.holding(), row.holding());
+        }
+    }
+
+    /// Cancels units of a held order, which must have more. Its price falls by theirs.
+    pub(super) fn cancel_units(&mut self, number: u32, units: u32) {
+        let place = self.place_of(number);
+        let row = &mut self.table.rows[place as usize - 1];
+        let before = *row;
+        row.quantity -= units;
+        row.amount_minor = price_of_units(before.amount_minor, row.quantity, before.quantity);
         if let Some(index) = &mut self.index {
             index.change(row.name_at, before.holding(), row.holding());
         }

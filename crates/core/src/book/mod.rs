@@ -160,8 +160,15 @@ impl Book {
                 payment,
                 paid_at,
                 received,
-            } => self.pay(now, *order, (payment, *paid_at, *received), log),
-            Command::Cancel { order } => self.cancel(now, *order, log).map(Reply::Cancelled),
+                cancelled,
+            } => {
+                let received = (*received, *cancelled);
+                self.pay(now, *order, (payment, *paid_at, received), log)
+            }
+            Command::Cancel { order, part } => {
+                let cancelled = self.cancel(now, *order, part.as_ref(), log);
+                cancelled.map(Reply::Cancelled)
+            }
             Command::Act { campaign, action } => {
                 self.act(now, *campaign, *action, log).map(Reply::Acted)
             }

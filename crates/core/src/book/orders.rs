@@ -4,7 +4,7 @@ use super::{Book, OrderView, PaymentOutcome, Refusal, Reply};
 use crate::{
     event::{Entry, Event},
     id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
+    order::{OrderState, OrderStep, PartKind, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
     payment::{PaymentState, ReceivedMoney},
     time::Timestamp,
 };
@@ -14,7 +14,11 @@ impl Book {
         &mut self,
         now: Timestamp,
         id: OrderId,
-        (payment, paid_at, received): (&PaymentRef, Option<Timestamp>, ReceivedMoney),
+        (payment, paid_at, (received, cancelled)): (
+            &PaymentRef,
+            Option<Timestamp>,
+            (ReceivedMoney, u32),
+        ),
         log: &mut Vec<Entry>,
     ) -> Result<Reply, Refusal> {
         let known = self.campaigns.get(&id.campaign);
@@ -28,6 +32,10 @@ impl Book {
             }
             None => {
                 let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
+                let is_priced = cancelled == 0 || received != ReceivedMoney::Price;
+                if order.cancelled_quantity != cancelled || !is_priced {
+                    return Err(Refusal::OrderChanged);
+                }
                 // Clocks differ: no payment is later than its report.
                 let paid_at = paid_at.map_or(now, |paid_at| paid_at.min(now));
                 let granted_at = view.grant.granted_at;
@@ -63,13 +71,43 @@ impl Book {
         &mut self,
         now: Timestamp,
         id: OrderId,
+        part: Option<&ReturnPart>,
         log: &mut Vec<Entry>,
     ) -> Result<OrderView, Refusal> {
-        let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
+        let number = id.number;
+        let known = self.campaigns.get(&id.campaign);
+        let state = known.ok_or(Refusal::UnknownOrder)?;
+        let view = state.order(number).ok_or(Refusal::UnknownOrder)?;
         if view.is_paid_for_nothing() {
-            return self.return_order(now, id, None, log);
+            return self.return_order(now, id, part, log);
         }
-        let event = Event::Cancelled { number: id.number };
+        if let Some(part) = part {
+            let kind = PartKind::Cancellation;
+            match state.payments.has_part(number, kind, part) {
+                Some(true) => return Ok(view),
+                Some(false) => return Err(Refusal::KeyReused),
+                None => {}
+            }
+            let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
+            let left = view.grant.quantity;
+            // A cancelled order has no unit left: a retry of its last cancellation changes nothing.
+            if order.state != OrderState::Cancelled {
+                order.state.after(OrderStep::Cancel)?;
+                if part.quantity == 0 || part.quantity > left {
+                    return Err(Refusal::CancelTooLarge { left });
+                }
+            }
+            if order.state == OrderState::Held && part.quantity < left {
+                if state.payments.count_parts(number) >= RETURNS_MAX {
+                    return Err(Refusal::TooManyReturns);
+                }
+                let part = part.clone();
+                let event = Event::PartCancelled { number, part };
+                self.record(now, id.campaign, event, log);
+                return self.order(id).ok_or(Refusal::UnknownOrder);
+            }
+        }
+        let event = Event::Cancelled { number };
         self.step(now, id, OrderStep::Cancel, event, log)
     }
 
@@ -86,24 +124,24 @@ impl Book {
             number,
             part: part.cloned(),
         };
-        let Some(ReturnPart { quantity, key }) = part else {
+        let Some(part) = part else {
             return self.step(now, id, OrderStep::Return, event, log);
         };
         let known = self.campaigns.get(&id.campaign);
         let state = known.ok_or(Refusal::UnknownOrder)?;
         let view = state.order(number).ok_or(Refusal::UnknownOrder)?;
-        match state.returned_under(number, key) {
-            Some(before) if before == *quantity => return Ok(view),
-            Some(_) => return Err(Refusal::KeyReused),
+        match state.payments.has_part(number, PartKind::Return, part) {
+            Some(true) => return Ok(view),
+            Some(false) => return Err(Refusal::KeyReused),
             None => {}
         }
         let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
         order.state.after(OrderStep::Return)?;
         let left = view.grant.quantity - order.returned_quantity;
-        if *quantity == 0 || *quantity > left {
+        if part.quantity == 0 || part.quantity > left {
             return Err(Refusal::ReturnTooLarge { left });
         }
-        if state.count_returns(number) >= RETURNS_MAX {
+        if state.payments.count_parts(number) >= RETURNS_MAX {
             return Err(Refusal::TooManyReturns);
         }
         self.record(now, id.campaign, event, log);

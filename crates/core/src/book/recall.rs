@@ -14,7 +14,7 @@ use crate::{
     campaign::{CampaignKind, Phase, Tally},
     event::Seq,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
-    order::{OrderState, ReturnPart},
+    order::{OrderState, PartKind, ReturnPart},
     outcome::Outcome,
     time::Timestamp,
 };
@@ -66,6 +66,8 @@ pub struct FormerGrant<'a> {
     pub state: OrderState,
     /// Returned units of a paid order. Ignored for a returned order, whose units are all returned.
     pub returned: u32,
+    /// Units of an order that were cancelled while it was held. Units and amount are without them.
+    pub cancelled: u32,
 }
 
 /// A campaign outside a book, in its state after an entry of the log.
@@ -160,6 +162,7 @@ impl CampaignSnapshot {
             _ => return Err(self.bad(&format!("order {number}: returned units contradict state"))),
         };
         state.grants.return_units(number, returned);
+        state.payments.note_cancelled(number, grant.cancelled);
         if state.offer.kind() == CampaignKind::RedPacket {
             state.claimed_minor = state.claimed_minor.saturating_add(grant.amount_minor);
         }
@@ -186,19 +189,21 @@ impl CampaignSnapshot {
         Ok(())
     }
 
-    /// Adds a partial return of a grant. The grant's returned units include its units.
+    /// Adds a part of a grant that was restocked. The grant's returned units include those of returns. Its
+    /// cancelled units include those of cancellations.
     ///
     /// # Errors
     /// If there is no such order.
-    pub fn add_return(&mut self, number: u32, part: &ReturnPart) -> Result<(), InvalidRows> {
+    pub fn add_part(
+        &mut self,
+        number: u32,
+        kind: PartKind,
+        part: &ReturnPart,
+    ) -> Result<(), InvalidRows> {
         if self.state.order(number).is_none() {
-            return Err(self.bad(&format!(
-                "partial return of order {number}, which does not exist"
-            )));
+            return Err(self.bad(&format!("part of order {number}, which does not exist")));
         }
-        self.state
-            .payments
-            .note_return(number, &part.key, part.quantity);
+        self.state.payments.note_part(number, kind, part);
         Ok(())
     }
 

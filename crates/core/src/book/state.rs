@@ -17,7 +17,7 @@ use crate::{
     event::{Event, Seq},
     fair_share::OwnerDigest,
     gate::CampaignGate,
-    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
+    id::{CampaignId, OrderId, PaymentRef, UserId},
     order::OrderState,
     outcome::{Grant, OrderTerms, Outcome},
     time::{Timestamp, Window},
@@ -223,7 +223,7 @@ impl CampaignState {
         let repeated = match (&claim.key, self.offer.kind()) {
             (_, CampaignKind::RedPacket) => Some(newest),
             (Some(key), CampaignKind::Sale) => match self.grants.under(found, key) {
-                Some((_, row)) if row.quantity != claim.quantity => {
+                Some((number, row)) if self.claimed(number, row) != claim.quantity => {
                     return Err(Refusal::KeyReused);
                 }
                 same => same,
@@ -234,6 +234,11 @@ impl CampaignState {
             }
         };
         Ok(repeated.map(|(number, row)| self.grant(number, row)))
+    }
+
+    /// Units that a grant had at first. Units of an order may have been cancelled since.
+    fn claimed(&self, number: u32, row: &Row) -> u32 {
+        row.quantity.saturating_add(self.payments.cancelled(number))
     }
 
     pub(super) fn keeps_units(&self, row: &Row) -> bool {
@@ -289,6 +294,7 @@ impl CampaignState {
                 self.payments.refunds_due(number) + u32::from(is_price_due)
             },
             returned_quantity: row.returned,
+            cancelled_quantity: self.payments.cancelled(number),
         });
         Grant {
             campaign: self.id,
@@ -314,16 +320,6 @@ impl CampaignState {
     /// Outcome of a payment that was received before, if it was.
     pub(super) fn payment(&self, number: u32, payment: &PaymentRef) -> Option<PaymentOutcome> {
         self.payments.outcome(number, payment)
-    }
-
-    /// Units that were returned under a key, if any.
-    pub(super) fn returned_under(&self, number: u32, key: &IdempotencyKey) -> Option<u32> {
-        self.payments.returned_under(number, key)
-    }
-
-    /// Returns of parts of an order.
-    pub(super) fn count_returns(&self, number: u32) -> u32 {
-        self.payments.count_returns(number)
     }
 
     /// Outcome of an order's price that arrives now for the first time. `expires`: the order is held and expires first.

@@ -74,6 +74,10 @@ impl fmt::Display for Event {
                 received,
             } => write!(line, " {number} {payment}{received}"),
             Event::Cancelled { number } | Event::Expired { number } => write!(line, " {number}"),
+            Event::PartCancelled {
+                number,
+                part: ReturnPart { quantity, key },
+            } => write!(line, " {number} {quantity} {key}"),
             Event::Returned { number, part } => {
                 write!(line, " {number}")?;
                 match part {
@@ -169,6 +173,10 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         "cancelled" => Event::Cancelled {
             number: next()?.parse().ok()?,
         },
+        "part_cancelled" => Event::PartCancelled {
+            number: next()?.parse().ok()?,
+            part: part(next()?, next()?)?,
+        },
         "expired" => Event::Expired {
             number: next()?.parse().ok()?,
         },
@@ -197,10 +205,7 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         "returned" => Event::Returned {
             number: next()?.parse().ok()?,
             part: match next() {
-                Some(quantity) => Some(ReturnPart {
-                    quantity: quantity.parse().ok().filter(|quantity| *quantity > 0)?,
-                    key: IdempotencyKey::new(next()?).ok()?,
-                }),
+                Some(quantity) => Some(part(quantity, next()?)?),
                 None => None,
             },
         },
@@ -226,6 +231,13 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
     })
 }
 
+fn part(quantity: &str, key: &str) -> Option<ReturnPart> {
+    Some(ReturnPart {
+        quantity: quantity.parse().ok().filter(|quantity| *quantity > 0)?,
+        key: IdempotencyKey::new(key).ok()?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,6 +259,7 @@ mod tests {
             "refund_due 7 pay-1 1999 CNY",
             "refund_due 7 pay-1 9007199254740991 EUR",
             "cancelled 7",
+            "part_cancelled 7 2 key-1",
             "expired 4294967295",
             "transferred_out 3 10 500",
             "transferred_in 0 10 0",
@@ -286,6 +299,11 @@ mod tests {
             format!("1 2 {ID} refund_due 7 pay-1 1999 CNY more"),
             format!("1 2 {ID} paid 7 pay-1 1999"),
             format!("1 2 {ID} reinstated 7 pay-1 0 CNY"),
+            format!("1 2 {ID} cancelled 7 2 key"),
+            format!("1 2 {ID} part_cancelled 7"),
+            format!("1 2 {ID} part_cancelled 7 2"),
+            format!("1 2 {ID} part_cancelled 7 0 key"),
+            format!("1 2 {ID} part_cancelled 7 2 key more"),
             format!("1 2 {ID} returned 7 2"),
             format!("1 2 {ID} returned 7 0 key"),
             format!("1 2 {ID} returned 7 2 key more"),

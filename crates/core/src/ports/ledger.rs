@@ -235,6 +235,8 @@ pub struct GrantRecord {
     pub state: OrderState,
     /// Units returned after the order was paid; all units if the order is returned.
     pub returned: u32,
+    /// Units of an order that were cancelled while it was held. Units and amount are without them.
+    pub cancelled: u32,
 }
 
 /// An entry in quarantine: it could not be settled, and is kept until it can.

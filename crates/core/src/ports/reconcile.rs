@@ -8,7 +8,7 @@ use crate::{
     campaign::{Phase, Sale},
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
-    order::{OrderState, ReturnPart},
+    order::{OrderState, PartKind, ReturnPart},
     payment::{PaymentState, ReceivedMoney},
     reconcile::{CampaignFacts, OwnerReturn},
     time::Timestamp,
@@ -76,6 +76,8 @@ pub struct SettledRow {
     pub state: OrderState,
     /// Units that were returned after the order was paid; all units of an order that is returned.
     pub returned: u32,
+    /// Units of an order that were cancelled while it was held. Units and amount are without them.
+    pub cancelled: u32,
     /// Key of the claim for an order, if it had one. `None` for a share, because a user has one share, independent of
     /// keys.
     pub key: Option<IdempotencyKey>,
@@ -95,6 +97,7 @@ impl SettledRow {
             key: self.key.as_ref(),
             state: self.state,
             returned: self.returned,
+            cancelled: self.cancelled,
         })
     }
 }
@@ -123,11 +126,13 @@ impl SettledPayment {
     }
 }
 
-/// A return of some units of an order, as settled.
+/// Some units of an order that were restocked, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledReturn {
     /// The order's number.
     pub number: u32,
+    /// Whether they were cancelled or returned.
+    pub kind: PartKind,
     /// The units, and the key.
     pub part: ReturnPart,
 }
@@ -195,7 +200,7 @@ pub trait ReconcileStore: Send + Sync + 'static {
         upto: u32,
     ) -> Result<Vec<SettledPayment>, LedgerError>;
 
-    /// Partial returns of a campaign's orders with numbers above `after`, up to and including `upto`.
+    /// Partial cancellations and returns of a campaign's orders with numbers above `after`, up to and including `upto`.
     async fn settled_returns(
         &self,
         id: CampaignId,

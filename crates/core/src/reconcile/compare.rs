@@ -229,7 +229,9 @@ fn kind_of(engine: Option<&GrantRow>, ledger: Option<&GrantRow>) -> Option<Diffe
     };
     if engine.user != ledger.user {
         Some(DifferenceKind::Double)
-    } else if (engine.quantity, engine.amount_minor) != (ledger.quantity, ledger.amount_minor) {
+    } else if (engine.quantity, engine.cancelled, engine.amount_minor)
+        != (ledger.quantity, ledger.cancelled, ledger.amount_minor)
+    {
         Some(DifferenceKind::AmountDiffers)
     } else {
         let same = (engine.state, engine.returned) == (ledger.state, ledger.returned);
@@ -237,10 +239,13 @@ fn kind_of(engine: Option<&GrantRow>, ledger: Option<&GrantRow>) -> Option<Diffe
     }
 }
 
-/// Difference in an order's payments or returns, if there is one.
+/// Difference in an order's payments, returns or cancellations, if there is one.
 fn payments(engine: &PartRows, ledger: &PartRows, number: u32) -> Option<DifferenceKind> {
     let same = engine.payments_of(number).eq(ledger.payments_of(number))
-        && engine.returns_of(number).eq(ledger.returns_of(number));
+        && engine.returns_of(number).eq(ledger.returns_of(number))
+        && engine
+            .cancellations_of(number)
+            .eq(ledger.cancellations_of(number));
     (!same).then_some(DifferenceKind::StateDiffers)
 }
 
@@ -274,11 +279,16 @@ fn describe(row: &GrantRow) -> String {
         amount_minor,
         state,
         returned,
+        cancelled,
         ..
     } = row;
     let returned = match (state, returned) {
         (OrderState::Returned, _) | (_, 0) => String::new(),
         (_, units) => format!(", {units} returned"),
     };
-    format!("{user} {quantity} {amount_minor} {state}{returned}")
+    let cancelled = match cancelled {
+        0 => String::new(),
+        units => format!(", {units} cancelled"),
+    };
+    format!("{user} {quantity} {amount_minor} {state}{returned}{cancelled}")
 }

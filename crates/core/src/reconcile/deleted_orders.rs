@@ -30,6 +30,8 @@ pub struct DeletedOrder {
     pub payments: BTreeMap<PaymentRef, PaymentState>,
     /// Returns of parts whose rows the ledger lacks: keys and units.
     pub returns: BTreeMap<IdempotencyKey, u32>,
+    /// Cancellations of parts whose rows the ledger lacks: keys and units.
+    pub cancellations: BTreeMap<IdempotencyKey, u32>,
     /// Its entries, if the log still has them: they say when its steps were made.
     pub entries: Vec<Entry>,
 }
@@ -79,11 +81,12 @@ impl DeletedOrder {
         })
     }
 
-    /// When a part was returned under a key, as the log says.
+    /// When a part was cancelled or returned under a key, as the log says.
     #[must_use]
-    pub fn returned_at(&self, key: &IdempotencyKey) -> Option<Timestamp> {
+    pub fn part_at(&self, key: &IdempotencyKey) -> Option<Timestamp> {
         self.at(|event| match event {
             Event::Returned { part, .. } => part.as_ref().is_some_and(|part| part.key == *key),
+            Event::PartCancelled { part, .. } => part.key == *key,
             _ => false,
         })
     }
@@ -129,9 +132,11 @@ pub fn deleted_orders(
             continue;
         }
         let known = ledger.grants.get(number);
+        let cancellations = missing_cancellations(*number, &engine.rows, ledger);
         let lacks_rows = known.is_none_or(|known| {
             (&known.user, known.state) == (&row.user, row.state)
-                && lacks_payment(*number, &engine.rows, ledger)
+                && known.cancelled == row.cancelled
+                && (lacks_payment(*number, &engine.rows, ledger) || !cancellations.is_empty())
         });
         if !lacks_rows {
             continue;
@@ -144,6 +149,7 @@ pub fn deleted_orders(
             row: row.clone(),
             payments,
             returns: BTreeMap::new(),
+            cancellations,
             entries: Vec::new(),
         };
         let paying = order.payments.values();
@@ -190,6 +196,7 @@ fn deleted_parts(number: u32, engine: &PartRows, ledger: &PartRows) -> Option<De
         row: known.clone(),
         payments,
         returns,
+        cancellations: missing_cancellations(number, engine, ledger),
         entries: Vec::new(),
     })
 }
@@ -208,9 +215,33 @@ fn deleted_shares(
         row: row.clone(),
         payments: BTreeMap::new(),
         returns: BTreeMap::new(),
+        cancellations: BTreeMap::new(),
         entries: Vec::new(),
     };
     restorable.map(share).collect()
+}
+
+/// Partial cancellations of an order whose rows the ledger lacks. Empty if they contradict the cancelled units that the
+/// ledger's row of the order has.
+fn missing_cancellations(
+    number: u32,
+    engine: &PartRows,
+    ledger: &PartRows,
+) -> BTreeMap<IdempotencyKey, u32> {
+    let all = engine.cancellations_of(number);
+    let missing = all.filter(|(key, _)| {
+        let key = (number, (*key).clone());
+        !ledger.cancellations.contains_key(&key)
+    });
+    let missing: BTreeMap<_, _> = missing.map(|(key, units)| (key.clone(), units)).collect();
+    let there = ledger.cancellations_of(number).map(|(_, units)| units);
+    let all = there.chain(missing.values().copied());
+    let units = all.fold(0, u32::saturating_add);
+    let cancelled = ledger.grants.get(&number).map(|row| row.cancelled);
+    match cancelled.is_none_or(|cancelled| cancelled == units) {
+        true => missing,
+        false => BTreeMap::new(),
+    }
 }
 
 fn payments_of(rows: &PartRows, number: u32) -> BTreeMap<PaymentRef, PaymentState> {

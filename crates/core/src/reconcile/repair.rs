@@ -14,8 +14,9 @@ use crate::{
     campaign::{CampaignKind, Phase},
     event::{Entry, Event},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
+    money::{Currency, Money},
     order::{OrderState, ReturnPart},
-    payment::PaymentState,
+    payment::{PaymentState, ReceivedMoney},
     skipped_numbers::numbers_to_skip,
     time::Timestamp,
 };
@@ -31,6 +32,8 @@ pub struct PartFacts {
     pub limit: Option<u32>,
     /// Hold of orders, in milliseconds.
     pub hold_ms: i64,
+    /// Currency of its amounts, if it is known. The engine's rows do not have it.
+    pub currency: Option<Currency>,
     /// Whether the amounts of its shares were drawn before it opened.
     pub fixed_shares: bool,
     /// Number of partitions over which the campaign is spread.
@@ -132,8 +135,9 @@ pub struct Repair {
     pub changed: BTreeSet<u32>,
     /// Users of engine rows that are replaced, with the numbers of these rows.
     pub removed: Vec<(UserId, u32)>,
-    /// Returns of the engine that are not kept, by order and key, because the order has no unit left for them.
-    pub refused_returns: Vec<(u32, IdempotencyKey)>,
+    /// Partial cancellations and returns of the engine that are not kept, by order and key, because the order has no
+    /// unit left for them, or is no longer held.
+    pub refused_parts: Vec<(u32, IdempotencyKey)>,
     /// Entries that neither the ledger nor the surviving log has, in an order in which they can be settled.
     pub append: Vec<(Timestamp, Event)>,
     /// Shares that are not granted.

@@ -7,7 +7,7 @@ use crate::{
     campaign::Phase,
     event::Event,
     id::{IdempotencyKey, PaymentRef, UserId},
-    order::{OrderState, ReturnPart},
+    order::{OrderState, ReturnPart, price_of_units},
     payment::PaymentState,
     time::Timestamp,
 };
@@ -29,6 +29,8 @@ pub struct GrantRow {
     pub state: OrderState,
     /// Units that were returned after the payment; all units for a returned order.
     pub returned: u32,
+    /// Units that were cancelled while the order was held. Units and price are without them.
+    pub cancelled: u32,
 }
 
 impl GrantRow {
@@ -49,6 +51,32 @@ impl GrantRow {
         }
     }
 
+    /// Units of the claim: with units that were cancelled since.
+    #[must_use]
+    pub fn claimed(&self) -> u32 {
+        self.quantity.saturating_add(self.cancelled)
+    }
+
+    /// Minor units of the claim: price of all its units.
+    #[must_use]
+    pub fn claimed_minor(&self) -> i64 {
+        match self.cancelled {
+            0 => self.amount_minor,
+            _ => price_of_units(self.amount_minor, self.claimed(), self.quantity),
+        }
+    }
+
+    /// Cancels units of an order that keeps at least one. Returns false, and changes nothing, if it keeps none.
+    pub(super) fn cancel_units(&mut self, units: u32) -> bool {
+        let Some(left) = self.quantity.checked_sub(units).filter(|left| *left > 0) else {
+            return false;
+        };
+        self.amount_minor = price_of_units(self.amount_minor, left, self.quantity);
+        self.quantity = left;
+        self.cancelled = self.cancelled.saturating_add(units);
+        true
+    }
+
     /// Returns units. An order without remaining units becomes returned.
     pub(super) fn return_units(&mut self, units: u32) {
         self.returned = self.returned.saturating_add(units).min(self.quantity);
@@ -67,6 +95,8 @@ pub struct PartRows {
     pub payments: BTreeMap<(u32, PaymentRef), PaymentState>,
     /// Units of partial returns, by order and key.
     pub returns: BTreeMap<(u32, IdempotencyKey), u32>,
+    /// Units of partial cancellations, by order and key.
+    pub cancellations: BTreeMap<(u32, IdempotencyKey), u32>,
     /// Recorded phase of the part. It is never [`Phase::Live`], which follows from the clock.
     pub phase: Phase,
 }
@@ -88,6 +118,7 @@ impl PartRows {
             grants: BTreeMap::new(),
             payments: BTreeMap::new(),
             returns: BTreeMap::new(),
+            cancellations: BTreeMap::new(),
             phase,
         }
     }
@@ -110,6 +141,7 @@ impl PartRows {
                     key: key.clone(),
                     state: OrderState::Held,
                     returned: 0,
+                    cancelled: 0,
                 };
                 self.grants.insert(*number, row);
             }
@@ -119,6 +151,7 @@ impl PartRows {
             }
             Event::RefundDue { number, .. } => self.note_payment_of(*number, event),
             Event::Cancelled { number } => self.step(*number, OrderState::Cancelled),
+            Event::PartCancelled { number, part } => self.cancel_part(*number, part),
             Event::Expired { number } => self.step(*number, OrderState::Expired),
             Event::Returned { number, part: None } => self.step(*number, OrderState::Returned),
             Event::Returned {
@@ -175,23 +208,25 @@ impl PartRows {
         &self,
         number: u32,
     ) -> impl Iterator<Item = (&IdempotencyKey, u32)> + use<'_> {
-        // Keys have at least one character, and '!' is the first that they may have.
-        let first = IdempotencyKey::new("!").ok().map(|first| (number, first));
-        let from = first.map(|first| self.returns.range(first..));
-        let all = from.into_iter().flatten();
-        all.take_while(move |((of, _), _)| *of == number)
-            .map(|((_, key), units)| (key, *units))
+        parts_of(&self.returns, number)
     }
 
-    /// Raises the returned units of each paid order to the sum of its partial returns. A return that was settled after
-    /// the order was read is among the returns alone. A return whose row was deleted is in the order's units alone.
-    pub fn count_returns(&mut self) {
-        let mut returned: BTreeMap<u32, u32> = BTreeMap::new();
-        for ((number, _), units) in &self.returns {
-            let sum = returned.entry(*number).or_default();
-            *sum = sum.saturating_add(*units);
-        }
+    /// Partial cancellations of an order: keys and units.
+    pub fn cancellations_of(
+        &self,
+        number: u32,
+    ) -> impl Iterator<Item = (&IdempotencyKey, u32)> + use<'_> {
+        parts_of(&self.cancellations, number)
+    }
+
+    /// Raises the returned units of each paid order to the sum of its partial returns, and the cancelled units of each
+    /// order to the sum of its partial cancellations. A part that was settled after the order was read is among the
+    /// parts alone. A part whose row was deleted is in the order's units alone.
+    pub fn count_parts(&mut self) {
+        let (returned, cancelled) = (sums(&self.returns), sums(&self.cancellations));
         for (number, row) in &mut self.grants {
+            let in_parts = cancelled.get(number).copied().unwrap_or(0);
+            row.cancel_units(in_parts.saturating_sub(row.cancelled));
             if row.state == OrderState::Paid {
                 let in_parts = returned.get(number).copied().unwrap_or(0);
                 row.returned = row.returned.max(in_parts);
@@ -222,6 +257,17 @@ impl PartRows {
         }
     }
 
+    fn cancel_part(&mut self, number: u32, part: &ReturnPart) {
+        let key = (number, part.key.clone());
+        let is_known = self.cancellations.contains_key(&key);
+        let row = self.grants.get_mut(&number);
+        if let Some(row) = row.filter(|row| !is_known && row.state == OrderState::Held)
+            && row.cancel_units(part.quantity)
+        {
+            self.cancellations.insert(key, part.quantity);
+        }
+    }
+
     fn return_part(&mut self, number: u32, part: &ReturnPart) {
         let key = (number, part.key.clone());
         if self.returns.insert(key, part.quantity).is_none()
@@ -237,4 +283,26 @@ impl PartRows {
             self.payments.entry(key).or_insert(state);
         }
     }
+}
+
+fn parts_of(
+    parts: &BTreeMap<(u32, IdempotencyKey), u32>,
+    number: u32,
+) -> impl Iterator<Item = (&IdempotencyKey, u32)> + use<'_> {
+    // Keys have at least one character, and '!' is the first that they may have.
+    let first = IdempotencyKey::new("!").ok().map(|first| (number, first));
+    let from = first.map(|first| parts.range(first..));
+    let all = from.into_iter().flatten();
+    all.take_while(move |((of, _), _)| *of == number)
+        .map(|((_, key), units)| (key, *units))
+}
+
+/// Units of all parts of each order.
+fn sums(parts: &BTreeMap<(u32, IdempotencyKey), u32>) -> BTreeMap<u32, u32> {
+    let mut sums: BTreeMap<u32, u32> = BTreeMap::new();
+    for ((number, _), units) in parts {
+        let sum = sums.entry(*number).or_default();
+        *sum = sum.saturating_add(*units);
+    }
+    sums
 }

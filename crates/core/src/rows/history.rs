@@ -13,9 +13,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// Columns: id, title and currency of the campaign; number, quantity, amount, state, granted_at and returned_in_parts
-/// of the order.
-pub type UserOrderColumns = (String, String, String, i64, i64, i64, String, i64, i64);
+/// Columns: id, title and currency of the campaign; number, quantity, amount, state, granted_at, returned_in_parts
+/// and cancelled_in_parts of the order.
+pub type UserOrderColumns = (String, String, String, i64, i64, i64, String, i64, i64, i64);
 /// Columns: source, seq, kind, amount and at of a posting; campaign id; number; reference.
 pub type PostingColumns = (
     i64,
@@ -83,7 +83,8 @@ impl PostingQuery {
 /// # Errors
 /// If a column has an invalid value.
 pub fn user_order_of(user: &UserId, columns: UserOrderColumns) -> Result<UserOrder, Contradiction> {
-    let (campaign, title, currency, number, quantity, amount, state, at, returned) = columns;
+    let (campaign, title, currency, number, quantity, amount, state, at, returned, cancelled) =
+        columns;
     let bad =
         |what: &str| Contradiction::new(format!("order {campaign}-{number} has a bad {what}"));
     let quantity = quantity.try_into().map_err(|_| bad("quantity"))?;
@@ -103,6 +104,7 @@ pub fn user_order_of(user: &UserId, columns: UserOrderColumns) -> Result<UserOrd
                 OrderState::Returned => quantity,
                 _ => u32::try_from(returned).map_err(|_| bad("number of returned units"))?,
             },
+            cancelled: u32::try_from(cancelled).map_err(|_| bad("number of cancelled units"))?,
         },
     })
 }

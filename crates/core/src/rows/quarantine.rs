@@ -6,7 +6,7 @@ use super::{Contradiction, Value};
 use crate::{
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, UserId},
-    order::OrderState,
+    order::{OrderState, PartKind, price_of_units},
     ports::{QuarantinedEntry, SettledPayment, SettledReturn, SettledRow},
     time::Timestamp,
 };
@@ -125,7 +125,7 @@ pub struct DiscardedOrder {
     pub row: SettledRow,
     /// Payments for the order.
     pub payments: Vec<SettledPayment>,
-    /// Partial returns of the order.
+    /// Partial cancellations and returns of the order.
     pub returns: Vec<SettledReturn>,
 }
 
@@ -149,6 +149,7 @@ pub fn discarded_orders(entries: &[Entry]) -> Vec<DiscardedOrder> {
                 quantity: *quantity,
                 state: OrderState::Held,
                 returned: 0,
+                cancelled: 0,
                 key: key.clone(),
             };
             orders.entry(*number).or_insert(DiscardedOrder {
@@ -171,7 +172,21 @@ pub fn discarded_orders(entries: &[Entry]) -> Vec<DiscardedOrder> {
             let units = part.as_ref().map_or(row.quantity, |part| part.quantity);
             row.returned = row.returned.saturating_add(units).min(row.quantity);
             let number = *number;
-            returns.extend(part.clone().map(|part| SettledReturn { number, part }));
+            let kind = PartKind::Return;
+            let part = part.clone();
+            returns.extend(part.map(|part| SettledReturn { number, kind, part }));
+        }
+        if let Event::PartCancelled { number, part } = event {
+            let left = row.quantity.saturating_sub(part.quantity);
+            let price = row.amount_minor;
+            row.amount_minor = price.map(|price| price_of_units(price, left, row.quantity));
+            row.cancelled = row.cancelled.saturating_add(part.quantity);
+            row.quantity = left;
+            returns.push(SettledReturn {
+                number: *number,
+                kind: PartKind::Cancellation,
+                part: part.clone(),
+            });
         }
         row.state = match event {
             Event::Paid { .. } | Event::Reinstated { .. } => OrderState::Paid,
@@ -241,7 +256,8 @@ pub fn with_discarded_payments(
     payments
 }
 
-/// Settled partial returns of orders with numbers above `after`, up to and including `upto`, including those of
+/// Settled partial cancellations and returns of orders with numbers above `after`, up to and including `upto`, with
+/// those of
 /// discarded entries.
 #[must_use]
 pub fn with_discarded_returns(

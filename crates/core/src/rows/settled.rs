@@ -5,14 +5,15 @@ use crate::{
     book::PaymentOutcome,
     campaign::Phase,
     id::{IdempotencyKey, PaymentRef, UserId},
-    order::{OrderState, ReturnPart},
+    order::{OrderState, PartKind, ReturnPart},
     payment::{PaymentState, ReceivedMoney},
     ports::{CampaignRecord, GrantRecord, SettledPart, SettledPayment, SettledReturn, SettledRow},
     reconcile::OwnerReturn,
     time::Timestamp,
 };
 
-/// Columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state, key, returned_in_parts.
+/// Columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state, key, returned_in_parts,
+/// cancelled_in_parts.
 pub type SettledRowColumns = (
     i64,
     Option<i64>,
@@ -22,6 +23,7 @@ pub type SettledRowColumns = (
     String,
     Option<String>,
     i64,
+    i64,
 );
 
 impl SettledRow {
@@ -30,7 +32,7 @@ impl SettledRow {
     /// # Errors
     /// If a column has an invalid value.
     pub fn from_columns(columns: SettledRowColumns) -> Result<Self, Contradiction> {
-        let (number, amount_minor, user, at, quantity, state, key, returned) = columns;
+        let (number, amount_minor, user, at, quantity, state, key, returned, cancelled) = columns;
         let bad = |what: &str| Contradiction::new(format!("grant {number} has a bad {what}"));
         let user = user.map(|user| UserId::new(&user).map_err(|_| bad("user")));
         let key = key.map(|key| IdempotencyKey::new(&key).map_err(|_| bad("key")));
@@ -48,6 +50,9 @@ impl SettledRow {
                 OrderState::Returned => quantity,
                 _ => returned,
             },
+            cancelled: cancelled
+                .try_into()
+                .map_err(|_| bad("number of cancelled units"))?,
             key: key.transpose()?,
         })
     }
@@ -66,6 +71,7 @@ impl GrantRecord {
             granted_at,
             state: row.state,
             returned: row.returned,
+            cancelled: row.cancelled,
         })
     }
 }
@@ -103,8 +109,8 @@ impl SettledPayment {
     }
 }
 
-/// Columns of a [`SettledReturn`]: number, key, quantity.
-pub type SettledReturnColumns = (i64, String, i64);
+/// Columns of a [`SettledReturn`]: number, key, quantity, kind.
+pub type SettledReturnColumns = (i64, String, i64, String);
 
 impl SettledReturn {
     /// Reads the columns.
@@ -112,11 +118,12 @@ impl SettledReturn {
     /// # Errors
     /// If a column has an invalid value.
     pub fn from_columns(columns: SettledReturnColumns) -> Result<Self, Contradiction> {
-        let (number, key, quantity) = columns;
+        let (number, key, quantity, kind) = columns;
         let bad =
-            |what: &str| Contradiction::new(format!("a return of order {number} has a bad {what}"));
+            |what: &str| Contradiction::new(format!("a part of order {number} has a bad {what}"));
         Ok(Self {
             number: number.try_into().map_err(|_| bad("number"))?,
+            kind: PartKind::from_name(&kind).ok_or_else(|| bad("kind"))?,
             part: ReturnPart {
                 quantity: quantity.try_into().map_err(|_| bad("quantity"))?,
                 key: IdempotencyKey::new(&key).map_err(|_| bad("key"))?,

@@ -47,7 +47,7 @@ impl<'a> SettlementPlan<'a> {
         else {
             return Err(Contradiction::new(NOT_AN_ORDER));
         };
-        let quantity = i64::from(*quantity);
+        let mut quantity = i64::from(*quantity);
         // Units that the order still has, and the positions and units of steps that restocked some.
         let (mut left, mut back) = (quantity, Vec::new());
         for step in steps {
@@ -58,6 +58,11 @@ impl<'a> SettlementPlan<'a> {
                 Event::Returned {
                     part: Some(part), ..
                 } => left.min(part.quantity.into()),
+                Event::PartCancelled { part, .. } => {
+                    let units = left.min(part.quantity.into());
+                    quantity -= units;
+                    units
+                }
                 Event::Reinstated { .. } => {
                     (left, back) = (quantity, Vec::new());
                     0

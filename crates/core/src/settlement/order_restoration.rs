@@ -9,7 +9,7 @@ use crate::{
     campaign::CampaignKind,
     id::{IdempotencyKey, PaymentRef},
     money::Money,
-    order::{OrderState, owed_for_returned},
+    order::{OrderState, PartKind, owed_for_returned},
     payment::{PaymentOutcome, PaymentState},
     reconcile::{DeletedOrder, DeletedOrders},
     rows::{AccountPurpose, Contradiction, OUTSIDE},
@@ -37,7 +37,7 @@ pub struct RemainingRows {
     pub shares: Vec<RemainingShareColumns>,
     /// Payments.
     pub payments: Vec<RemainingPaymentColumns>,
-    /// Returns of parts.
+    /// Returns of parts, without cancellations.
     pub returns: Vec<RemainingReturnColumns>,
     /// Postings of the kinds `grant`, `payment`, `refund_due` and `return`.
     pub postings: Vec<RemainingPostingColumns>,
@@ -286,6 +286,7 @@ impl<'a> Planner<'a> {
             user: row.user.as_str(),
             quantity: i64::from(row.quantity),
             returned_in_parts: parts.units,
+            cancelled_in_parts: i64::from(row.cancelled),
             amount: row.amount_minor,
             state: row.state,
             one_per_user: known.one_per_user,
@@ -298,7 +299,8 @@ impl<'a> Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// Puts back rows of returns of parts. Their money has moved: the order's row says that their units are returned.
+    /// Puts back rows of cancellations and returns of parts. Money of returns has moved: the order's row says that
+    /// their units are returned.
     /// Returns the sums of all returns of parts, including the ones that the ledger still has.
     fn put_back_returns(
         &mut self,
@@ -323,7 +325,7 @@ impl<'a> Planner<'a> {
                 return Err(Contradiction::new(why));
             }
             owed += amount;
-            let said = order.returned_at(key).map(|at| at.as_millis());
+            let said = order.part_at(key).map(|at| at.as_millis());
             let posted_at = postings.take("return", Money::new(amount, paid.currency), said);
             let at = said.or(posted_at).unwrap_or(now);
             last = last.max(Some(at));
@@ -334,6 +336,20 @@ impl<'a> Planner<'a> {
                 quantity: i64::from(*quantity),
                 amount,
                 at,
+                kind: PartKind::Return,
+            });
+        }
+        // A cancellation moved no money.
+        for (key, quantity) in &order.cancellations {
+            let said = order.part_at(key).map(|at| at.as_millis());
+            self.plan.returns.push(ReturnRow {
+                campaign: known.campaign_ref,
+                number,
+                key: key.as_str(),
+                quantity: i64::from(*quantity),
+                amount: 0,
+                at: said.unwrap_or(now),
+                kind: PartKind::Cancellation,
             });
         }
         Ok(PartReturns {

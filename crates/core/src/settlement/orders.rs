@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::rows::{KnownCampaign, KnownOrder, NewOrder, OrderChange};
 use crate::{
     event::{Entry, Event},
-    order::{OrderState, owed_for_returned},
+    order::{OrderState, owed_for_returned, price_of_units},
     rows::Contradiction,
     time::Timestamp,
 };
@@ -87,6 +87,7 @@ impl<'a> PlannedOrders<'a> {
                 amount: order.amount,
                 state: order.state,
                 returned_in_parts: order.returned_in_parts,
+                cancelled_in_parts: order.cancelled_in_parts,
                 one_per_user: once.contains(&order.campaign),
                 granted_at: 0,
                 hold_until: 0,
@@ -165,6 +166,35 @@ impl<'a> PlannedOrders<'a> {
             )));
         }
         self.step(campaign, number, state, at)
+    }
+
+    /// Cancels units of a held order that keeps at least one. Returns their price.
+    pub(super) fn cancel_units(
+        &mut self,
+        campaign: i64,
+        number: u32,
+        units: i64,
+    ) -> Result<i64, Contradiction> {
+        let place = self.place(campaign, number)?;
+        let order = &mut self.orders[place];
+        let NewOrder {
+            quantity,
+            amount,
+            state,
+            ..
+        } = order.row;
+        if state != OrderState::Held || !(1..quantity).contains(&units) {
+            return Err(Contradiction::new(format!(
+                "order {number} of #{campaign} is {state} and has {quantity} units: {units} cannot be cancelled"
+            )));
+        }
+        let count = |units: i64| u32::try_from(units).unwrap_or(u32::MAX);
+        let left = price_of_units(amount, count(quantity - units), count(quantity));
+        order.changed = true;
+        order.row.quantity -= units;
+        order.row.amount = left;
+        order.row.cancelled_in_parts += units;
+        Ok(amount - left)
     }
 
     /// Returns `part` units of a paid order, or all remaining ones. The order becomes returned with its last unit, and
@@ -277,6 +307,9 @@ impl<'a> PlannedOrders<'a> {
                     number: row.number,
                     state: row.state,
                     returned_in_parts: row.returned_in_parts,
+                    quantity: row.quantity,
+                    amount: row.amount,
+                    cancelled_in_parts: row.cancelled_in_parts,
                     at: order.moved.then_some(row.updated_at),
                 });
             }

@@ -18,7 +18,7 @@ use crate::{
     event::{Entry, Event, PartitionId},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     money::Money,
-    order::{OrderState, ReturnPart},
+    order::{OrderState, PartKind, ReturnPart},
     rows::{AccountKey, AccountPurpose, Contradiction, EventRow, OUTSIDE, PostingRow},
     time::Timestamp,
 };
@@ -37,7 +37,7 @@ pub struct SettlementPlan<'a> {
     pub keeping_orders: Vec<OrderChange>,
     /// Received payments.
     pub payments: Vec<PaymentRow<'a>>,
-    /// Partial returns of orders.
+    /// Partial cancellations and returns of orders.
     pub returns: Vec<ReturnRow<'a>>,
     /// Distinct accounts with the sums of their changes: first users' accounts, by owner, then
     /// [shared](Purpose::is_shared) ones. A sum may be 0, because the account is needed in any case.
@@ -104,8 +104,8 @@ pub(super) struct Planner<'a> {
     pub(super) campaigns: Vec<CampaignPlan<'a>>,
     campaign_places: HashMap<CampaignId, usize>,
     pub(super) orders: PlannedOrders<'a>,
-    /// Units and minor units of the last planned return.
-    pub(super) last_return: (i64, i64),
+    /// Units and minor units of the last planned return or partial cancellation.
+    pub(super) last_part: (i64, i64),
 }
 
 impl<'a> SettlementPlan<'a> {
@@ -229,7 +229,7 @@ impl<'a> Planner<'a> {
                 .collect(),
             campaign_places: campaigns.iter().map(|known| known.id).zip(0..).collect(),
             orders: PlannedOrders::from_known_orders(orders, campaigns),
-            last_return: (0, 0),
+            last_part: (0, 0),
         }
     }
 
@@ -308,6 +308,7 @@ impl<'a> Planner<'a> {
                         amount: *amount_minor,
                         state: OrderState::Held,
                         returned_in_parts: 0,
+                        cancelled_in_parts: 0,
                         one_per_user,
                         granted_at: entry.at.as_millis(),
                         hold_until: entry.at.plus_millis(known.hold_ms).as_millis(),
@@ -346,6 +347,7 @@ impl<'a> Planner<'a> {
             Event::Cancelled { number } => {
                 self.give_back(place, entry, *number, OrderState::Cancelled)
             }
+            Event::PartCancelled { number, part } => self.cancel_part(place, entry, *number, part),
             Event::Expired { number } => self.give_back(place, entry, *number, OrderState::Expired),
             Event::Closed {
                 returned,
@@ -406,6 +408,31 @@ impl<'a> Planner<'a> {
         self.campaigns[place].restock(quantity)
     }
 
+    /// Cancels some units of a held order. No money moves.
+    fn cancel_part(
+        &mut self,
+        place: usize,
+        entry: &Entry,
+        number: u32,
+        part: &'a ReturnPart,
+    ) -> Result<(), Contradiction> {
+        let campaign = self.campaigns[place].known.campaign_ref;
+        let units = i64::from(part.quantity);
+        let price = self.orders.cancel_units(campaign, number, units)?;
+        self.campaigns[place].restock(units)?;
+        self.last_part = (units, price);
+        self.plan.returns.push(ReturnRow {
+            campaign,
+            number: i64::from(number),
+            key: part.key.as_str(),
+            quantity: units,
+            amount: 0,
+            at: entry.at.as_millis(),
+            kind: PartKind::Cancellation,
+        });
+        Ok(())
+    }
+
     /// Returns a paid order, or some of its units. The money that paid them moves from the seller to the buyer's
     /// refunds due, even if the seller's account becomes negative.
     fn return_order(
@@ -421,7 +448,7 @@ impl<'a> Planner<'a> {
         let made = (self.orders).return_units(campaign, number, quantity, entry.at)?;
         let (units, amount) = (made.units, made.owed_minor);
         self.campaigns[place].restock(units)?;
-        self.last_return = (units, amount);
+        self.last_part = (units, amount);
         self.plan.returns.extend(part.map(|part| ReturnRow {
             campaign,
             number: i64::from(number),
@@ -429,6 +456,7 @@ impl<'a> Planner<'a> {
             quantity: units,
             amount,
             at: entry.at.as_millis(),
+            kind: PartKind::Return,
         }));
         if amount == 0 {
             return Ok(());

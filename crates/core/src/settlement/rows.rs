@@ -5,7 +5,7 @@ use crate::{
     event::Seq,
     id::CampaignId,
     money::Currency,
-    order::OrderState,
+    order::{OrderState, PartKind},
     rows::{Contradiction, Value, columns, phase_of},
     time::Timestamp,
 };
@@ -49,6 +49,8 @@ pub struct NewOrder<'a> {
     pub state: OrderState,
     /// Units of partial returns.
     pub returned_in_parts: i64,
+    /// Units of partial cancellations. Units and price are without them.
+    pub cancelled_in_parts: i64,
     /// Whether the limit of its sale is one unit per user.
     pub one_per_user: bool,
     /// Time of the grant, in milliseconds.
@@ -63,9 +65,9 @@ pub struct NewOrder<'a> {
 
 impl<'a> NewOrder<'a> {
     /// Columns of `orders`, in the order of the fields.
-    pub fn columns(&self) -> [Value<'a>; 12] {
+    pub fn columns(&self) -> [Value<'a>; 13] {
         columns!(self; campaign, number, user, quantity, amount, state, one_per_user, granted_at,
-            hold_until, updated_at, key, returned_in_parts)
+            hold_until, updated_at, key, returned_in_parts, cancelled_in_parts)
     }
 }
 
@@ -80,38 +82,50 @@ pub struct OrderChange {
     pub state: OrderState,
     /// Units of partial returns.
     pub returned_in_parts: i64,
+    /// Units, without cancelled ones.
+    pub quantity: i64,
+    /// Price of these units, in minor units.
+    pub amount: i64,
+    /// Units of partial cancellations.
+    pub cancelled_in_parts: i64,
     /// Time of the last change of state, in milliseconds; `None` if the state is unchanged.
     pub at: Option<i64>,
 }
 
 impl OrderChange {
-    /// Columns `campaign`, `number`, `state`, `updated_at`, null if unchanged, and `returned_in_parts`.
-    pub fn columns(&self) -> [Value<'static>; 5] {
-        columns!(self; campaign, number, state, at, returned_in_parts)
+    /// Columns `campaign`, `number`, `state`, `updated_at`, null if unchanged, `returned_in_parts`, `quantity`,
+    /// `amount` and `cancelled_in_parts`.
+    pub fn columns(&self) -> [Value<'static>; 8] {
+        columns!(self; campaign, number, state, at, returned_in_parts, quantity, amount, cancelled_in_parts)
     }
 }
 
-/// Partial return of an order.
+/// Partial cancellation or return of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnRow<'a> {
     /// `ref` of the campaign.
     pub campaign: i64,
     /// Number of the order.
     pub number: i64,
-    /// Key of the return.
+    /// Key of this part.
     pub key: &'a str,
     /// Units.
     pub quantity: i64,
-    /// Minor units of the refund due.
+    /// Minor units of the refund due; 0 for a cancellation.
     pub amount: i64,
     /// Time, in milliseconds.
     pub at: i64,
+    /// Whether the units were cancelled or returned.
+    pub kind: PartKind,
 }
 
 impl<'a> ReturnRow<'a> {
     /// Columns of `order_returns`, in the order of the fields.
-    pub fn columns(&self) -> [Value<'a>; 6] {
-        columns!(self; campaign, number, key, quantity, amount, at)
+    pub fn columns(&self) -> [Value<'a>; 7] {
+        let kind = self.kind.name();
+        let [a, b, c, d, e, f]: [Value<'a>; 6] =
+            columns!(self; campaign, number, key, quantity, amount, at);
+        [a, b, c, d, e, f, kind.into()]
     }
 }
 
@@ -355,9 +369,9 @@ impl KnownCampaign {
     }
 }
 
-/// Columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, units of partial returns, and the paid
-/// amount, or null.
-pub type KnownOrderColumns = (i64, i64, String, i64, i64, String, i64, Option<i64>);
+/// Columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, units of partial returns, units of
+/// partial cancellations, and the paid amount, or null.
+pub type KnownOrderColumns = (i64, i64, String, i64, i64, String, i64, i64, Option<i64>);
 
 /// Data of an order that settlement needs.
 #[derive(Debug, Clone)]
@@ -376,6 +390,8 @@ pub struct KnownOrder {
     pub state: OrderState,
     /// Units of partial returns.
     pub returned_in_parts: i64,
+    /// Units of partial cancellations.
+    pub cancelled_in_parts: i64,
     /// Minor units that paid it; `None` if it is not paid.
     pub paid_minor: Option<i64>,
 }
@@ -386,7 +402,7 @@ impl KnownOrder {
     /// # Errors
     /// If a column has an invalid value.
     pub fn from_columns(columns: KnownOrderColumns) -> Result<Self, Contradiction> {
-        let (campaign, number, user, quantity, amount, state, returned_in_parts, paid_minor) =
+        let (campaign, number, user, quantity, amount, state, returned, cancelled, paid_minor) =
             columns;
         let state = OrderState::from_name(&state).ok_or_else(|| {
             Contradiction::new(format!("order {number} of #{campaign} has a bad state"))
@@ -398,7 +414,8 @@ impl KnownOrder {
             quantity,
             amount,
             state,
-            returned_in_parts,
+            returned_in_parts: returned,
+            cancelled_in_parts: cancelled,
             paid_minor,
         })
     }

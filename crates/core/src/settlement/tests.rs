@@ -59,6 +59,7 @@ fn order(number: i64, user: &str, state: OrderState) -> KnownOrder {
         amount: 50,
         state,
         returned_in_parts: 0,
+        cancelled_in_parts: 0,
         paid_minor: None,
     }
 }

@@ -54,8 +54,8 @@ impl<'a> Planner<'a> {
                 (row.amount, row.currency) = (money.minor, Some(money.currency.code()));
             }
         }
-        if let Event::Returned { .. } = entry.event {
-            (row.quantity, row.amount) = self.last_return;
+        if let Event::Returned { .. } | Event::PartCancelled { .. } = entry.event {
+            (row.quantity, row.amount) = self.last_part;
         }
         self.plan.told.push(row);
         Ok(())
@@ -67,7 +67,7 @@ fn type_of(entry: &Entry) -> Option<EventType> {
     Some(match &entry.event {
         Event::Granted { .. } => EventType::OrderHeld,
         Event::Paid { .. } | Event::Reinstated { .. } => EventType::OrderPaid,
-        Event::Cancelled { .. } => EventType::OrderCancelled,
+        Event::Cancelled { .. } | Event::PartCancelled { .. } => EventType::OrderCancelled,
         Event::Expired { .. } => EventType::OrderExpired,
         Event::Returned { .. } => EventType::OrderReturned,
         Event::RefundDue { .. } => EventType::OrderRefundDue,

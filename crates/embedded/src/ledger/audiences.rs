@@ -68,5 +68,6 @@ pub(crate) fn luckiest(
         granted_at: Timestamp::from_millis(at),
         state: OrderState::Held,
         returned: 0,
+        cancelled: 0,
     }))
 }

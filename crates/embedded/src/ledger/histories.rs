@@ -23,7 +23,7 @@ pub(crate) fn orders(
 ) -> Result<Vec<UserOrder>, DataFileError> {
     let mut statement = conn.prepare_cached(
         "SELECT c.id, c.title, c.currency, o.number, o.quantity, o.amount, o.state, o.granted_at, \
-         o.returned_in_parts FROM orders o \
+         o.returned_in_parts, o.cancelled_in_parts FROM orders o \
          JOIN campaigns c ON c.ref = o.campaign WHERE o.user = ?1 AND o.state LIKE ?2 AND o.granted_at <= ?3 \
          AND (o.granted_at < ?3 OR (o.campaign, o.number) < ((SELECT ref FROM campaigns WHERE id = ?4), ?5)) \
          ORDER BY o.granted_at DESC, o.campaign DESC, o.number DESC LIMIT ?6",

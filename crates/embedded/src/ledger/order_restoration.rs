@@ -61,7 +61,8 @@ fn remaining_rows(
     )?;
     let payments = payments.query_map(range, |row| RemainingPaymentColumns::try_from(row))?;
     let mut returns = conn.prepare_cached(
-        "SELECT number, quantity, amount, at FROM order_returns WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3",
+        "SELECT number, quantity, amount, at FROM order_returns \
+         WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3 AND kind = 'return'",
     )?;
     let returns = returns.query_map(range, |row| RemainingReturnColumns::try_from(row))?;
     let mut postings = conn.prepare_cached(

@@ -90,7 +90,7 @@ pub(crate) fn settled_rows(
     after: u32,
     limit: u32,
 ) -> Result<Vec<SettledRow>, DataFileError> {
-    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
+    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0 FROM shares \
                   WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
     let rows = campaigns::numbered_rows(conn, id, (after, limit), shares)?;
     let discarded = discards::discarded(conn, id)?;
@@ -148,7 +148,7 @@ pub(crate) fn settled_returns(
     upto: u32,
 ) -> Result<Vec<SettledReturn>, DataFileError> {
     let mut statement = conn.prepare_cached(
-        "SELECT number, key, quantity FROM order_returns \
+        "SELECT number, key, quantity, kind FROM order_returns \
          WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND number > ?2 AND number <= ?3 ORDER BY number",
     )?;
     let columns = |row: &Row<'_>| SettledReturnColumns::try_from(row);

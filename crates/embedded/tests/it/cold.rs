@@ -110,11 +110,12 @@ fn nothing_is_read_whole_for_numbers_an_order_or_a_user() {
         payment: PaymentRef::new(payment).unwrap(),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     scene.command(payment(1, "p-1"));
     scene.command(payment(1, "p-2"));
     let order = sale.order(4);
-    scene.command(Command::Cancel { order });
+    scene.command(Command::Cancel { order, part: None });
 
     // Claims to compare with the answers from memory.
     let looks: Vec<_> = packets

@@ -100,6 +100,7 @@ fn child(path: &Path, round: u64) -> ! {
                     payment,
                     paid_at: None,
                     received: ReceivedMoney::Price,
+                    cancelled: 0,
                 });
                 assert!(matches!(block_on(reply), Ok(Reply::Payment(..))));
                 paid = 1;

@@ -46,6 +46,7 @@ async fn pay(
         payment,
         paid_at: Some(paid_at),
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     match embedded.submit(pay).await.unwrap() {
         Reply::Payment(outcome, _) => outcome,

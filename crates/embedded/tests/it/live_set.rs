@@ -128,6 +128,7 @@ fn pay(target: Target, number: u32, payment: &str) -> Command {
         payment: PaymentRef::new(payment).unwrap(),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     }
 }
 

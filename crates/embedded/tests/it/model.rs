@@ -168,7 +168,7 @@ impl Pair {
             let order = Target::of(setup).order(u32::MAX);
             let refused = self
                 .runtime
-                .block_on(engine.submit(Command::Cancel { order }));
+                .block_on(engine.submit(Command::Cancel { order, part: None }));
             assert_eq!(refused, Err(Refusal::UnknownOrder.into()));
         }
     }

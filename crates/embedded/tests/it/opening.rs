@@ -368,7 +368,10 @@ fn two_hundred_thousand_grants_are_the_same_after_a_restart() {
         }
         for number in (1..=GRANTS / 2).step_by(1_000) {
             let order = targets[1].order(number);
-            embedded.submit(Command::Cancel { order }).await.unwrap();
+            embedded
+                .submit(Command::Cancel { order, part: None })
+                .await
+                .unwrap();
         }
     });
     let (campaign, action) = (targets[0].id, CampaignAction::Close);

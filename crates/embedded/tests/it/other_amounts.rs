@@ -56,6 +56,7 @@ async fn a_refund_without_its_posting_counts() {
         payment: PaymentRef::new("p").unwrap(),
         paid_at: None,
         received: ReceivedMoney::Other(amount),
+        cancelled: 0,
     };
     book.apply(OPENS, &pay, &mut log).unwrap();
     ledger.settle(PartitionId(0), &log).await.unwrap();

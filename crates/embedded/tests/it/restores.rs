@@ -219,6 +219,7 @@ async fn orders_on_both_sides_of_the_gap_live_on() {
             payment: PaymentRef::new(&format!("p-{number}")).unwrap(),
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         let paid = engine.submit(pay).await.unwrap();
         assert!(

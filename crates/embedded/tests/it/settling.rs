@@ -89,6 +89,7 @@ async fn a_close_is_not_forgotten_by_what_is_settled_next() {
         payment,
         paid_at,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     })
     .await;
     let action = CampaignAction::Close;

@@ -132,8 +132,10 @@ CREATE TABLE orders (
     hold_until   BIGINT   NOT NULL,
     updated_at   BIGINT   NOT NULL,
     key          TEXT     COLLATE "C",
-    -- The sum of its rows in order_returns.
+    -- The sum of its returns in order_returns.
     returned_in_parts BIGINT NOT NULL DEFAULT 0,
+    -- The sum of its cancellations in order_returns. `quantity` and `amount` are without these units.
+    cancelled_in_parts BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (campaign, number)
 );
 
@@ -143,7 +145,8 @@ CREATE UNIQUE INDEX orders_once_per_user ON orders (campaign, "user")
 CREATE INDEX orders_of_user ON orders ("user", granted_at, campaign, number);
 CREATE INDEX orders_held ON orders (campaign) WHERE state = 'held';
 
--- Returns of parts of orders, once by key. The return that takes all that is left has no row: the order is returned.
+-- Parts of orders that were restocked, once by key: cancelled while the order was held, or returned after it was paid.
+-- The one that takes all that is left without a part has no row: the order is cancelled, or returned.
 CREATE TABLE order_returns (
     campaign BIGINT NOT NULL,
     number   BIGINT NOT NULL,
@@ -151,6 +154,7 @@ CREATE TABLE order_returns (
     quantity BIGINT NOT NULL CHECK (quantity > 0),
     amount   BIGINT NOT NULL CHECK (amount >= 0),
     at       BIGINT NOT NULL,
+    kind     TEXT   COLLATE "C" NOT NULL CHECK (kind IN ('cancellation', 'return')),
     PRIMARY KEY (campaign, number, key)
 );
 

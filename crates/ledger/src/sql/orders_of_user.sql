@@ -1,4 +1,5 @@
-SELECT c.id, c.title, c.currency, o.number, o.quantity, o.amount, o.state, o.granted_at, o.returned_in_parts
+SELECT c.id, c.title, c.currency, o.number, o.quantity, o.amount, o.state, o.granted_at, o.returned_in_parts,
+       o.cancelled_in_parts
 FROM orders o
 JOIN campaigns c ON c.ref = o.campaign
 WHERE o."user" = $1 AND o.state LIKE $2 AND o.granted_at <= $3

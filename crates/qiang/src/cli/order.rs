@@ -103,11 +103,18 @@ enum OrderCommand {
         #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
         amount: Vec<String>,
     },
-    /// Cancel a held order and restock its units. Idempotent.
-    #[command(after_help = "Example: qiang order cancel 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
+    /// Cancel units of a held order and restock them. Without a quantity, cancel the order; this is idempotent. With a
+    /// quantity, each call cancels that many more, unless it repeats the --idempotency-key.
+    #[command(
+        after_help = "Example: qiang order cancel 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --quantity 1 \
+        --idempotency-key cancel-4711"
+    )]
     Cancel {
         /// The order's id.
         order: OrderId,
+        /// Number of units. Default: all units.
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        quantity: Option<u32>,
     },
     /// Return units of a paid order: restock them and record a refund due. Without a quantity, return all remaining
     /// units; this is idempotent. With a quantity, each call returns that many more, unless it repeats the
@@ -233,7 +240,10 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
                 format!("{order}: {} refunded", amounts::shown(&refund.amount))
             });
         }
-        OrderCommand::Cancel { order } => client.cancel_order(order).await?,
+        OrderCommand::Cancel { order, quantity } => match quantity {
+            Some(quantity) => client.cancel_units(order, *quantity).await?,
+            None => client.cancel_order(order).await?,
+        },
         OrderCommand::Return { order, quantity } => match quantity {
             Some(quantity) => client.return_units(order, *quantity).await?,
             None => client.return_order(order).await?,
@@ -247,8 +257,12 @@ fn shown(order: &Order) -> String {
         0 => String::new(),
         units => format!(", {units} returned"),
     };
+    let cancelled = match order.cancelled_quantity {
+        0 => String::new(),
+        units => format!(", {units} cancelled"),
+    };
     format!(
-        "{}: {}\nbuyer    {}\nunits    {} for {}{returned}\ngranted  {}, hold until {}\nrefunds  {} due",
+        "{}: {}\nbuyer    {}\nunits    {} for {}{returned}{cancelled}\ngranted  {}, hold until {}\nrefunds  {} due",
         order.id,
         order.state,
         order.user,

@@ -4,7 +4,7 @@ use qiang_core::{
     book::{CampaignAction, Command, PaymentOutcome, Reply, SaleCorrection},
     campaign::{Phase, SaleSettings, SaleSettingsChange},
     id::{CampaignId, OrderId},
-    order::OrderState,
+    order::{OrderState, ReturnPart},
     ports::{Ledger, LedgerError},
 };
 
@@ -36,7 +36,13 @@ pub(crate) async fn has_effect(
                 _ => false,
             })
         }
-        Command::Cancel { order } => {
+        // The last units of a held order have no row: the order is cancelled.
+        Command::Cancel {
+            order,
+            part: Some(part),
+        } => Ok(has_part(ledger, *order, part).await?
+            || is_in(ledger, *order, OrderState::Cancelled).await?),
+        Command::Cancel { order, part: None } => {
             // Cancelling a free order returns it.
             let state = match reply {
                 Reply::Cancelled(view) if view.is_paid_for_nothing() => OrderState::Returned,
@@ -48,13 +54,7 @@ pub(crate) async fn has_effect(
         Command::Return {
             order,
             part: Some(part),
-        } => {
-            let number = order.number;
-            let before = number.saturating_sub(1);
-            let returns = ledger.settled_returns(order.campaign, before, number);
-            let returns = returns.await?;
-            Ok(returns.iter().any(|row| row.part == *part))
-        }
+        } => has_part(ledger, *order, part).await,
         Command::Act { campaign, action } => {
             let record = ledger.campaign(*campaign).await?;
             Ok(record.is_some_and(|record| match (action, record.phase) {
@@ -90,6 +90,17 @@ async fn has_terms(
     let record = ledger.campaign(id).await?;
     let terms = record.and_then(|record| SaleSettings::from_campaign(&record.campaign));
     Ok(terms.is_some_and(|terms| change.is_in(&terms)))
+}
+
+/// Whether the ledger has a part of an order that was restocked.
+async fn has_part(
+    ledger: &dyn Ledger,
+    id: OrderId,
+    part: &ReturnPart,
+) -> Result<bool, LedgerError> {
+    let before = id.number.saturating_sub(1);
+    let parts = ledger.settled_returns(id.campaign, before, id.number);
+    Ok(parts.await?.iter().any(|row| row.part == *part))
 }
 
 /// Whether the ledger has an order in this state.

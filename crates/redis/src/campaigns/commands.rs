@@ -83,8 +83,12 @@ impl Node {
                 payment,
                 paid_at,
                 received,
-            } => self.pay(order, &payment, (paid_at, received)).await,
-            Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
+                cancelled,
+            } => {
+                let received = (received, cancelled);
+                self.pay(order, &payment, (paid_at, received)).await
+            }
+            Command::Cancel { order, part } => self.cancel(order, part).await.map(Reply::Cancelled),
             Command::Act { campaign, action } => {
                 let act = || self.act(campaign, action, made);
                 let settled = |record: &_| settled_action(record, action);

@@ -27,7 +27,7 @@ impl Node {
         &self,
         order: OrderId,
         payment: &PaymentRef,
-        (paid_at, received): (Option<Timestamp>, ReceivedMoney),
+        (paid_at, (received, cancelled)): (Option<Timestamp>, (ReceivedMoney, u32)),
     ) -> Result<Reply, EngineError> {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
@@ -41,10 +41,14 @@ impl Node {
                     .arg(u8::from(self.may_be_down(partition)))
                     .arg(received.to_string())
                     .arg(u8::from(received.pays()))
+                    .arg(cancelled)
             })
             .await?;
         if reply.status == "refused" {
-            return Err(Refusal::TooManyPayments.into());
+            return Err(match reply.text.as_slice() {
+                b"units" => Refusal::OrderChanged.into(),
+                _ => Refusal::TooManyPayments.into(),
+            });
         }
         let text = reply.found(Refusal::UnknownOrder)?;
         let (state, order_text) = reply::payment(&text).ok_or_else(unreadable)?;
@@ -60,8 +64,13 @@ impl Node {
         Ok(Reply::Payment(state.outcome, view))
     }
 
-    pub(crate) async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {
-        let step = (OrderStep::Cancel, None);
+    /// Cancels a held order, or some units of it: [`Command::Cancel`](qiang_core::book::Command::Cancel).
+    pub(crate) async fn cancel(
+        &self,
+        order: OrderId,
+        part: Option<ReturnPart>,
+    ) -> Result<OrderView, EngineError> {
+        let step = (OrderStep::Cancel, part);
         self.give_back(order, &CANCEL, step).await
     }
 
@@ -103,8 +112,12 @@ impl Node {
         let view = reply::order(&meta, &text).ok_or_else(unreadable)?;
         let number = order.number;
         let state = view.grant.order.map(|order| order.state);
+        let is_return = step == OrderStep::Return || view.is_paid_for_nothing();
         let event = match state {
-            _ if part.is_some() => Event::Returned { number, part },
+            _ if is_return && part.is_some() => Event::Returned { number, part },
+            // Its last units are cancelled with the order.
+            Some(OrderState::Cancelled) => Event::Cancelled { number },
+            _ if let Some(part) = part => Event::PartCancelled { number, part },
             Some(OrderState::Returned) => Event::Returned { number, part: None },
             _ => Event::Cancelled { number },
         };
@@ -158,9 +171,17 @@ fn refusal(text: &str, step: OrderStep) -> Option<Refusal> {
         "returns" => return Some(Refusal::TooManyReturns),
         _ => {}
     }
+    // An order that costs nothing is returned where others are cancelled.
+    let (text, step) = match text.strip_prefix("free ") {
+        Some(text) => (text, OrderStep::Return),
+        None => (text, step),
+    };
     if let Some(left) = text.strip_prefix("left ") {
         let left = left.parse().ok()?;
-        return Some(Refusal::ReturnTooLarge { left });
+        return Some(match step {
+            OrderStep::Cancel => Refusal::CancelTooLarge { left },
+            _ => Refusal::ReturnTooLarge { left },
+        });
     }
     let from = reply::order_state(text)?;
     Some(Refusal::Order(OrderStepError { from, step }))

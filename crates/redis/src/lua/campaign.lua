@@ -60,11 +60,11 @@ local function number_of(ordinal)
 end
 
 local function order_in(text, number)
-  local state, refunds, user, quantity, returned, returns, amount, offset, key =
-    string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)%-?(%d*)%-?(%d*)\t(%d+)\t(-?%d+)\t(.*)$')
+  local state, refunds, user, quantity, returned, returns, cancelled, amount, offset, key =
+    string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)%-?(%d*)%-?(%d*)%-?(%d*)\t(%d+)\t(-?%d+)\t(.*)$')
   return {number = number, state = state, refunds = tonumber(refunds), user = user, quantity = tonumber(quantity),
     returned = state == 'r' and tonumber(quantity) or tonumber(returned) or 0, returns = tonumber(returns) or 0,
-    amount = amount, offset = tonumber(offset), key = key}
+    cancelled = tonumber(cancelled) or 0, amount = amount, offset = tonumber(offset), key = key}
 end
 
 local function order_of(number)
@@ -72,12 +72,14 @@ local function order_of(number)
   return text and order_in(text, number)
 end
 
--- If units of a paid order were returned, two numbers follow its units, each after a hyphen: those units, and the
--- returns of parts.
+-- If units of an order were returned, two numbers follow its units, each after a hyphen: those units, and its restocked
+-- parts. If units were cancelled while it was held, their number is the third one.
 local function text_of(order)
   local quantity = order.quantity
-  if order.state == 'p' and order.returned > 0 then
-    quantity = int(quantity) .. '-' .. int(order.returned) .. '-' .. int(order.returns)
+  local returned = order.state == 'p' and order.returned or 0
+  if returned > 0 or order.cancelled > 0 then
+    quantity = int(quantity) .. '-' .. int(returned) .. '-' .. int(order.returns)
+      .. (order.cancelled > 0 and '-' .. int(order.cancelled) or '')
   end
   return table.concat({order.state, order.refunds, order.user, quantity, order.amount, int(order.offset),
     order.key}, '\t')
@@ -107,13 +109,13 @@ local function put_buyer(user, buyer)
   put('newest_buyer', user .. '\n' .. row)
 end
 
--- Moves units of an order: sign 1 takes them from the stock, sign -1 restocks them. `part` limits this to some units of
--- a paid order.
+-- Moves units of an order: sign 1 takes them from the stock, sign -1 restocks them. `part` limits this to some of its
+-- units.
 local function move(order, sign, part)
   local units = sign * (part or order.quantity)
   local buyer = buyer_of(redis.call('HGET', KEYS[8], order.user))
   buyer.held = buyer.held + units
-  if not part or order.state == 'r' then
+  if not part or order.state ~= 'p' and order.state ~= 'h' then
     buyer.returned = buyer.returned - sign
   end
   put_buyer(order.user, buyer)

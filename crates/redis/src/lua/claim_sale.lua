@@ -99,7 +99,9 @@ for i = 1, n do
       local number = number_under(buyer[4], user, key)
       if number then
         local order = order_of(number)
-        local same = tonumber(string.match(order, '^%a\t%d+\t[^\t]*\t(%d+)')) == quantity
+        -- Units may have been cancelled since.
+        local has, cancelled = string.match(order, '^%a\t%d+\t[^\t]*\t(%d+)%-?%d*%-?%d*%-?(%d*)')
+        local same = tonumber(has) + (tonumber(cancelled) or 0) == quantity
         outcome = same and 'A' .. number .. '\t' .. order or 'K'
       end
     end

@@ -7,9 +7,10 @@
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now,
 -- ARGV[10] maximum number of payments of an order with a refund due, ARGV[11] "1" if a running downtime may count,
 -- ARGV[12] empty for the price, else a space, minor units, a space and the currency, ARGV[13] "1" for the price and for
--- money that is accepted in its place
+-- money that is accepted in its place, ARGV[14] cancelled units of the order when its price was compared
 -- Replies: {"ok", (p|r|d|f, f if nothing needs payment) [" " minor " " currency] " " order}, {"unknown", ""},
--- {"refused", "payments"}
+-- {"refused", "payments"}, {"refused", "units"} if other units of the order are cancelled now, or if its price does not
+-- name its money
 -- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
 -- luacheck: read globals expect_downtimes held_until put is_paid_for_nothing
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
@@ -22,6 +23,9 @@ local outcome = redis.call('HGET', KEYS[10], field)
 if not outcome and ARGV[12] == '' and is_paid_for_nothing(order) then
   outcome = 'f'
 elseif not outcome then
+  if order.cancelled ~= tonumber(ARGV[14]) or order.cancelled > 0 and ARGV[12] == '' then
+    return {'refused', 'units'}
+  end
   outcome = 'd'
   local was_held = pays and order.state == 'h'
   expect_downtimes(ARGV[11] == '1')

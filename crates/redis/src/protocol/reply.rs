@@ -29,7 +29,7 @@ use qiang_core::{
     campaign::CampaignKind,
     event::{Event, Seq},
     id::{IdempotencyKey, UserId},
-    order::OrderState,
+    order::{OrderState, PartKind, price_of_units},
     outcome::{Grant, OrderTerms, Outcome},
     payment::{PaymentOutcome, PaymentState, ReceivedMoney},
     ports::EngineError,
@@ -125,6 +125,8 @@ pub(crate) struct GrantLine<'a> {
     /// Milliseconds after the start.
     pub(crate) offset: &'a str,
     pub(crate) quantity: u32,
+    /// Units that were cancelled since. Units and amount are without them.
+    pub(crate) cancelled: u32,
     /// Empty if the claim had none.
     pub(crate) key: &'a str,
 }
@@ -141,6 +143,7 @@ impl<'a> GrantLine<'a> {
                     amount_minor,
                     offset: next()?,
                     quantity: 1,
+                    cancelled: 0,
                     key: next().unwrap_or_default(),
                 }
             }
@@ -149,6 +152,7 @@ impl<'a> GrantLine<'a> {
                 amount_minor: next()?.parse().ok()?,
                 offset: next()?,
                 quantity: next()?.parse().ok()?,
+                cancelled: 0,
                 key: next().unwrap_or_default(),
             },
         })
@@ -159,8 +163,15 @@ impl<'a> GrantLine<'a> {
         Some(Event::Granted {
             number: self.number,
             user: UserId::new(user).ok()?,
-            quantity: self.quantity,
-            amount_minor: self.amount_minor,
+            quantity: self.quantity.saturating_add(self.cancelled),
+            amount_minor: match self.cancelled {
+                0 => self.amount_minor,
+                // With the cancelled units, as it was granted.
+                cancelled => {
+                    let units = self.quantity.saturating_add(cancelled);
+                    price_of_units(self.amount_minor, units, self.quantity)
+                }
+            },
             key: self.key()?,
         })
     }
@@ -189,6 +200,7 @@ impl<'a> GrantLine<'a> {
                 refunds_due + u32::from(is_price_due)
             },
             returned_quantity,
+            cancelled_quantity: self.cancelled,
         };
         Some(Grant {
             campaign: meta.id,
@@ -250,6 +262,23 @@ pub(crate) fn payment_text(state: PaymentState) -> String {
     format!("{word}{}", state.received)
 }
 
+/// Text of a part of an order that was restocked, in Redis: its units, after a letter for a cancellation.
+pub(crate) fn part_text(kind: PartKind, units: u32) -> String {
+    match kind {
+        PartKind::Cancellation => format!("c{units}"),
+        PartKind::Return => units.to_string(),
+    }
+}
+
+/// Reads [`part_text`].
+pub(crate) fn part_units(text: &str) -> Option<(PartKind, u32)> {
+    let (kind, units) = match text.strip_prefix('c') {
+        Some(units) => (PartKind::Cancellation, units),
+        None => (PartKind::Return, text),
+    };
+    Some((kind, units.parse().ok()?))
+}
+
 /// Reads [`payment_text`].
 pub(crate) fn read_payment_state(text: &str) -> Option<PaymentState> {
     let mut words = text.split(' ');
@@ -302,17 +331,14 @@ impl<'a> OrderText<'a> {
         let state = order_state(next()?)?;
         let (refunds_due, user) = (next()?.parse().ok()?, next()?);
         let units = next()?;
-        let (quantity, returned) = match units.split_once('-') {
-            Some((quantity, returned)) => {
-                let returned = returned.split('-').next()?;
-                (quantity, returned.parse().ok()?)
-            }
-            None => (units, 0),
-        };
-        let quantity = quantity
-            .parse()
-            .ok()
-            .filter(|quantity| *quantity >= returned)?;
+        // Units; then returned ones, the number of parts, and cancelled units, if there are any.
+        let mut units = units.split('-').map(str::parse::<u32>);
+        let quantity = units.next()?.ok()?;
+        let mut rest = || units.next().unwrap_or(Ok(0)).ok();
+        let (returned, _parts, cancelled) = (rest()?, rest()?, rest()?);
+        if returned > quantity || units.next().is_some() {
+            return None;
+        }
         Some(Self {
             state,
             refunds_due,
@@ -324,6 +350,7 @@ impl<'a> OrderText<'a> {
             row: GrantLine {
                 number,
                 quantity,
+                cancelled,
                 amount_minor: next()?.parse().ok()?,
                 offset: next()?,
                 key: next().unwrap_or_default(),
@@ -372,15 +399,20 @@ mod tests {
 
     #[test]
     fn returned_units_follow_those_of_the_order() {
-        let check = |text: &str, expected: Option<(u32, u32)>| {
+        let check = |text: &str, expected: Option<(u32, u32, u32)>| {
             let order = OrderText::parse(7, text);
-            let units = order.map(|order| (order.row.quantity, order.returned));
+            let units =
+                order.map(|order| (order.row.quantity, order.returned, order.row.cancelled));
             assert_eq!(units, expected, "{text}");
         };
-        check("p\t0\tann\t3\t30\t5\tkey", Some((3, 0)));
-        check("p\t0\tann\t3-2\t30\t5\t", Some((3, 2)));
-        check("p\t0\tann\t3-2-1\t30\t5\t", Some((3, 2)));
-        check("r\t0\tann\t3\t30\t5\t", Some((3, 3)));
+        check("p\t0\tann\t3\t30\t5\tkey", Some((3, 0, 0)));
+        check("p\t0\tann\t3-2\t30\t5\t", Some((3, 2, 0)));
+        check("p\t0\tann\t3-2-1\t30\t5\t", Some((3, 2, 0)));
+        check("h\t0\tann\t3-0-1-2\t30\t5\t", Some((3, 0, 2)));
+        check("p\t0\tann\t3-2-2-2\t30\t5\t", Some((3, 2, 2)));
+        check("r\t0\tann\t3-0-2-2\t30\t5\t", Some((3, 3, 2)));
+        check("r\t0\tann\t3\t30\t5\t", Some((3, 3, 0)));
+        check("h\t0\tann\t3-0-1-2-1\t30\t5\t", None);
         check("p\t0\tann\t3-4\t30\t5\t", None);
         check("p\t0\tann\t3-\t30\t5\t", None);
     }

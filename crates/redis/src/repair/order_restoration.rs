@@ -136,6 +136,9 @@ fn note(part: &mut BothSides, orders: &[DeletedOrder]) {
         let returns = order.returns.iter();
         let returns = returns.map(|(key, units)| ((order.number, key.clone()), *units));
         part.ledger.returns.extend(returns);
+        let cancellations = order.cancellations.iter();
+        let cancellations = cancellations.map(|(key, units)| ((order.number, key.clone()), *units));
+        part.ledger.cancellations.extend(cancellations);
         let known = part.ledger.grants.entry(order.number);
         known.or_insert_with(|| order.row.clone());
     }
@@ -152,6 +155,9 @@ fn leave_order(part: &mut BothSides, number: u32) {
         let returns = engine.returns_of(number);
         let returns = returns.map(|(key, units)| ((number, key.clone()), units));
         ledger.returns.extend(returns);
+        let cancellations = engine.cancellations_of(number);
+        let cancellations = cancellations.map(|(key, units)| ((number, key.clone()), units));
+        ledger.cancellations.extend(cancellations);
     }
     for (payment, state) in engine.payments_of(number) {
         let known = ledger.payments.entry((number, payment.clone()));

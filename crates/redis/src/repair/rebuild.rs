@@ -15,7 +15,7 @@ use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::{Event, PartitionId, Seq},
     id::{CampaignId, UserId},
-    order::OrderState,
+    order::{OrderState, PartKind},
     ports::{EngineError, RepairReport},
     reconcile::{GrantRow, PartFacts, PartRows, Repair, UserUnits},
     time::Timestamp,
@@ -32,7 +32,7 @@ use crate::{
     partitions::Partitions,
     protocol::{
         campaign_meta::CachedCampaign,
-        reply::{payment_text, share_text},
+        reply::{part_text, payment_text, share_text},
         scripts::AGENDA,
     },
     repair_offer::Loss,
@@ -313,7 +313,7 @@ impl<'a> Rebuild<'a> {
         self.put(&hash, "del", 0, &NEWEST_ROWS).await?;
         self.put_all(&of("orders"), "set", &rows.orders).await?;
         self.put_all(&of("payments"), "set", &rows.payments).await?;
-        self.put_all(&of("payments"), "del", &rows.refused_returns)
+        self.put_all(&of("payments"), "del", &rows.refused_parts)
             .await?;
         self.put_all(&of("keys"), "set", &rows.keys).await?;
         self.put_all(&of("users"), "set", &rows.users).await?;

@@ -11,6 +11,7 @@ use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,
     id::{CampaignId, UserId},
+    order::PartKind,
     ports::{
         EngineError, Ledger, SampleCursor, SampleEngine, SampleResult, SettledPayment,
         SettledReturn, SettledRow,
@@ -285,7 +286,9 @@ impl<'a> ShardReader<'a> {
         }
         let payments = page.engine.payments.keys().map(|(n, _)| *n);
         let returns = page.engine.returns.keys().map(|(n, _)| *n);
-        let numbers: BTreeSet<u32> = payments.chain(returns).collect();
+        let cancellations = page.engine.cancellations.keys().map(|(n, _)| *n);
+        let parts = returns.chain(cancellations);
+        let numbers: BTreeSet<u32> = payments.chain(parts).collect();
         let numbers: Vec<u32> = numbers.into_iter().collect();
         self.find_orders(&mut page.engine, &numbers).await?;
         self.find_settled(&mut page.ledger, &numbers).await?;
@@ -439,18 +442,21 @@ impl<'a> ShardReader<'a> {
         settled.await.map_err(engine_error_from_ledger)
     }
 
-    /// Partial returns of this shard in the ledger, and the same returns in the engine.
+    /// Partial cancellations and returns of this shard in the ledger, and the same ones in the engine.
     async fn find_returns(
         &self,
         page: &mut SamplePage,
         settled: Vec<SettledReturn>,
     ) -> Result<(), EngineError> {
         let mut names = Vec::new();
-        for SettledReturn { number, part } in settled {
+        for SettledReturn { number, kind, part } in settled {
             if (number - 1) % u32::from(self.parts) == u32::from(self.index) {
                 names.push(format!("{number}\t\t{}", part.key));
                 let key = (number, part.key);
-                page.ledger.returns.insert(key, part.quantity);
+                match kind {
+                    PartKind::Cancellation => page.ledger.cancellations.insert(key, part.quantity),
+                    PartKind::Return => page.ledger.returns.insert(key, part.quantity),
+                };
             }
         }
         self.find_records(page, &names).await
@@ -520,5 +526,6 @@ fn grant_of(row: SettledRow) -> Option<GrantRow> {
         key: None,
         state: row.state,
         returned: row.returned,
+        cancelled: row.cancelled,
     })
 }

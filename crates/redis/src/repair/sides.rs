@@ -117,8 +117,11 @@ impl RedisEngine {
         };
         Ok(Some(BothSides {
             settled_revision: known.settled.record.terms_revision,
+            facts: PartFacts {
+                currency: Some(known.settled.record.campaign.currency()),
+                ..snapshot.facts
+            },
             campaign: known.settled.record.campaign,
-            facts: snapshot.facts,
             meta: snapshot.meta.clone(),
             engine: snapshot.part.clone(),
             ledger: known.rows,

@@ -10,7 +10,7 @@ use qiang_core::{
     campaign::{Campaign, CampaignKind, Phase, Rules, SaleSettings},
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
-    order::OrderState,
+    order::{OrderState, PartKind},
     ports::{
         EngineError, Ledger, LedgerError, SettledPart, SettledPayment, SettledReturn, SettledRow,
     },
@@ -26,7 +26,7 @@ use crate::{
     protocol::{
         campaign_meta::{CachedCampaign, FIELDS},
         log_record::{Record, decode, unreadable},
-        reply::{BuyerLine, GrantLine, OrderText, read_payment_state, share},
+        reply::{BuyerLine, GrantLine, OrderText, part_units, read_payment_state, share},
     },
     shards::{
         skipped::{OrdinalRuns, read_skipped},
@@ -349,6 +349,7 @@ impl ShardHash {
                     .is_none_or(|it| it == 0)
                     .then_some(meta.limit),
                 hold_ms: meta.hold_ms,
+                currency: None,
                 fixed_shares: get("rule")? == "shares",
                 parts: meta.parts,
                 index: u16::try_from(number("index")?).ok()?,
@@ -399,6 +400,7 @@ pub(crate) fn read_order(
         let row = GrantRow {
             state: order.state,
             returned: order.returned,
+            cancelled: order.row.cancelled,
             ..share_row(meta, order.user, &order.row)?
         };
         rows.grants.insert(number, row);
@@ -406,13 +408,17 @@ pub(crate) fn read_order(
     Some(())
 }
 
-/// Reads the result of a payment, whose name is the order's number and the reference; or a partial return, whose name
-/// has a second tab in between.
+/// Reads the result of a payment, whose name is the order's number and the reference; or a partial cancellation or
+/// return, whose name has a second tab in between.
 pub(crate) fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Option<()> {
     let (number, payment) = name.split_once('\t')?;
     if let Some(key) = payment.strip_prefix('\t') {
         let key = (number.parse().ok()?, IdempotencyKey::new(key).ok()?);
-        rows.returns.insert(key, outcome.parse().ok()?);
+        let (kind, units) = part_units(outcome)?;
+        match kind {
+            PartKind::Cancellation => rows.cancellations.insert(key, units),
+            PartKind::Return => rows.returns.insert(key, units),
+        };
         return Some(());
     }
     let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
@@ -429,6 +435,7 @@ fn share_row(meta: &CachedCampaign, user: &str, row: &GrantLine<'_>) -> Option<G
         key: row.key()?,
         state: OrderState::Held,
         returned: 0,
+        cancelled: 0,
     })
 }
 
@@ -443,6 +450,7 @@ pub(crate) fn facts_of(campaign: &Campaign, parts: u16, index: u16) -> PartFacts
         kind: campaign.kind(),
         limit: Some(campaign.per_user_limit()),
         hold_ms,
+        currency: Some(campaign.currency()),
         fixed_shares: has_fixed_shares(campaign),
         parts,
         index,
@@ -530,6 +538,7 @@ impl SettledSnapshot {
                     key: row.key.clone(),
                     state: row.state,
                     returned: row.returned,
+                    cancelled: row.cancelled,
                 };
                 rows.grants.insert(row.number, grant);
             }
@@ -540,14 +549,17 @@ impl SettledSnapshot {
                 rows.payments.insert(key, payment.state());
             }
         }
-        for SettledReturn { number, part } in &all.returns {
+        for SettledReturn { number, kind, part } in &all.returns {
             if rows.grants.contains_key(number) {
                 let key = (*number, part.key.clone());
-                rows.returns.insert(key, part.quantity);
+                match kind {
+                    PartKind::Cancellation => rows.cancellations.insert(key, part.quantity),
+                    PartKind::Return => rows.returns.insert(key, part.quantity),
+                };
             }
         }
-        // Rows and returns are read one after the other, and a return may be settled in between.
-        rows.count_returns();
+        // Rows and parts are read one after the other, and a part may be settled in between.
+        rows.count_parts();
         Self {
             settled,
             rows,

@@ -36,7 +36,7 @@ pub enum RowState {
 pub struct Row {
     /// User that has the grant.
     pub user: UserId,
-    /// Units granted.
+    /// Units granted, without cancelled ones.
     pub quantity: u32,
     /// Price or share in minor units.
     pub amount_minor: i64,
@@ -56,6 +56,10 @@ pub struct Row {
     pub last_owed_minor: i64,
     /// Units of each partial return, by its key.
     pub returns: BTreeMap<String, u32>,
+    /// Units that were cancelled while the order was held.
+    pub cancelled: u32,
+    /// Units of each partial cancellation, by its key.
+    pub cancellations: BTreeMap<String, u32>,
     /// Index of the log that contains the grant.
     log: usize,
 }
@@ -63,6 +67,18 @@ pub struct Row {
 impl Row {
     fn has_units(&self) -> bool {
         matches!(self.state, RowState::Had | RowState::Paid)
+    }
+
+    /// Units that were granted at first.
+    #[must_use]
+    pub fn claimed(&self) -> u32 {
+        self.quantity + self.cancelled
+    }
+
+    /// Price of the units that were granted at first; the money of a share.
+    #[must_use]
+    pub fn claimed_minor(&self) -> i64 {
+        self.amount_minor / i64::from(self.quantity) * i64::from(self.cancelled) + self.amount_minor
     }
 
     /// Units that the user has from this grant.
@@ -225,6 +241,8 @@ impl Account {
                     returned: 0,
                     last_owed_minor: 0,
                     returns: BTreeMap::new(),
+                    cancelled: 0,
+                    cancellations: BTreeMap::new(),
                     log,
                 };
                 self.grant(*number, row)?;
@@ -256,6 +274,7 @@ impl Account {
             Event::Cancelled { number } => {
                 self.step(*number, RowState::Had, RowState::Cancelled)?;
             }
+            Event::PartCancelled { number, part } => self.cancel_units(*number, part)?,
             Event::Returned { number, part } => self.return_units(*number, part.as_ref())?,
             Event::Expired { number } => {
                 let Rules::Sale(sale) = &self.setup.campaign.rules else {

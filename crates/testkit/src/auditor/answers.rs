@@ -6,6 +6,7 @@ use qiang_core::{
     book::{Claim, Command, OrderView, PaymentOutcome, Reply},
     campaign::CampaignKind,
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
+    order::OrderState,
     outcome::{Grant, Outcome},
 };
 
@@ -91,7 +92,7 @@ fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result
         (Command::Pay { order, payment, .. }, Reply::Payment(outcome, view)) => {
             paid(expected, *order, payment, *outcome, view)
         }
-        (Command::Cancel { order }, Reply::Cancelled(view))
+        (Command::Cancel { order, part: None }, Reply::Cancelled(view))
         | (Command::Return { order, part: None }, Reply::Returned(view)) => {
             let row = row(expected, *order)?;
             same("user", &row.user, &view.user)?;
@@ -109,6 +110,26 @@ fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result
             same_grant(row, &view.grant)?;
             let units = row.returns.get(part.key.as_str()).copied();
             same("units of the return", &units, &Some(part.quantity))
+        }
+        (
+            Command::Cancel {
+                order,
+                part: Some(part),
+            },
+            Reply::Cancelled(view),
+        ) => {
+            let row = row(expected, *order)?;
+            same("user", &row.user, &view.user)?;
+            same_grant(row, &view.grant)?;
+            // An order that costs nothing is returned. The last units are cancelled with the order.
+            let parts = match row.amount_minor {
+                0 => &row.returns,
+                _ => &row.cancellations,
+            };
+            let units = parts.get(part.key.as_str()).copied();
+            let is_part = units == Some(part.quantity);
+            let is_gone = view.grant.order.map(|order| order.state) == Some(OrderState::Cancelled);
+            same("cancelled units", &(is_part || is_gone), &true)
         }
         (
             Command::Act { campaign, .. }
@@ -141,13 +162,13 @@ fn claimed(expected: &ExpectedLedger, claim: &Claim, outcome: &Outcome) -> Resul
     match outcome {
         Outcome::Granted(grant) => {
             let row = granted(account, claim, grant)?;
-            same("quantity", &row.quantity, &claim.quantity)?;
+            same("quantity", &row.claimed(), &claim.quantity)?;
             same("key", &row.key, &claim.key)
         }
         Outcome::AlreadyGranted(grant) => {
             let row = granted(account, claim, grant)?;
             let by_key = claim.key.is_some() && row.key == claim.key;
-            let why = by_key && row.quantity == claim.quantity || limits.contains(&1);
+            let why = by_key && row.claimed() == claim.quantity || limits.contains(&1);
             same("reason to replay", &why, &true)
         }
         Outcome::LimitReached {
@@ -181,8 +202,17 @@ fn granted<'a>(account: &'a Account, claim: &Claim, grant: &Grant) -> Result<&'a
 }
 
 fn same_grant(row: &Row, grant: &Grant) -> Result<(), String> {
-    same("quantity", &row.quantity, &grant.quantity)?;
-    same("amount", &row.amount_minor, &grant.amount_minor)?;
+    // Units may have been cancelled since the answer.
+    let cancelled = grant.order.map_or(0, |order| order.cancelled_quantity);
+    same("cancelled units", &(cancelled <= row.cancelled), &true)?;
+    same("quantity", &row.claimed(), &(grant.quantity + cancelled))?;
+    let units = i64::from(grant.quantity);
+    let price = row.claimed_minor() / i64::from(row.claimed()) * units;
+    let price = match cancelled {
+        0 => row.claimed_minor(),
+        _ => price,
+    };
+    same("amount", &price, &grant.amount_minor)?;
     same("time", &row.granted_at, &grant.granted_at)
 }
 

@@ -44,6 +44,7 @@ fn sound() -> History {
             payment,
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         if number % 2 == 0 {
             play(&mut book, OPENS, pay);
@@ -210,7 +211,7 @@ fn overselling_that_was_taken_back_is_found() {
     }
     // The first order of each shard.
     for order in [target.order(1), target.order(2)] {
-        let reply = book.apply(OPENS, &Command::Cancel { order });
+        let reply = book.apply(OPENS, &Command::Cancel { order, part: None });
         assert!(reply.is_ok(), "{order:?}: {reply:?}");
     }
     let audit_with_stock = |stock: u32| {

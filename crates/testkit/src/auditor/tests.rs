@@ -69,13 +69,14 @@ fn sound() -> History {
         payment: PaymentRef::new(payment).expect("well-formed"),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     let order = orders.order(2);
     for command in [
         pay(1, "p"),
         pay(1, "p"),
         pay(1, "q"),
-        Command::Cancel { order },
+        Command::Cancel { order, part: None },
     ] {
         player.play(OPENS, command);
     }

@@ -34,6 +34,7 @@ async fn pay(
         payment: PaymentRef::new(payment).expect("well-formed"),
         paid_at: None,
         received: ReceivedMoney::new(arrived, money(100), policy),
+        cancelled: 0,
     };
     match case.submit(pay).await {
         Ok(Reply::Payment(outcome, _)) => outcome,

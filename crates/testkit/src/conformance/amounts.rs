@@ -35,6 +35,7 @@ async fn pay_other(
         payment: PaymentRef::new(payment).expect("well-formed"),
         paid_at: None,
         received: ReceivedMoney::Other(money),
+        cancelled: 0,
     };
     match case.submit(pay).await {
         Ok(Reply::Payment(outcome, view)) => (outcome, view),
@@ -189,6 +190,7 @@ pub async fn the_price_pays_an_order_with_all_refunds_due(case: &mut Scenario) {
         payment: PaymentRef::new(&format!("{}-{name}", order.number)).expect("well-formed"),
         paid_at: None,
         received,
+        cancelled: 0,
     };
     let other = ReceivedMoney::Other(euros(1));
     let refused = Err(Refusal::TooManyPayments.into());

@@ -109,7 +109,13 @@ pub async fn a_free_order_is_given_back_and_nothing_is_owed(case: &mut Scenario)
         assert_eq!((order.state, order.refunds_due), (OrderState::Returned, 0));
     }
     case.try_return(first).await.unwrap();
-    let replies = case.submit_all(vec![Command::Cancel { order: second }; 20]);
+    let replies = case.submit_all(vec![
+        Command::Cancel {
+            order: second,
+            part: None
+        };
+        20
+    ]);
     let replies = replies.await;
     let gave_back = |reply: &Result<Reply, _>| matches!(reply, Ok(Reply::Cancelled(_)));
     assert!(replies.iter().all(gave_back), "{replies:?}");

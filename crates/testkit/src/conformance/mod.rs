@@ -27,6 +27,7 @@ pub mod listing;
 pub mod orders;
 pub mod outcomes;
 pub mod packets;
+pub mod partial_cancellations;
 pub mod partial_returns;
 pub mod payouts;
 pub mod restart;
@@ -215,6 +216,16 @@ macro_rules! engine_conformance {
             returns::payments_of_a_returned_order_are_owed_back,
             returns::what_is_not_paid_cannot_be_returned,
             returns::a_return_after_the_close_is_the_owners,
+            partial_cancellations::units_of_a_held_order_are_cancelled_once_per_key,
+            partial_cancellations::the_rest_of_an_order_pays_its_price_and_is_returned_in_parts,
+            partial_cancellations::the_last_units_cancel_the_order,
+            partial_cancellations::cancellations_at_once_cancel_what_is_held,
+            partial_cancellations::payments_and_cancellations_at_once_keep_units_and_money,
+            partial_cancellations::cancelled_units_are_sold_again,
+            partial_cancellations::a_reduced_order_expires_and_is_reinstated,
+            partial_cancellations::cancellations_after_the_close_are_the_owners,
+            partial_cancellations::cancelled_parts_of_a_free_order_are_returned,
+            partial_cancellations::cancellations_of_parts_are_bounded,
             partial_returns::parts_of_an_order_owe_exactly_what_was_paid,
             partial_returns::the_rest_of_an_order_is_returned_after_a_part,
             partial_returns::returns_at_once_return_what_was_bought,
@@ -330,6 +341,16 @@ macro_rules! engine_conformance {
             orders::a_late_payment_reinstates_while_units_are_left,
             orders::a_late_payment_above_the_limit_is_owed_back,
             orders::cancelling_returns_the_units_once,
+            partial_cancellations::units_of_a_held_order_are_cancelled_once_per_key,
+            partial_cancellations::the_rest_of_an_order_pays_its_price_and_is_returned_in_parts,
+            partial_cancellations::the_last_units_cancel_the_order,
+            partial_cancellations::cancellations_at_once_cancel_what_is_held,
+            partial_cancellations::payments_and_cancellations_at_once_keep_units_and_money,
+            partial_cancellations::cancelled_units_are_sold_again,
+            partial_cancellations::a_reduced_order_expires_and_is_reinstated,
+            partial_cancellations::cancellations_after_the_close_are_the_owners,
+            partial_cancellations::cancelled_parts_of_a_free_order_are_returned,
+            partial_cancellations::cancellations_of_parts_are_bounded,
             partial_returns::parts_of_an_order_owe_exactly_what_was_paid,
             partial_returns::the_rest_of_an_order_is_returned_after_a_part,
             partial_returns::returns_at_once_return_what_was_bought,

@@ -162,6 +162,7 @@ pub async fn a_thousand_payments_at_once_pay_once(case: &mut Scenario) {
         payment: PaymentRef::new(&format!("p{}", n % 250)).expect("well-formed"),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     let replies = case.submit_all((0..1_000).map(pay).collect()).await;
     let paid = |reply: &&Result<Reply, _>| matches!(reply, Ok(Reply::Payment(Paid, _)));
@@ -183,6 +184,7 @@ pub async fn an_order_takes_as_many_payments_as_can_be_owed_back(case: &mut Scen
         payment: PaymentRef::new(&format!("p{n}")).expect("well-formed"),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     let order = case.nth(target, 1);
     let mut replies = Vec::new();
@@ -230,7 +232,9 @@ pub async fn cancelling_returns_the_units_once(case: &mut Scenario) {
     }
     case.granted(target.units("a", 3)).await;
     let order = case.nth(target, 2);
-    let replies = case.submit_all(vec![Command::Cancel { order }; 100]).await;
+    let replies = case
+        .submit_all(vec![Command::Cancel { order, part: None }; 100])
+        .await;
     assert!(replies.iter().all(Result::is_ok));
     assert_eq!(case.tally(target.id).await.remaining, 2);
     case.at(OPENS.plus_millis(HOLD_MS)).await;
@@ -278,6 +282,7 @@ pub async fn an_unknown_order_is_refused(case: &mut Scenario) {
                 payment,
                 paid_at: None,
                 received: ReceivedMoney::Price,
+                cancelled: 0,
             })
             .await;
         assert_eq!(reply, Err(Refusal::UnknownOrder.into()));
@@ -300,6 +305,7 @@ pub async fn a_packet_has_no_orders(case: &mut Scenario) {
             payment,
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         })
         .await;
     assert_eq!(reply, Err(Refusal::UnknownOrder.into()));

@@ -41,6 +41,7 @@ async fn bought(case: &mut Scenario) -> (Target, OrderId) {
         payment: PaymentRef::new("p").expect("well-formed"),
         paid_at: None,
         received: ReceivedMoney::Accepted(Money::new(100, currency())),
+        cancelled: 0,
     };
     let paid = case.submit(pay).await;
     assert!(matches!(paid, Ok(Reply::Payment(Paid, _))), "{paid:?}");

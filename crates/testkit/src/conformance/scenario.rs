@@ -272,6 +272,7 @@ impl Scenario {
             payment,
             paid_at,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         match self.submit(pay).await {
             Ok(Reply::Payment(outcome, view)) => (outcome, view),
@@ -281,11 +282,7 @@ impl Scenario {
 
     /// Cancels an order, and returns the refusal if there is one.
     pub async fn try_cancel(&mut self, order: OrderId) -> Result<OrderView, Refusal> {
-        match self.submit(Command::Cancel { order }).await {
-            Ok(Reply::Cancelled(view)) => Ok(view),
-            Err(EngineError::Refused(refusal)) => Err(refusal),
-            other => panic!("a cancellation got the reply {other:?}"),
-        }
+        self.cancelled(order, None).await
     }
 
     /// Applies an action to a campaign, and returns the refusal if there is one.

@@ -1,6 +1,6 @@
 //! Compares the ledger with the auditor's result.
 
-use qiang_core::{campaign::CampaignKind, ports::Ledger};
+use qiang_core::{campaign::CampaignKind, order::PartKind, ports::Ledger};
 
 use crate::{
     auditor::{Account, ExpectedLedger},
@@ -10,7 +10,7 @@ use crate::{
 /// Grants read at a time.
 const PAGE: u32 = 700;
 
-/// Compares records, grants, returns of parts, and balances.
+/// Compares records, grants, cancellations and returns of parts, and balances.
 ///
 /// # Panics
 /// If they differ.
@@ -62,14 +62,28 @@ async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
     if account.setup.campaign.kind() == CampaignKind::Sale {
         let found = ledger.settled_returns(id, 0, u32::MAX).await.unwrap();
         let mut found: Vec<_> = (found.iter())
-            .map(|it| (it.number, it.part.key.as_str(), it.part.quantity))
+            .map(|it| {
+                (
+                    it.number,
+                    it.part.key.as_str(),
+                    it.part.quantity,
+                    it.kind.name(),
+                )
+            })
             .collect();
         found.sort_unstable();
         let mut expected = Vec::new();
         for (number, row) in &account.rows {
-            let parts = row.returns.iter();
-            expected.extend(parts.map(|(key, units)| (*number, key.as_str(), *units)));
+            for (parts, kind) in [
+                (&row.returns, PartKind::Return),
+                (&row.cancellations, PartKind::Cancellation),
+            ] {
+                let parts = parts.iter();
+                let parts = parts.map(|(key, units)| (*number, key.as_str(), *units, kind.name()));
+                expected.extend(parts);
+            }
         }
+        expected.sort_unstable();
         assert_eq!(found, expected, "{id}");
     }
 
@@ -87,6 +101,7 @@ async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
                 row.quantity,
                 row.amount_minor,
                 row.granted_at,
+                row.cancelled,
             );
             let found = (
                 grant.number,
@@ -94,6 +109,7 @@ async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
                 grant.quantity,
                 grant.amount_minor,
                 grant.granted_at,
+                grant.cancelled,
             );
             assert_eq!(found, expected, "{id}");
         }

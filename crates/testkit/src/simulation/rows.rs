@@ -11,7 +11,7 @@ use qiang_core::{
     campaign::{CampaignKind, Phase, Rules, Sale, SaleSettings},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
-    order::{OrderState, ReturnPart},
+    order::{OrderState, PartKind, ReturnPart},
     payment::{PaymentState, ReceivedMoney},
     ports::{LedgerError, SettledPayment, SettledReturn, SettledRow},
     rows::{AccountPurpose, Contradiction, OUTSIDE},
@@ -267,13 +267,14 @@ impl Rows {
                 key: grant.key.as_ref(),
                 state: grant.state,
                 returned: grant.returned,
+                cancelled: grant.cancelled,
             })?;
         }
         for payment in &row.payments {
             restored.add_payment(payment.number, &payment.payment, payment.outcome)?;
         }
-        for SettledReturn { number, part } in &row.returns {
-            restored.add_return(*number, part)?;
+        for SettledReturn { number, kind, part } in &row.returns {
+            restored.add_part(*number, *kind, part)?;
         }
         Ok(Loaded::Opened(Box::new(restored.finish()?)))
     }
@@ -317,8 +318,10 @@ impl Rows {
             returned_in_parts: {
                 let parts = self.campaigns[campaign as usize - 1].returns.iter();
                 let own = parts.filter(|it| i64::from(it.number) == number);
+                let own = own.filter(|it| it.kind == PartKind::Return);
                 own.map(|it| i64::from(it.part.quantity)).sum()
             },
+            cancelled_in_parts: grant.cancelled.into(),
             paid_minor: self.paid_minor(campaign, number, grant.amount_minor?),
         })
     }
@@ -358,6 +361,7 @@ impl Rows {
                 quantity: 1,
                 state: OrderState::Held,
                 returned: 0,
+                cancelled: 0,
                 key: None,
             };
             let row = self.row_of(share.campaign);
@@ -386,6 +390,7 @@ impl Rows {
         for it in &plan.returns {
             let settled = SettledReturn {
                 number: it.number as u32,
+                kind: it.kind,
                 part: ReturnPart {
                     quantity: it.quantity as u32,
                     key: IdempotencyKey::new(it.key).map_err(damaged)?,
@@ -408,6 +413,9 @@ impl Rows {
             let row = self.row_of(order.campaign);
             if let Some(grant) = row.grants.get_mut(&order.number) {
                 grant.state = order.state;
+                grant.quantity = order.quantity as u32;
+                grant.amount_minor = Some(order.amount);
+                grant.cancelled = order.cancelled_in_parts as u32;
                 grant.returned = match order.state {
                     OrderState::Returned => grant.quantity,
                     _ => order.returned_in_parts as u32,
@@ -440,6 +448,7 @@ fn new_order(order: &NewOrder<'_>) -> Result<SettledRow, LedgerError> {
             OrderState::Returned => order.quantity as u32,
             _ => order.returned_in_parts as u32,
         },
+        cancelled: order.cancelled_in_parts as u32,
         key: key.transpose().map_err(damaged)?,
     })
 }

@@ -59,9 +59,9 @@ kinds! {
     UserMismatch = 409, "user-mismatch", "The order is another user's";
     PaymentUsed = 409, "payment-used", "The payment is another order's";
     RefundExceedsDue = 409, "refund-exceeds-due", "Less is due for the order";
-    PartialCancellation = 409, "partial-cancellation", "A held order can only be cancelled as a whole";
+    CancellationExceedsOrder = 409, "cancellation-exceeds-order", "Fewer units of the order can be cancelled";
     ReturnExceedsOrder = 409, "return-exceeds-order", "Fewer units of the order can be returned";
-    TooManyReturns = 409, "too-many-returns", "The order was returned in as many parts as may be";
+    TooManyReturns = 409, "too-many-returns", "As many parts of the order as may be were cancelled or returned";
     ReversalExceedsDeposit = 409, "reversal-exceeds-deposit", "Less of the deposit is left";
     ReferenceUsed = 409, "reference-used", "The reference is another payment's";
     InsufficientFunds = 409, "insufficient-funds", "The account holds too little";
@@ -86,6 +86,7 @@ kinds! {
     Unavailable = 503, "unavailable", "Nothing is granted at the moment";
     Uncertain = 503, "uncertain", "The result is unknown; repeat the request to find out";
     LedgerIncomplete = 503, "ledger-incomplete", "The ledger does not have this campaign at the moment";
+    OrderChanged = 503, "order-changed", "Units of the order were cancelled at the same time; try again";
     Stopping = 503, "stopping", "The service is going down";
     NotAdmitted = 503, "not-admitted", "Pending claims cover the remaining stock; try again";
     StockGranted = 409, "stock-granted", "Users have more units than that";

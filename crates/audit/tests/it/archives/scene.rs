@@ -113,6 +113,7 @@ impl Scene {
                 payment,
                 paid_at,
                 received: ReceivedMoney::Price,
+                cancelled: 0,
             })
             .unwrap()
         {

@@ -249,6 +249,7 @@ impl World {
             payment,
             paid_at: None,
             received,
+            cancelled: 0,
         }) {
             Ok(Reply::Payment(outcome, _)) => assert_eq!(outcome, expected),
             other => panic!("{other:?}"),
@@ -256,7 +257,7 @@ impl World {
     }
 
     pub(crate) fn cancel(&self, order: OrderId) {
-        self.submit(Command::Cancel { order }).unwrap();
+        self.submit(Command::Cancel { order, part: None }).unwrap();
     }
 
     pub(crate) fn take_back(&self, order: OrderId) {
@@ -294,6 +295,7 @@ pub(crate) fn live(path: &Path) -> World {
     let returned = late_orders(&mut world);
     super::amount_breaches::accepted(&mut world);
     super::return_breaches::returned(&mut world);
+    super::cancellation_breaches::cancelled(&mut world);
     world.settle();
     let money = |minor| Money::new(minor, "CNY".parse().unwrap());
     let (sender, other) = (

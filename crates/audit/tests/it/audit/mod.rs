@@ -2,6 +2,7 @@
 
 mod amount_breaches;
 mod breaches;
+mod cancellation_breaches;
 mod change_breaches;
 mod history;
 mod large_breaches;

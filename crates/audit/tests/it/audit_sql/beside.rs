@@ -303,13 +303,17 @@ pub(super) fn history(world: &World) {
             payment,
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         });
-        world.submit(Command::Cancel { order: orders[1] });
+        world.submit(Command::Cancel {
+            order: orders[1],
+            part: None,
+        });
     }
     for sale in [spread, single] {
         let order = world.granted(sale, "u7");
         world.granted(sale, "u8");
-        world.submit(Command::Cancel { order });
+        world.submit(Command::Cancel { order, part: None });
     }
     world.clock.advance(HOLD_MS);
     world.submit(Command::Tick { events_max: 1_000 });
@@ -320,6 +324,7 @@ pub(super) fn history(world: &World) {
             payment,
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         });
     }
     world.close(spread);

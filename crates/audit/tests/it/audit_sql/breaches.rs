@@ -14,7 +14,7 @@ type Breach = (
     &'static str,
 );
 
-const BREACHES: [Breach; 36] = [
+const BREACHES: [Breach; 37] = [
     (
         "an order paid by money that the sale does not accept",
         &["orders_paid"],
@@ -101,8 +101,14 @@ const BREACHES: [Breach; 36] = [
     (
         "a return of a part there twice",
         &["keys_unique", "order_returns", "payments_posted"],
-        "return part is there 2 times",
+        "part part is there 2 times",
         "INSERT INTO order_returns SELECT * FROM order_returns",
+    ),
+    (
+        "a cancelled unit of no cancellation",
+        &["order_returns"],
+        "2 units cancelled in parts; its cancellations are 1",
+        "UPDATE orders SET cancelled_in_parts = 2 WHERE cancelled_in_parts = 1",
     ),
     (
         "a part for more than it is worth",

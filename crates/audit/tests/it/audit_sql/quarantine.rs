@@ -36,6 +36,7 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
                     payment,
                     paid_at: None,
                     received: ReceivedMoney::Price,
+                    cancelled: 0,
                 },
             );
         }
@@ -110,6 +111,7 @@ fn what_is_discarded_is_proved() {
                     payment,
                     paid_at: None,
                     received: ReceivedMoney::Price,
+                    cancelled: 0,
                 },
             );
         }

@@ -81,6 +81,7 @@ fn a_ledger_is_read_as_of_one_moment() {
                             payment,
                             paid_at: None,
                             received: ReceivedMoney::Price,
+                            cancelled: 0,
                         },
                     );
                 }

@@ -280,6 +280,19 @@ impl Request {
         }
     }
 
+    /// The cancellation of some units of a held order, once per key.
+    pub(crate) fn cancel_units(
+        campaign: &str,
+        (number, units): (u32, u32),
+        user: &str,
+        key: &str,
+    ) -> Self {
+        Self {
+            path: format!("/v1/orders/{campaign}-{number}/cancellation"),
+            ..Self::return_units(campaign, (number, units), user, key)
+        }
+    }
+
     fn order(campaign: &str, number: u32, what: &str, user: &str) -> Self {
         Self {
             path: format!("/v1/orders/{campaign}-{number}/{what}"),
@@ -337,14 +350,20 @@ fn success(body: &Value, fresh: bool) -> Option<Answer> {
             Some("cancelled") => Some(Answer::Cancelled),
             Some("returned") => Some(Answer::Returned),
             Some("paid") => number("returned_quantity").map(Answer::UnitsReturned),
+            Some("held") => number("cancelled_quantity").map(Answer::UnitsCancelled),
             _ => None,
         };
     }
+    // Units may have been cancelled since the grant.
+    let units = number("quantity").unwrap_or(1); // a share has none
+    let cancelled = number("cancelled_quantity");
+    let quantity = units + cancelled.unwrap_or(0);
+    let amount = body["amount"]["amount"].as_i64()?;
     Some(Answer::Granted {
         grant: Grant {
             number: number("number")?,
-            quantity: number("quantity").unwrap_or(1), // a share has none
-            amount: body["amount"]["amount"].as_i64()?,
+            quantity,
+            amount: amount * i64::from(quantity) / i64::from(units.max(1)),
             granted_at: body["created_at"].as_str()?.to_owned(),
         },
         level: Level::parse(body["ack"].as_str()?)?,
@@ -387,6 +406,8 @@ mod tests {
         assert_eq!(answer(200, &grant), Answer::Returned);
         (grant["state"], grant["returned_quantity"]) = (json!("paid"), json!(1));
         assert_eq!(answer(200, &grant), Answer::UnitsReturned(1));
+        (grant["state"], grant["cancelled_quantity"]) = (json!("held"), json!(1));
+        assert_eq!(answer(200, &grant), Answer::UnitsCancelled(1));
         let sale = json!({"stock": 12, "ack": "memory", "state": {}});
         assert_eq!(answer(200, &sale), Answer::Stock(12));
         let paid = json!({"outcome": "paid", "order": grant});

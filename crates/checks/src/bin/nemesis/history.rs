@@ -104,7 +104,7 @@ pub(crate) struct Window {
     pub(crate) ends_ms: i64,
 }
 
-/// A grant as its user sees it, without the state of an order, which may change.
+/// A grant as its user sees it at first, without the state of an order and its cancelled units, which may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) number: u32,
@@ -112,6 +112,19 @@ pub(crate) struct Grant {
     /// Minor units.
     pub(crate) amount: i64,
     pub(crate) granted_at: String,
+}
+
+impl Grant {
+    /// The same order without some of its units.
+    pub(crate) fn without(&self, units: u32) -> Self {
+        let quantity = self.quantity.saturating_sub(units);
+        let unit_price = self.amount / i64::from(self.quantity.max(1));
+        Self {
+            quantity,
+            amount: unit_price * i64::from(quantity),
+            ..self.clone()
+        }
+    }
 }
 
 /// Answer to a request.
@@ -131,6 +144,8 @@ pub(crate) enum Answer {
     Returned,
     /// Some units of the order are returned: this many so far.
     UnitsReturned(u32),
+    /// Some units of the held order are cancelled: this many so far.
+    UnitsCancelled(u32),
     /// The sale has this stock now.
     Stock(u32),
     /// A refusal, by its problem type: `sold-out`, `ended` …
@@ -174,6 +189,8 @@ pub(crate) enum Wish {
     Return { number: u32 },
     /// The return of some units of a paid order. Each wish has a key of its own.
     ReturnUnits { number: u32, units: u32 },
+    /// The cancellation of some units of a held order. Each wish has a key of its own.
+    CancelUnits { number: u32, units: u32 },
     /// Another stock of a sale.
     SetStock { stock: u32 },
 }

@@ -31,6 +31,8 @@ const CANCEL: u32 = 2;
 const ASK_AGAIN: u32 = 4;
 /// Number of ten paid orders of which some units are returned.
 const RETURN: u32 = 5;
+/// Number of ten paid orders of several units that lose a unit before.
+const CANCEL_UNIT: u32 = 4;
 /// Times that some units of an order are returned, at most.
 const RETURNS_MAX: u32 = 3;
 
@@ -152,7 +154,13 @@ impl Shared {
     async fn settle(&self, campaign: &Campaign, user: &str, grant: &Grant) {
         let choice = rand::rng().random_range(0..10);
         let number = grant.number;
+        let reduced;
         let (wish, request) = if choice < PAY {
+            let Some(rest) = self.cancel_unit(campaign, user, grant).await else {
+                return;
+            };
+            reduced = rest;
+            let grant = &reduced;
             let reference = format!("payment-{}-{number}-{user}", campaign.id);
             let request = Request::pay(&campaign.id, grant, &reference, self.nodes.seller());
             let amount = paid_minor(grant);
@@ -174,6 +182,27 @@ impl Shared {
         if is_paid && rand::rng().random_range(0..10) < RETURN {
             self.return_units(campaign, user, grant).await;
         }
+    }
+
+    /// Cancels a unit of some orders of several units, twice under the same key. Returns the order without it; `None`
+    /// without an answer.
+    async fn cancel_unit(&self, campaign: &Campaign, user: &str, grant: &Grant) -> Option<Grant> {
+        let number = grant.number;
+        if grant.quantity < 2 || rand::rng().random_range(0..10) >= CANCEL_UNIT {
+            return Some(grant.clone());
+        }
+        let key = format!("cancel-{}-{number}-{user}", campaign.id);
+        let request = Request::cancel_units(&campaign.id, (number, 1), user, &key);
+        let wish = Wish::CancelUnits { number, units: 1 };
+        let operation = self.nodes.history().begin(&campaign.id, wish);
+        let mut answer = None;
+        for _ in 0..2 {
+            answer = self.insist(operation, &request).await;
+        }
+        Some(match answer? {
+            Answer::UnitsCancelled(units) => grant.without(units),
+            _ => grant.clone(),
+        })
     }
 
     /// Returns some units of an order, and then some more under another key. Each request is made once more although it

@@ -14,9 +14,18 @@ pub(crate) struct GrantRow {
     pub(crate) state: String,
     /// Units that returns of parts have returned.
     pub(crate) returned: u32,
+    /// Units that cancellations of parts have cancelled. Quantity and amount are without them.
+    pub(crate) cancelled: u32,
 }
 
 impl GrantRow {
+    /// Units and minor units of the grant, with cancelled units.
+    pub(crate) fn claimed(&self) -> (u32, i64) {
+        let units = self.quantity + self.cancelled;
+        let amount = self.amount * i64::from(units) / i64::from(self.quantity.max(1));
+        (units, amount)
+    }
+
     /// Whether the user has the units of this grant.
     pub(crate) fn is_held(&self) -> bool {
         !matches!(self.state.as_str(), "cancelled" | "expired" | "returned")
@@ -86,10 +95,10 @@ pub(crate) struct Rows {
     pub(crate) audit: Vec<String>,
 }
 
-const GRANTS: &str = "SELECT c.id, s.number, s.user, 1, s.amount, 'granted', 0 FROM shares s
+const GRANTS: &str = "SELECT c.id, s.number, s.user, 1, s.amount, 'granted', 0, 0 FROM shares s
     JOIN campaigns c ON c.ref = s.campaign WHERE s.user IS NOT NULL
     UNION ALL SELECT c.id, o.number, o.user, o.quantity, o.amount, o.state,
-    o.returned_in_parts FROM orders o
+    o.returned_in_parts, o.cancelled_in_parts FROM orders o
     JOIN campaigns c ON c.ref = o.campaign";
 
 const CAMPAIGNS: &str =
@@ -113,13 +122,23 @@ impl Rows {
     ) -> Result<Self> {
         let mut rows = Self::default();
         for line in sql(GRANTS)?.lines() {
-            let [id, number, user, quantity, amount, state, returned] = columns(line)?;
+            let [
+                id,
+                number,
+                user,
+                quantity,
+                amount,
+                state,
+                returned,
+                cancelled,
+            ] = columns(line)?;
             let row = GrantRow {
                 user: user.to_owned(),
                 quantity: number_in(quantity, line)?,
                 amount: number_in(amount, line)?,
                 state: state.to_owned(),
                 returned: number_in(returned, line)?,
+                cancelled: number_in(cancelled, line)?,
             };
             let key = (id.to_owned(), number_in(number, line)?);
             rows.grants.insert(key, row);
@@ -207,7 +226,7 @@ mod tests {
     #[test]
     fn rows_are_read_as_psql_writes_them() {
         let text = |statement: &str| match statement {
-            GRANTS => "c1|7|ann|1|350|granted|0\nc2|1|bob|2|200|held|0".to_owned(),
+            GRANTS => "c1|7|ann|1|350|granted|0|0\nc2|1|bob|2|200|held|0|1".to_owned(),
             CAMPAIGNS => "c1|scheduled|10|1|0|0|650".to_owned(),
             PAYMENTS => "c2|1|ref-1|paid|203".to_owned(),
             REFUNDS => "c1|2|70\nc1|-1|5".to_owned(),

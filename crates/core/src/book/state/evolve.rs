@@ -9,7 +9,7 @@ use crate::{
     campaign::{Phase, SaleSettings},
     event::Event,
     id::PaymentRef,
-    order::{OrderState, OrderStep, ReturnPart},
+    order::{OrderState, OrderStep, PartKind, ReturnPart},
     time::Timestamp,
 };
 
@@ -41,6 +41,7 @@ impl CampaignState {
                 self.note_payment(*number, payment, PaymentOutcome::Paid);
             }
             Event::Cancelled { number } => self.step(*number, OrderStep::Cancel),
+            Event::PartCancelled { number, part } => self.cancel_units(*number, part),
             Event::Expired { number } => self.step(*number, OrderStep::Expire),
             Event::Returned { number, part } => self.return_units(*number, part.as_ref()),
             Event::Reinstated {
@@ -131,9 +132,27 @@ impl CampaignState {
         let left = row.quantity - row.returned;
         let units = part.map_or(left, |part| part.quantity.min(left));
         if let Some(part) = part {
-            self.payments.note_return(number, &part.key, part.quantity);
+            self.payments.note_part(number, PartKind::Return, part);
         }
         self.grants.return_units(number, units);
+        self.restock(units);
+    }
+
+    /// Cancels some units of a held order, which keeps at least one. The decision has checked the step.
+    fn cancel_units(&mut self, number: u32, part: &ReturnPart) {
+        let row = self.grants.row(number);
+        if row.state != OrderState::Held || part.quantity >= row.quantity {
+            return;
+        }
+        let kind = PartKind::Cancellation;
+        self.payments.note_part(number, kind, part);
+        self.payments.note_cancelled(number, part.quantity);
+        self.grants.cancel_units(number, part.quantity);
+        self.restock(part.quantity);
+    }
+
+    /// Takes units from users. They go to the stock, or after the close to the owner.
+    fn restock(&mut self, units: u32) {
         self.granted -= u64::from(units);
         match self.phase {
             Phase::Closed => self.returned += u64::from(units),

@@ -1,21 +1,33 @@
-//! Payments for a campaign's orders, and returns of their units. Most campaigns have neither.
+//! Payments for a campaign's orders, and parts of orders that were restocked. Most campaigns have neither.
 
 use hashbrown::HashMap;
 
 use crate::{
     book::{PaymentOutcome, grants::fingerprint},
-    id::{IdempotencyKey, PaymentRef},
+    id::PaymentRef,
+    order::{PartKind, ReturnPart},
 };
 
 /// Fingerprints and outcomes of payments, by order number.
 type ByOrder = HashMap<u32, Vec<(u64, PaymentOutcome)>>;
 
-/// Payments and returns of orders.
+/// A part of an order that was restocked.
+#[derive(Debug, Clone, Copy)]
+struct PartRecord {
+    /// Fingerprint of its key.
+    key: u64,
+    units: u32,
+    kind: PartKind,
+}
+
+/// Payments of orders, and parts that were restocked.
 #[derive(Debug, Default)]
 struct PaymentRecords {
     payments: ByOrder,
-    /// Fingerprints of return keys, and units, by order number.
-    returns: HashMap<u32, Vec<(u64, u32)>>,
+    /// Parts, by order number.
+    parts: HashMap<u32, Vec<PartRecord>>,
+    /// Units that were cancelled while an order was held, by order number.
+    cancelled: HashMap<u32, u32>,
 }
 
 /// Payments and returns of a campaign. Uses no memory while there are none.
@@ -28,23 +40,50 @@ impl Payments {
         payments.map_or(&[], Vec::as_slice)
     }
 
-    /// Units that were returned under a key, if any.
-    pub(super) fn returned_under(&self, number: u32, key: &IdempotencyKey) -> Option<u32> {
-        let returns = self.0.as_ref()?.returns.get(&number)?;
-        let fingerprint = fingerprint(key.as_str());
-        let mut returns = returns.iter();
-        returns.find(|known| known.0 == fingerprint).map(|it| it.1)
+    fn parts(&self, number: u32) -> &[PartRecord] {
+        let parts = self.0.as_ref().and_then(|all| all.parts.get(&number));
+        parts.map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn count_returns(&self, number: u32) -> u32 {
-        let returns = self.0.as_ref().and_then(|all| all.returns.get(&number));
-        returns.map_or(0, |returns| returns.len() as u32)
+    /// Whether this part was restocked before, in this way. `None` if its key is new; false if the key names another
+    /// part.
+    pub(in crate::book) fn has_part(
+        &self,
+        number: u32,
+        kind: PartKind,
+        part: &ReturnPart,
+    ) -> Option<bool> {
+        let key = fingerprint(part.key.as_str());
+        let known = self.parts(number).iter().find(|known| known.key == key)?;
+        Some((known.kind, known.units) == (kind, part.quantity))
     }
 
-    pub(in crate::book) fn note_return(&mut self, number: u32, key: &IdempotencyKey, units: u32) {
+    pub(in crate::book) fn count_parts(&self, number: u32) -> u32 {
+        self.parts(number).len() as u32
+    }
+
+    /// Units of an order that were cancelled while it was held.
+    pub(in crate::book) fn cancelled(&self, number: u32) -> u32 {
+        let cancelled = self.0.as_ref().and_then(|all| all.cancelled.get(&number));
+        cancelled.copied().unwrap_or(0)
+    }
+
+    pub(in crate::book) fn note_cancelled(&mut self, number: u32, units: u32) {
+        if units > 0 {
+            let records = self.0.get_or_insert_default();
+            let cancelled = records.cancelled.entry(number).or_default();
+            *cancelled = cancelled.saturating_add(units);
+        }
+    }
+
+    /// Records the key of a part. The units of a cancellation are recorded by [`Payments::note_cancelled`].
+    pub(in crate::book) fn note_part(&mut self, number: u32, kind: PartKind, part: &ReturnPart) {
         let records = self.0.get_or_insert_default();
-        let returns = records.returns.entry(number).or_default();
-        returns.push((fingerprint(key.as_str()), units));
+        records.parts.entry(number).or_default().push(PartRecord {
+            key: fingerprint(part.key.as_str()),
+            units: part.quantity,
+            kind,
+        });
     }
 
     /// Outcome of a payment that was received before, if it was.

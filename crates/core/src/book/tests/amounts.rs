@@ -15,6 +15,7 @@ fn an_order_with_all_refunds_due_is_paid_by_its_price() {
         payment: PaymentRef::new(&payment).unwrap(),
         paid_at: None,
         received,
+        cancelled: 0,
     };
     for (number, user) in (1..).zip(["a", "b", "c"]) {
         fixture.claim(&setup, user);

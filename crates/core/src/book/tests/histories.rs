@@ -24,6 +24,7 @@ enum Step {
     Cancel {
         campaign: usize,
         number: u32,
+        part: Option<(u32, u8)>,
     },
     Return {
         campaign: usize,
@@ -57,6 +58,19 @@ fn setups() -> Vec<Setup> {
     ]
 }
 
+/// Money that pays an order now, and its cancelled units.
+fn price_of(view: Option<OrderView>) -> (ReceivedMoney, u32) {
+    let grant = view.map(|view| view.grant);
+    let order = grant.and_then(|grant| grant.order);
+    match (grant, order.map_or(0, |order| order.cancelled_quantity)) {
+        (Some(grant), cancelled @ 1..) => {
+            let price = Money::new(grant.amount_minor, "CNY".parse().unwrap());
+            (ReceivedMoney::Accepted(price), cancelled)
+        }
+        _ => (ReceivedMoney::Price, 0),
+    }
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let campaign = 0_usize..4;
     let action = prop_oneof![
@@ -69,7 +83,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(campaign, user, quantity, key)| Step::Claim { campaign, user, quantity, key }),
         4 => (2_usize..4, 1_u32..12, 0_u8..3, proptest::option::of(START - HOLD..START + HOLD * 9))
             .prop_map(|(campaign, number, payment, paid_at)| Step::Pay { campaign, number, payment, paid_at }),
-        3 => (2_usize..4, 1_u32..12).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
+        4 => (2_usize..4, 1_u32..12, proptest::option::of((1_u32..3, 0_u8..4)))
+            .prop_map(|(campaign, number, part)| Step::Cancel { campaign, number, part }),
         3 => (2_usize..4, 1_u32..12, proptest::option::of((1_u32..3, 0_u8..4)))
             .prop_map(|(campaign, number, part)| Step::Return { campaign, number, part }),
         1 => (campaign.clone(), 0..16_u32).prop_map(|(campaign, stock)| Step::SetStock { campaign, stock }),
@@ -130,15 +145,23 @@ proptest! {
                 Step::Pay { campaign, number, payment, paid_at } => {
                     let order = fixture.order(&setups[campaign], number);
                     let payment = PaymentRef::new(&format!("p{payment}")).unwrap();
-                    let (paid_at, received) = (paid_at.map(at), crate::payment::ReceivedMoney::Price);
-                    let pay = Command::Pay { order, payment, paid_at, received };
+                    let (received, cancelled) = price_of(fixture.book.order(order));
+                    let paid_at = paid_at.map(at);
+                    let pay = Command::Pay { order, payment, paid_at, received, cancelled };
                     let first = fixture.apply(pay.clone());
                     let again = fixture.apply(pay);
                     prop_assert_eq!(first, again, "a payment's replay differs");
                 }
-                Step::Cancel { campaign, number } => {
+                Step::Cancel { campaign, number, part } => {
                     let order = fixture.order(&setups[campaign], number);
-                    let _ = fixture.apply(Command::Cancel { order });
+                    let part = part.map(|(quantity, key)| ReturnPart {
+                        quantity,
+                        key: IdempotencyKey::new(&format!("r{key}")).unwrap(),
+                    });
+                    let command = Command::Cancel { order, part };
+                    let first = fixture.apply(command.clone());
+                    let again = fixture.apply(command);
+                    prop_assert_eq!(first, again, "a cancellation's replay differs");
                 }
                 Step::Return { campaign, number, part } => {
                     let order = fixture.order(&setups[campaign], number);

@@ -1,6 +1,7 @@
 //! Guarantees of a book, in scenarios and in random histories.
 
 mod amounts;
+mod cancellations;
 mod histories;
 mod orders;
 mod phases;
@@ -186,6 +187,7 @@ impl Fixture {
             payment: PaymentRef::new(payment).unwrap(),
             paid_at: paid_at.map(at),
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         match self.apply(pay).unwrap() {
             Reply::Payment(outcome, _) => outcome,

@@ -124,6 +124,7 @@ fn what_is_owed_back_for_an_order_is_a_sum_that_fits() {
         payment: PaymentRef::new("q").unwrap(),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     assert_eq!(fixture.apply(one_more), Err(Refusal::TooManyPayments));
     assert_eq!(fixture.pay(&setup, 1, "p0"), PaymentOutcome::RefundDue);
@@ -148,7 +149,7 @@ fn cancelling_gives_back_once_and_only_what_is_held() {
     let order = fixture.order(&setup, 1);
     for _ in 0..2 {
         assert!(matches!(
-            fixture.apply(Command::Cancel { order }),
+            fixture.apply(Command::Cancel { order, part: None }),
             Ok(Reply::Cancelled(_))
         ));
         assert_eq!(fixture.tally(&setup).remaining, 5);
@@ -164,12 +165,12 @@ fn cancelling_gives_back_once_and_only_what_is_held() {
     assert_eq!(fixture.pay(&setup, 2, "p2"), PaymentOutcome::Paid);
     let order = fixture.order(&setup, 2);
     assert!(matches!(
-        fixture.apply(Command::Cancel { order }),
+        fixture.apply(Command::Cancel { order, part: None }),
         Err(Refusal::Order(_))
     ));
     let order = fixture.order(&setup, 9);
     assert_eq!(
-        fixture.apply(Command::Cancel { order }),
+        fixture.apply(Command::Cancel { order, part: None }),
         Err(Refusal::UnknownOrder)
     );
 }
@@ -204,7 +205,9 @@ fn claiming_and_cancelling_for_ever_is_stopped() {
             "{n}"
         );
         let order = fixture.order(&setup, n);
-        fixture.apply(Command::Cancel { order }).unwrap();
+        fixture
+            .apply(Command::Cancel { order, part: None })
+            .unwrap();
     }
     assert_eq!(
         fixture.claim(&setup, "a"),
@@ -347,7 +350,9 @@ fn a_grant_in_a_glitch_dates_no_later_ones() {
     assert_eq!(state(&fixture, &setup, 1).0, OrderState::Expired);
     assert_eq!(state(&fixture, &setup, 3).0, OrderState::Held);
     let order = fixture.order(&setup, 2);
-    fixture.apply(Command::Cancel { order }).unwrap();
+    fixture
+        .apply(Command::Cancel { order, part: None })
+        .unwrap();
     fixture.tick();
     for number in 3..=5 {
         assert_eq!(state(&fixture, &setup, number).0, OrderState::Expired);
@@ -448,7 +453,9 @@ fn what_several_orders_of_a_user_come_to_follows_their_steps() {
     let order = |fixture: &Fixture, number| fixture.order(&setup, number);
     for number in [1, 3] {
         let order = order(&fixture, number);
-        fixture.apply(Command::Cancel { order }).unwrap();
+        fixture
+            .apply(Command::Cancel { order, part: None })
+            .unwrap();
     }
     // One unit is kept, so five more exceed the limit. Each key still names its order.
     let reached = Outcome::LimitReached { limit: 5, held: 1 };

@@ -44,6 +44,7 @@ pub(super) fn excerpt_ticks_as_the_book_does(fixture: &Fixture, setup: &Setup, e
             key: None,
             state: OrderState::Held,
             returned: 0,
+            cancelled: 0,
         };
         excerpt.add(&former).unwrap();
     }
@@ -133,6 +134,7 @@ fn what_was_read_too_early_is_read_again() {
             key: None,
             state: OrderState::Held,
             returned: 0,
+            cancelled: 0,
         })
         .unwrap();
         read.finish().unwrap()
@@ -182,6 +184,7 @@ fn an_excerpt_answers_about_its_grants_as_the_book_does() {
                 key: None,
                 state: OrderState::Held,
                 returned: 0,
+                cancelled: 0,
             };
             excerpt.add(&former).unwrap();
         }

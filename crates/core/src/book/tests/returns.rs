@@ -1,7 +1,7 @@
 //! Returns of some units of an order.
 
 use super::*;
-use crate::order::{OrderStep, OrderStepError, ReturnPart};
+use crate::order::{OrderStep, OrderStepError, PartKind, ReturnPart};
 
 fn part(quantity: u32, key: &str) -> Option<ReturnPart> {
     let key = IdempotencyKey::new(key).unwrap();
@@ -111,7 +111,9 @@ fn a_free_order_is_returned_in_parts() {
     let given = give(&mut fixture, &setup, part(1, "k"));
     assert_eq!(given, Ok((OrderState::Paid, 1, 0)));
     let order = fixture.order(&setup, 1);
-    fixture.apply(Command::Cancel { order }).unwrap();
+    fixture
+        .apply(Command::Cancel { order, part: None })
+        .unwrap();
     let given = give(&mut fixture, &setup, None);
     assert_eq!(given, Ok((OrderState::Returned, 3, 0)));
     let tally = fixture
@@ -150,6 +152,7 @@ fn returns_survive_a_reload() {
         key: None,
         state: OrderState::Paid,
         returned,
+        cancelled: 0,
     };
     for returned in [4, 5] {
         let mut read = CampaignSnapshot::opened(setup.clone(), standing, head);
@@ -162,7 +165,8 @@ fn returns_survive_a_reload() {
     read.add(&former(1)).unwrap();
     read.add_payment(1, &PaymentRef::new("p").unwrap(), PaymentOutcome::Paid)
         .unwrap();
-    read.add_return(1, &part(1, "k").unwrap()).unwrap();
+    let (kind, given) = (PartKind::Return, part(1, "k").unwrap());
+    read.add_part(1, kind, &given).unwrap();
     let before = fixture.book.order(fixture.order(&setup, 1));
     fixture.book.retire(id, head).unwrap();
     assert!(fixture.book.recall(at(fixture.now), read.finish().unwrap()));

@@ -1,5 +1,6 @@
 //! Union of the state that engine, ledger and nodes have of a part.
 
+mod cancellations;
 mod entries;
 mod kept_answers;
 mod payments;
@@ -26,6 +27,8 @@ pub(super) struct Union<'a> {
     conflicts: Vec<Difference>,
     /// Returns of parts that nodes have answered, by order.
     kept_returns: BTreeMap<u32, Vec<&'a ReturnPart>>,
+    /// Cancellations of parts that nodes have answered, by order.
+    kept_cancellations: BTreeMap<u32, Vec<&'a ReturnPart>>,
     /// Number of steps of orders, payments and returns that were added.
     steps_made: u64,
 }
@@ -35,13 +38,17 @@ impl<'a> Union<'a> {
         let mut rows = settled.clone();
         rows.phase = phase_of(survey, rows.phase);
         let mut kept_returns: BTreeMap<u32, Vec<&ReturnPart>> = BTreeMap::new();
+        let mut kept_cancellations: BTreeMap<u32, Vec<&ReturnPart>> = BTreeMap::new();
         for entry in survey.kept {
-            if let Event::Returned {
-                number,
-                part: Some(part),
-            } = &entry.event
-            {
-                kept_returns.entry(*number).or_default().push(part);
+            match &entry.event {
+                Event::Returned {
+                    number,
+                    part: Some(part),
+                } => kept_returns.entry(*number).or_default().push(part),
+                Event::PartCancelled { number, part } => {
+                    kept_cancellations.entry(*number).or_default().push(part);
+                }
+                _ => {}
             }
         }
         let mut union = Self {
@@ -56,11 +63,13 @@ impl<'a> Union<'a> {
             removed: Vec::new(),
             conflicts: Vec::new(),
             kept_returns,
+            kept_cancellations,
             steps_made: 0,
             rows: PartRows::new(rows.phase),
         };
         union.rows.payments = rows.payments;
         union.rows.returns = rows.returns;
+        union.rows.cancellations = rows.cancellations;
         for (number, row) in rows.grants {
             union.insert(number, row);
         }
@@ -106,6 +115,7 @@ impl<'a> Union<'a> {
             match self.rows.grants.get_mut(number) {
                 Some(known) if known.user == row.user => {
                     known.key = row.key.clone().or(known.key.take());
+                    self.follow_cancellations(*number);
                     if self.may_follow(*number, row.state) {
                         self.follow(*number, row);
                     }
@@ -123,6 +133,10 @@ impl<'a> Union<'a> {
                     self.insert(number, row.clone());
                     for (key, units) in engine.returns_of(number) {
                         self.rows.returns.insert((number, key.clone()), units);
+                    }
+                    for (key, units) in engine.cancellations_of(number) {
+                        let key = (number, key.clone());
+                        self.rows.cancellations.insert(key, units);
                     }
                 }
                 false => self.refuse_engine(number, row),
@@ -160,6 +174,12 @@ impl<'a> Union<'a> {
         {
             return self.return_part(number, part);
         }
+        if let Event::PartCancelled { part, .. } = event {
+            return self.cancel_part(number, part);
+        }
+        if let Some((payment, state)) = self.payment_of_more_units(number, event) {
+            return self.note_payment(number, payment, state);
+        }
         let (state, payment) = match event {
             Event::Paid { payment, .. } if !self.may_pay(number, payment) => return,
             Event::Paid { payment, .. } | Event::Reinstated { payment, .. }
@@ -191,6 +211,7 @@ impl<'a> Union<'a> {
     fn add_grant(&mut self, entry: &Entry) {
         let mut answered = PartRows::new(Phase::Scheduled);
         answered.apply(entry.at, &entry.event);
+        self.cancel_kept_parts(&mut answered);
         let Some((number, row)) = answered.grants.pop_first() else {
             return;
         };
@@ -213,7 +234,10 @@ impl<'a> Union<'a> {
             false => true,
         };
         match is_free && self.has_room(&row) {
-            true => self.insert(number, row),
+            true => {
+                self.insert(number, row);
+                self.rows.cancellations.append(&mut answered.cancellations);
+            }
             false => self.conflict(number, &row, false),
         }
     }
@@ -224,7 +248,10 @@ impl<'a> Union<'a> {
         for entry in self.survey.kept {
             let gives_back = matches!(
                 entry.event,
-                Event::Cancelled { .. } | Event::Expired { .. } | Event::Returned { .. }
+                Event::Cancelled { .. }
+                    | Event::PartCancelled { .. }
+                    | Event::Expired { .. }
+                    | Event::Returned { .. }
             );
             if gives_back {
                 self.add_step(&entry.event);
@@ -366,7 +393,7 @@ impl<'a> Union<'a> {
         };
         Repair {
             changed: self.changed(),
-            refused_returns: self.refused_returns(),
+            refused_parts: self.refused_parts(),
             removed: self.removed,
             append,
             supply: self.supply - withheld.units,
@@ -394,10 +421,15 @@ impl<'a> Union<'a> {
                 changed.insert(key.0);
             }
         }
-        let returns = &self.survey.engine.rows.returns;
-        for (key, units) in &self.rows.returns {
-            if returns.get(key) != Some(units) && self.rows.grants.contains_key(&key.0) {
-                changed.insert(key.0);
+        let engine = &self.survey.engine.rows;
+        for (parts, known) in [
+            (&self.rows.returns, &engine.returns),
+            (&self.rows.cancellations, &engine.cancellations),
+        ] {
+            for (key, units) in parts {
+                if known.get(key) != Some(units) && self.rows.grants.contains_key(&key.0) {
+                    changed.insert(key.0);
+                }
             }
         }
         changed

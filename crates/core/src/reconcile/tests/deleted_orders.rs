@@ -8,6 +8,7 @@ fn facts(limit: Option<u32>) -> PartFacts {
         kind: CampaignKind::Sale,
         limit,
         hold_ms: 60_000,
+        currency: "CNY".parse().ok(),
         fixed_shares: false,
         parts: 1,
         index: 0,
@@ -49,7 +50,7 @@ fn returns_that_the_ledger_lacks_are_deleted_ones() {
         for row in ledger.grants.values_mut() {
             row.returned = returned;
         }
-        ledger.count_returns();
+        ledger.count_parts();
         for is_settled in [true, false] {
             let engine = engine(ours, 100);
             let orders = deleted_orders(&facts(Some(4)), &engine, &ledger, is_settled);

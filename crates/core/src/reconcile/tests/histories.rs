@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{super::*, at};
 use crate::{
-    book::{Book, CampaignAction, Claim, Command, Setup},
+    book::{Book, CampaignAction, Claim, Command, OrderView, Setup},
     campaign::{AckLevel, Campaign, CampaignKind, Phase, RedPacket, Requirements, Rules, Sale},
     event::{Entry, Event},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
@@ -57,7 +57,7 @@ fn sale(stock: u32, limit: u32) -> Setup {
 enum Step {
     Claim { user: u8, quantity: u32 },
     Pay { number: u32 },
-    Cancel { number: u32 },
+    Cancel { number: u32, part: Option<u32> },
     Wait { millis: i64 },
     Return { number: u32, part: Option<u32> },
     Close,
@@ -67,7 +67,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0_u8..20, 1_u32..4).prop_map(|(user, quantity)| Step::Claim { user, quantity }),
         2 => (1_u32..12).prop_map(|number| Step::Pay { number }),
-        1 => (1_u32..12).prop_map(|number| Step::Cancel { number }),
+        2 => (1_u32..12, prop::option::of(1_u32..3))
+            .prop_map(|(number, part)| Step::Cancel { number, part }),
         1 => (0..HOLD * 2).prop_map(|millis| Step::Wait { millis }),
         2 => (1_u32..12, prop::option::of(1_u32..4))
             .prop_map(|(number, part)| Step::Return { number, part }),
@@ -102,20 +103,26 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
             Step::Pay { number } => {
                 let payment = PaymentRef::new(&format!("p{now}")).unwrap();
                 let order = order(*number);
+                let (received, cancelled) = price_of(book.order(order));
                 drop(book.apply(
                     at(now),
                     &Command::Pay {
                         order,
                         payment,
                         paid_at: None,
-                        received: ReceivedMoney::Price,
+                        received,
+                        cancelled,
                     },
                     &mut log,
                 ));
             }
-            Step::Cancel { number } => {
+            Step::Cancel { number, part } => {
                 let order = order(*number);
-                drop(book.apply(at(now), &Command::Cancel { order }, &mut log));
+                let part = part.map(|quantity| ReturnPart {
+                    quantity,
+                    key: IdempotencyKey::new(&format!("c{}", log.len())).unwrap(),
+                });
+                drop(book.apply(at(now), &Command::Cancel { order, part }, &mut log));
             }
             Step::Return { number, part } => {
                 let order = order(*number);
@@ -146,6 +153,19 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
     log
 }
 
+/// Money that pays an order now, and its cancelled units.
+fn price_of(view: Option<OrderView>) -> (ReceivedMoney, u32) {
+    let grant = view.map(|view| view.grant);
+    let cancelled = grant.and_then(|grant| grant.order);
+    match (grant, cancelled.map_or(0, |order| order.cancelled_quantity)) {
+        (Some(grant), cancelled @ 1..) => {
+            let price = Money::new(grant.amount_minor, "CNY".parse().unwrap());
+            (ReceivedMoney::Accepted(price), cancelled)
+        }
+        _ => (ReceivedMoney::Price, 0),
+    }
+}
+
 fn settled_state(rows: &PartRows, number: u32) -> Option<OrderState> {
     Some(rows.grants.get(&number)?.state)
 }
@@ -165,6 +185,7 @@ fn facts(setup: &Setup, campaign: CampaignId) -> PartFacts {
         kind,
         limit: Some(setup.campaign.per_user_limit()),
         hold_ms: HOLD,
+        currency: "CNY".parse().ok(),
         fixed_shares: !setup.shares.is_empty(),
         parts: 1,
         index: 0,
@@ -286,11 +307,20 @@ fn check(
     // Every row that the ledger will have is kept.
     for (number, row) in &settled.grants {
         let now = &repair.rows.grants[number];
-        let known = (&now.user, now.quantity, now.amount_minor, now.granted_at);
-        assert_eq!(
-            known,
-            (&row.user, row.quantity, row.amount_minor, row.granted_at)
-        );
+        let of = |row: &GrantRow| {
+            (
+                row.user.clone(),
+                row.claimed(),
+                row.claimed_minor(),
+                row.granted_at,
+            )
+        };
+        assert_eq!(of(now), of(row));
+        // Units that were cancelled before stay so. The price follows the units.
+        assert!(now.cancelled >= row.cancelled, "{now:?} after {row:?}");
+        if setup.campaign.kind() == CampaignKind::Sale {
+            assert_eq!(now.amount_minor, 250 * i64::from(now.quantity));
+        }
     }
     // Each answer is kept or reported as a conflict. Without unnamed entries there are no conflicts.
     for entry in &kept {
@@ -327,6 +357,21 @@ fn check(
     assert_eq!(states(&rows), states(&repair.rows));
     assert_eq!(rows.payments, repair.rows.payments);
     assert_eq!(rows.returns, repair.rows.returns);
+    assert_eq!(rows.cancellations, repair.rows.cancellations);
+    // The payments that pay orders have the price of their units.
+    for (number, row) in &repair.rows.grants {
+        let in_parts = (repair.rows)
+            .cancellations_of(*number)
+            .map(|(_, units)| units);
+        assert_eq!(in_parts.sum::<u32>(), row.cancelled, "{row:?}");
+        if let Some((_, state)) = repair.rows.paid_by(*number)
+            && setup.campaign.kind() == CampaignKind::Sale
+        {
+            let price = Money::new(row.amount_minor, "CNY".parse().unwrap());
+            assert_eq!(state.received.money(price), price, "{row:?}");
+            assert_eq!(state.received == ReceivedMoney::Price, row.cancelled == 0);
+        }
+    }
     // No order has returned more than it had, with any kept answers.
     for (number, row) in &repair.rows.grants {
         assert!(row.returned <= row.quantity, "{row:?}");

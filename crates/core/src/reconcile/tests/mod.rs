@@ -4,6 +4,7 @@ mod all_lost;
 mod amounts;
 mod campaign_repairs;
 mod campaigns;
+mod cancellations;
 mod closed;
 mod deleted_orders;
 mod free;
@@ -19,7 +20,9 @@ use crate::{
     campaign::{CampaignKind, Phase},
     event::{Entry, Event},
     id::{CampaignId, PaymentRef, UserId},
+    money::Money,
     order::OrderState,
+    payment::{PaymentState, ReceivedMoney},
     time::Timestamp,
 };
 
@@ -43,11 +46,13 @@ fn row(user: &str, quantity: u32, state: OrderState) -> GrantRow {
             OrderState::Returned => quantity,
             _ => 0,
         },
+        cancelled: 0,
     }
 }
 
 /// Rows of the form `number user quantity state`, followed by the payment of paid orders. `free` rows have no price and
-/// are paid. A payment with a leading minus has a refund due. A partial return is `key=units`.
+/// are paid. A payment with a leading minus has a refund due, and one that ends in `:minor` is of this money. A partial
+/// return is `key=units`, and a partial cancellation, which precedes the state, `~key=units`.
 fn rows(text: &str) -> PartRows {
     let mut rows = PartRows::new(Phase::Scheduled);
     for line in text
@@ -70,6 +75,13 @@ fn rows(text: &str) -> PartRows {
         }
         rows.grants.insert(number, row);
         for word in words.iter().skip(4) {
+            if let Some((key, units)) = word.strip_prefix('~').and_then(|it| it.split_once('=')) {
+                let event = format!("part_cancelled {number} {units} {key}");
+                rows.grants.get_mut(&number).unwrap().state = OrderState::Held;
+                rows.apply(at(1_000), &Event::from_text(&event).unwrap());
+                rows.grants.get_mut(&number).unwrap().step(state);
+                continue;
+            }
             if let Some((key, units)) = word.split_once('=') {
                 let event = format!("returned {number} {units} {key}");
                 rows.apply(at(1_000), &Event::from_text(&event).unwrap());
@@ -79,8 +91,16 @@ fn rows(text: &str) -> PartRows {
                 Some(payment) => (payment, PaymentOutcome::RefundDue),
                 None => (*word, PaymentOutcome::Paid),
             };
+            let (payment, received) = match payment.split_once(':') {
+                Some((payment, minor)) => {
+                    let money = Money::new(minor.parse().unwrap(), "CNY".parse().unwrap());
+                    (payment, ReceivedMoney::Other(money))
+                }
+                None => (payment, ReceivedMoney::Price),
+            };
             let key = (number, PaymentRef::new(payment).unwrap());
-            rows.payments.insert(key, outcome.into());
+            rows.payments
+                .insert(key, PaymentState::new(outcome, received));
         }
     }
     rows
@@ -152,6 +172,7 @@ fn facts(kind: CampaignKind, limit: impl Into<Option<u32>>) -> PartFacts {
         kind,
         limit: limit.into(),
         hold_ms: 500,
+        currency: "CNY".parse().ok(),
         fixed_shares: kind == CampaignKind::RedPacket,
         parts: 1,
         index: 0,

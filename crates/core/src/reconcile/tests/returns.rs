@@ -77,7 +77,7 @@ fn returns_of_more_than_the_order_has_are_refused() {
         ..SALE
     });
     assert_eq!(found.rows, rows(ledger));
-    let refused = found.refused_returns.iter();
+    let refused = found.refused_parts.iter();
     let refused: Vec<_> = refused
         .map(|(number, key)| (*number, key.as_str()))
         .collect();
@@ -101,7 +101,7 @@ fn a_return_whose_row_was_deleted_gives_no_units_again() {
         for row in ledger.grants.values_mut() {
             row.returned = returned;
         }
-        ledger.count_returns();
+        ledger.count_parts();
         let case = Case {
             engine,
             kept,
@@ -113,7 +113,7 @@ fn a_return_whose_row_was_deleted_gives_no_units_again() {
         assert_eq!(found.remaining, left, "{engine} | {kept}");
         assert_eq!(found.granted + found.remaining, found.supply);
         // No key is forgotten: a repeated request is a replay.
-        assert_eq!(found.refused_returns, []);
+        assert_eq!(found.refused_parts, []);
         found
     };
     let paid = "1 ann 4 paid p";

@@ -56,9 +56,11 @@ fn deleted(state: OrderState, payments: &[(&str, PaymentOutcome)]) -> DeletedOrd
             key: None,
             state,
             returned: 0,
+            cancelled: 0,
         },
         payments: BTreeMap::from_iter(payments.iter().map(payment)),
         returns: BTreeMap::new(),
+        cancellations: BTreeMap::new(),
         entries: Vec::new(),
     };
     DeletedOrders {

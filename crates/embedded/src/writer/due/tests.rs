@@ -29,6 +29,7 @@ impl ManualEngine {
             payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         self.push(WriterTask::Command(pay, answer));
         drop(ticket);
@@ -391,8 +392,10 @@ fn an_evicted_campaign_has_the_entries_of_one_in_memory() {
                     4 => engine.pay(setup, rng.random_range(1..30)),
                     5 => {
                         let order = Target::of(setup).order(rng.random_range(1..30));
-                        let cancel =
-                            WriterTask::Command(Command::Cancel { order }, PendingReply::new().0);
+                        let cancel = WriterTask::Command(
+                            Command::Cancel { order, part: None },
+                            PendingReply::new().0,
+                        );
                         engine.push(cancel);
                     }
                     _ => {

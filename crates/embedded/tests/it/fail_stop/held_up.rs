@@ -36,6 +36,7 @@ fn pay(target: Target, number: u32) -> book::Command {
         payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     }
 }
 
@@ -173,7 +174,7 @@ fn where_settlement_is_stuck_claims_alone_are_refused() {
         campaign: target.id,
         number,
     });
-    submit(book::Command::Cancel { order }).unwrap();
+    submit(book::Command::Cancel { order, part: None }).unwrap();
     submit(pay(target, returned.number)).unwrap();
     submit(book::Command::Return {
         order: returned,

@@ -1,2 +1,2 @@
-INSERT INTO order_returns (campaign, number, `key`, quantity, amount, at)
-VALUES /*rows , */(?, ?, ?, ?, ?, ?)/*end*/
+INSERT INTO order_returns (campaign, number, `key`, quantity, amount, at, kind)
+VALUES /*rows , */(?, ?, ?, ?, ?, ?, ?)/*end*/

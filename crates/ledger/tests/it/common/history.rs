@@ -54,6 +54,7 @@ impl History {
             payment: PaymentRef::new(payment).unwrap(),
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         for number in 1..=users {
             let name = format!(
@@ -69,7 +70,7 @@ impl History {
                 0 => ask(at, pay(number, "first").into()),
                 1 => {
                     let order = sale.order(number);
-                    ask(at, Command::Cancel { order }.into());
+                    ask(at, Command::Cancel { order, part: None }.into());
                 }
                 _ => {}
             }

@@ -150,6 +150,7 @@ impl Shared {
                 payment,
                 paid_at: None,
                 received: ReceivedMoney::Price,
+                cancelled: 0,
             })
         };
         let reply = self.insist(pay).await;

@@ -100,6 +100,7 @@ impl World {
                 payment: PaymentRef::new(&format!("p-{number}")).unwrap(),
                 paid_at: None,
                 received: ReceivedMoney::Price,
+                cancelled: 0,
             };
             match self.node.ports.engine.submit(pay).await {
                 Ok(Reply::Payment(outcome, _)) => return outcome,

@@ -219,6 +219,7 @@ async fn one_owner_leaves_permits_for_others() {
             payment: PaymentRef::new(&payment).unwrap(),
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         })
     };
     for sale in &sales {

@@ -49,6 +49,7 @@ async fn pay(node: &Backend, order: OrderId) -> Result<PaymentOutcome, EngineErr
         payment,
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     match node.ports.engine.submit(pay).await? {
         Reply::Payment(outcome, _) => Ok(outcome),

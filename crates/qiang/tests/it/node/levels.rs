@@ -98,8 +98,9 @@ impl Does {
                 payment: PaymentRef::new(&format!("paid-{campaign}")).unwrap(),
                 paid_at: None,
                 received: ReceivedMoney::Price,
+                cancelled: 0,
             },
-            Self::Cancel => Command::Cancel { order },
+            Self::Cancel => Command::Cancel { order, part: None },
             Self::Return => Command::Return { order, part: None },
             Self::ReturnPart => Command::Return {
                 order,

@@ -194,6 +194,7 @@ fn pay(order: OrderId) -> Command {
         payment: PaymentRef::new(&format!("p-{order}")).unwrap(),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     }
 }
 

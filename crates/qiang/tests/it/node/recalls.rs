@@ -107,6 +107,7 @@ impl World {
             payment: PaymentRef::new(payment).unwrap(),
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         self.node.submit(pay).await
     }

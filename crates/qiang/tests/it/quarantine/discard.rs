@@ -199,7 +199,10 @@ async fn in_the_file_of_an_engine() {
     settled(&embedded).await;
     run(&path, "UPDATE campaigns SET granted = 0");
     embedded
-        .submit(book::Command::Cancel { order: first })
+        .submit(book::Command::Cancel {
+            order: first,
+            part: None,
+        })
         .await
         .unwrap();
     claim("u3").await.grant().unwrap();

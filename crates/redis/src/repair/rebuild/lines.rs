@@ -13,10 +13,10 @@ const NOBODY: &str = "-";
 pub(crate) struct ShardRows {
     pub(crate) users: Vec<String>,
     pub(crate) orders: Vec<String>,
-    /// Payments and partial returns of orders.
+    /// Payments, and partial cancellations and returns, of orders.
     pub(crate) payments: Vec<String>,
-    /// Returns that are not kept.
-    pub(super) refused_returns: Vec<String>,
+    /// Partial cancellations and returns that are not kept.
+    pub(super) refused_parts: Vec<String>,
     /// Keys of orders that do not fit in their buyers' rows.
     pub(crate) keys: Vec<String>,
     /// Users who no longer have rows.
@@ -59,7 +59,14 @@ impl ShardRows {
                 payments.extend([field, payment_text(state)]);
             }
             for (key, units) in rows.returns_of(*number) {
-                payments.extend([format!("{number}\t\t{key}"), units.to_string()]);
+                payments.extend([
+                    format!("{number}\t\t{key}"),
+                    part_text(PartKind::Return, units),
+                ]);
+            }
+            for (key, units) in rows.cancellations_of(*number) {
+                let text = part_text(PartKind::Cancellation, units);
+                payments.extend([format!("{number}\t\t{key}"), text]);
             }
         }
         // Numbers that unknown users received are not issued again.
@@ -74,8 +81,8 @@ impl ShardRows {
             users: buyers.rows,
             orders,
             payments,
-            refused_returns: {
-                let refused = repair.refused_returns.iter();
+            refused_parts: {
+                let refused = repair.refused_parts.iter();
                 refused
                     .map(|(number, key)| format!("{number}\t\t{key}"))
                     .collect()
@@ -183,15 +190,18 @@ fn order_line(meta: &CachedCampaign, number: u32, row: &GrantRow, rows: &PartRow
         user,
         quantity,
         amount_minor,
-        returned,
+        cancelled,
         ..
     } = row;
-    let units = match (row.state, returned) {
-        (OrderState::Paid, 1..) => {
-            let returns = rows.returns_of(number).count();
-            format!("{quantity}-{returned}-{returns}")
-        }
-        _ => quantity.to_string(),
+    let returned = match row.state {
+        OrderState::Paid => row.returned,
+        _ => 0,
+    };
+    let parts = || rows.returns_of(number).count() + rows.cancellations_of(number).count();
+    let units = match (returned, cancelled) {
+        (0, 0) => quantity.to_string(),
+        (_, 0) => format!("{quantity}-{returned}-{}", parts()),
+        _ => format!("{quantity}-{returned}-{}-{cancelled}", parts()),
     };
     let (offset, key) = (offset(meta, row.granted_at), key_of(row));
     format!("{state}\t{due}\t{user}\t{units}\t{amount_minor}\t{offset}\t{key}")

@@ -147,6 +147,7 @@ async fn live(harness: &mut Harness) {
                     payment,
                     paid_at: None,
                     received: ReceivedMoney::Price,
+                    cancelled: 0,
                 }
             )
             .await
@@ -154,7 +155,13 @@ async fn live(harness: &mut Harness) {
     );
     assert!(
         harness
-            .submit(1, Command::Cancel { order: orders[1] })
+            .submit(
+                1,
+                Command::Cancel {
+                    order: orders[1],
+                    part: None
+                }
+            )
             .await
             .is_ok()
     );
@@ -421,7 +428,12 @@ async fn a_user_without_the_channel_decides_all_the_same() {
         .iter()
         .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .unwrap();
-    assert!(harness.submit(0, Command::Cancel { order }).await.is_ok());
+    assert!(
+        harness
+            .submit(0, Command::Cancel { order, part: None })
+            .await
+            .is_ok()
+    );
     let until = Instant::now() + INHERIT_MAX;
     let next = target.one("next");
     while harness.nodes[1].try_gate_outcome(&next).is_some() {

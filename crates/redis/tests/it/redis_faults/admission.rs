@@ -210,7 +210,10 @@ async fn returned_units_are_open_at_once() {
     assert_eq!(winners(&answered), STOCK as usize);
     for (_, claimed) in answered.iter().take(20) {
         let order = grant_of(claimed).unwrap().order_id();
-        harness.submit(0, Command::Cancel { order }).await.unwrap();
+        harness
+            .submit(0, Command::Cancel { order, part: None })
+            .await
+            .unwrap();
     }
     let started = Instant::now();
     let claims: Vec<_> = (0..2_000)
@@ -418,10 +421,14 @@ async fn what_comes_back_is_open_at_once() {
         payment,
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     harness.submit(0, pay).await.unwrap();
     let comes_back = [
-        Command::Cancel { order: cancelled },
+        Command::Cancel {
+            order: cancelled,
+            part: None,
+        },
         Command::Return {
             order: returned,
             part: None,
@@ -435,7 +442,10 @@ async fn what_comes_back_is_open_at_once() {
     let other = &harness.nodes[1];
     for (n, order) in orders[2..4].iter().enumerate() {
         know_it(other, target).await;
-        let command = Command::Cancel { order: *order };
+        let command = Command::Cancel {
+            order: *order,
+            part: None,
+        };
         harness.submit(0, command).await.unwrap();
         hear_of_it(other, target).await;
         let claim = target.one(&format!("elsewhere-{n}"));

@@ -180,8 +180,12 @@ async fn a_payment_and_a_cancellation_look_at_one_order() {
             payment,
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         },
-        Command::Cancel { order: last },
+        Command::Cancel {
+            order: last,
+            part: None,
+        },
     ] {
         let before = blocking(|| on_hashes(long.server.primary()));
         long.harness.nodes[0].submit(command).await.unwrap();
@@ -251,7 +255,7 @@ async fn a_buyer_with_many_keys_has_a_short_row_and_every_replay() {
     // The key of a cancelled order still identifies that order.
     let order = target.order(numbers[KEYS - 1]);
     harness.nodes[0]
-        .submit(Command::Cancel { order })
+        .submit(Command::Cancel { order, part: None })
         .await
         .unwrap();
     let again = claim_all(&harness, &[claim(KEYS - 1)]).await[0];

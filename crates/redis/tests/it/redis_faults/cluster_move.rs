@@ -74,6 +74,7 @@ async fn moves(spread: bool) {
                     payment,
                     paid_at: None,
                     received: ReceivedMoney::Price,
+                    cancelled: 0,
                 },
             )
             .await;

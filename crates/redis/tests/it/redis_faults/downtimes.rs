@@ -154,6 +154,7 @@ async fn pay(node: &RedisEngine, order: OrderId) -> PaymentOutcome {
         payment,
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     match node.submit(pay).await {
         Ok(Reply::Payment(outcome, _)) => outcome,

@@ -85,9 +85,20 @@ async fn returned(
     from: OrderId,
     next: Claim,
 ) -> Duration {
-    let reply = here.submit(Command::Cancel { order: from }).await;
+    let reply = here
+        .submit(Command::Cancel {
+            order: from,
+            part: None,
+        })
+        .await;
     assert!(matches!(reply, Ok(Reply::Cancelled(_))), "{reply:?}");
-    harness.record.note(Command::Cancel { order: from }, reply);
+    harness.record.note(
+        Command::Cancel {
+            order: from,
+            part: None,
+        },
+        reply,
+    );
     let started = Instant::now();
     wait_for("the gate to open", || {
         there.try_gate_outcome(&next).is_none()
@@ -199,7 +210,9 @@ fn a_node_that_was_stopped_compares_before_it_answers() {
     let stopped = Instant::now();
     let next = target.one("next");
     running.block_on(async {
-        let cancelled = harness.submit(0, Command::Cancel { order }).await;
+        let cancelled = harness
+            .submit(0, Command::Cancel { order, part: None })
+            .await;
         assert!(
             matches!(cancelled, Ok(Reply::Cancelled(_))),
             "{cancelled:?}"
@@ -356,7 +369,9 @@ async fn many_campaigns_are_polled_as_fast_as_one() {
     proxy.delay(late, late).await;
     for target in &targets {
         let order = target.order(1);
-        let cancelled = harness.submit(0, Command::Cancel { order }).await;
+        let cancelled = harness
+            .submit(0, Command::Cancel { order, part: None })
+            .await;
         assert!(
             matches!(cancelled, Ok(Reply::Cancelled(_))),
             "{cancelled:?}"

@@ -161,9 +161,11 @@ impl Full {
                 payment,
                 paid_at: None,
                 received: ReceivedMoney::Price,
+                cancelled: 0,
             },
             Command::Cancel {
                 order: held.order(2),
+                part: None,
             },
         ] {
             let reply = harness.submit(1, command).await;

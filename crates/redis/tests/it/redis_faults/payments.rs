@@ -65,6 +65,7 @@ impl World {
             payment: PaymentRef::new(&format!("p-{}", order.number)).unwrap(),
             paid_at,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         let mut outcomes = Vec::new();
         for place in 0..2 {

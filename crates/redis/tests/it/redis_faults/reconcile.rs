@@ -214,6 +214,7 @@ async fn what_differs_is_counted_by_its_kind() {
                         payment,
                         paid_at: None,
                         received: ReceivedMoney::Price,
+                        cancelled: 0,
                     },
                 )
                 .await;
@@ -367,13 +368,14 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
             let order = orders.order(n);
             let payment = PaymentRef::new(&format!("payment-{n}")).unwrap();
             let done = match n % 3 {
-                0 => node.submit(Command::Cancel { order }).await,
+                0 => node.submit(Command::Cancel { order, part: None }).await,
                 _ => {
                     node.submit(Command::Pay {
                         order,
                         payment,
                         paid_at: None,
                         received: ReceivedMoney::Price,
+                        cancelled: 0,
                     })
                     .await
                 }

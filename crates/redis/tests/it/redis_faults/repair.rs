@@ -1,6 +1,7 @@
 //! Automatic repair of a partition that has lost data. It grants again without a restart, users keep their answered
 //! grants, and no unit is granted twice.
 
+mod cancellations;
 mod closed;
 mod damage;
 mod late;

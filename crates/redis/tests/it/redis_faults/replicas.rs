@@ -166,6 +166,7 @@ async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
             payment,
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         tokio::spawn(async move { node.submit(pay).await })
     };

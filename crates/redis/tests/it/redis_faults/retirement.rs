@@ -224,12 +224,13 @@ fn pay(target: Target, number: u32, payment: &str) -> Command {
         payment: PaymentRef::new(payment).unwrap(),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     }
 }
 
 fn cancel(target: Target, number: u32) -> Command {
     let order = target.order(number);
-    Command::Cancel { order }
+    Command::Cancel { order, part: None }
 }
 
 fn close(target: Target) -> Command {

@@ -13,6 +13,8 @@ impl Account {
         let received = event.received().unwrap_or_default();
         let money = received.money(Money::new(row.amount_minor, currency));
         row.paid_minor = Some(money.minor);
+        let is_named = row.cancelled == 0 || received != ReceivedMoney::Price;
+        check(is_named, "the price of other units paid an order")?;
         let is_accepted = self.accepts(number, received)?;
         check(is_accepted, "paid with money that the sale does not accept")
     }

@@ -1,4 +1,4 @@
-//! State changes of orders: the units that they move, and the refund due of a return.
+//! State changes of orders: the units that they move, the price of a cancelled part, and the refund due of a return.
 
 use qiang_core::{campaign::CampaignKind, order::ReturnPart};
 
@@ -23,6 +23,32 @@ impl Account {
             (false, true) => transfer(&mut self.units, stock, 1, quantity),
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Cancels units of a held order that keeps at least one. Its price falls by theirs.
+    pub(super) fn cancel_units(&mut self, number: u32, part: &ReturnPart) -> Checked {
+        let row = self.rows.get_mut(&number);
+        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
+        let units = part.quantity;
+        check(
+            row.state == RowState::Had,
+            "cancelled units of no held order",
+        )?;
+        check(
+            0 < units && units < row.quantity,
+            "cancelled other units than a part of the order",
+        )?;
+        let key = part.key.to_string();
+        let is_new = !row.returns.contains_key(&key);
+        let before = row.cancellations.insert(key, units);
+        check(is_new && before.is_none(), "restocked twice under one key")?;
+        row.amount_minor -= row.amount_minor / i64::from(row.quantity) * i64::from(units);
+        row.quantity -= units;
+        row.cancelled += units;
+        let closed = self.parts.get(&row.log).is_some_and(|part| part.closed);
+        let stock = if closed { 2 } else { 0 };
+        transfer(&mut self.units, 1, stock, i64::from(units));
         Ok(())
     }
 

@@ -132,12 +132,13 @@ impl Fixture {
             payment,
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         });
     }
 
     /// Cancels an order.
     pub fn cancel(&mut self, order: OrderId) {
-        self.play(Command::Cancel { order });
+        self.play(Command::Cancel { order, part: None });
     }
 
     /// Applies an action to a campaign.

@@ -7,7 +7,7 @@ use proptest::{
 use qiang_core::{
     book::CampaignAction,
     event::{Entry, Seq},
-    payment::PaymentPolicy,
+    payment::{PaymentPolicy, ReceivedMoney},
     ports::LedgerError,
     split::SplitRule,
 };
@@ -74,16 +74,20 @@ fn step() -> impl Strategy<Value = Step> {
                 key: Some(key),
             })
         ),
-        5 => (2..4_usize, 1..=20_u32, 0_u8..3, histories::received())
-            .prop_map(|(campaign, number, payment, received)| Step::Command(CommandDraft::Pay {
+        5 => (2..4_usize, 1..=20_u32, 0_u8..3, histories::received(), histories::cancelled())
+            .prop_map(|(campaign, number, payment, received, cancelled)| Step::Command(CommandDraft::Pay {
                 campaign,
                 number,
                 payment,
                 paid_at: None,
-                received,
+                received: match received {
+                    ReceivedMoney::Price if cancelled > 0 => histories::enough(),
+                    received => received,
+                },
+                cancelled,
             })),
-        5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| {
-            Step::Command(CommandDraft::Cancel { campaign, number })
+        5 => (2..4_usize, 1..=20_u32, histories::part()).prop_map(|(campaign, number, part)| {
+            Step::Command(CommandDraft::Cancel { campaign, number, part })
         }),
         5 => (2..4_usize, 1..=20_u32, histories::part()).prop_map(|(campaign, number, part)| {
             Step::Command(CommandDraft::Return { campaign, number, part })

@@ -113,6 +113,7 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
         index: 0,
         limit: Some(3),
         hold_ms: HOLD_MS,
+        currency: None,
         fixed_shares: false,
     };
     // The first attempt cannot change counts either.

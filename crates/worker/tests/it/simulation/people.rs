@@ -126,7 +126,8 @@ impl World {
         let cancels = draw.once_in(4);
         Self::millis(draw, 60_000).await;
         if cancels {
-            self.command(draw, &Command::Cancel { order }).await;
+            self.command(draw, &Command::Cancel { order, part: None })
+                .await;
             return;
         }
         // The report of a payment may be late.
@@ -141,6 +142,7 @@ impl World {
             payment: PaymentRef::new(&payment).unwrap(),
             paid_at,
             received,
+            cancelled: 0,
         };
         if paid_at.is_some() {
             Self::millis(draw, 20_000).await;

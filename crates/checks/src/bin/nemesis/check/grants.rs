@@ -21,7 +21,9 @@ pub(super) fn check_answers(evidence: &Evidence, findings: &mut Findings) {
                 }
             }
             Wish::Pay { .. } => changed_payments(evidence, operation, findings),
-            Wish::ReturnUnits { .. } => refused_returns(evidence, operation, findings),
+            Wish::ReturnUnits { .. } | Wish::CancelUnits { .. } => {
+                refused_parts(evidence, operation, findings);
+            }
             Wish::Cancel { .. } | Wish::Return { .. } | Wish::SetStock { .. } => {}
         }
     }
@@ -68,8 +70,8 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
                 let gone = (&Answer::Returned, "returned");
                 given_back(evidence, operation, *number, gone, rows, findings);
             }
-            // Judged with the units, and with all returns of the order.
-            Wish::SetStock { .. } | Wish::ReturnUnits { .. } => {}
+            // Judged with the units, and with all parts of the order.
+            Wish::SetStock { .. } | Wish::ReturnUnits { .. } | Wish::CancelUnits { .. } => {}
         }
     }
 }
@@ -126,7 +128,8 @@ fn unexpected(
             Wish::Pay { number, .. }
             | Wish::Cancel { number }
             | Wish::Return { number }
-            | Wish::ReturnUnits { number, .. } => {
+            | Wish::ReturnUnits { number, .. }
+            | Wish::CancelUnits { number, .. } => {
                 perhaps_lost.contains(&(operation.campaign.as_str(), *number))
             }
         };
@@ -156,7 +159,7 @@ fn claim(
     let grant = surely.map_or(*first, |(_, grant, ..)| *grant);
     let row = rows.grants.get(&(operation.campaign.clone(), grant.number));
     let is_it = row.is_some_and(|row| {
-        (row.user.as_str(), row.quantity, row.amount) == (user, grant.quantity, grant.amount)
+        (row.user.as_str(), row.claimed()) == (user, (grant.quantity, grant.amount))
     });
     if !is_it {
         findings.judge(Breach::Lost, surely.is_none(), || {
@@ -385,19 +388,22 @@ fn given_back(
     }
 }
 
-/// A return that was answered is never refused later under the same key.
-fn refused_returns(evidence: &Evidence, operation: &Operation, findings: &mut Findings) {
+/// A part that was restocked is never refused later under the same key.
+fn refused_parts(evidence: &Evidence, operation: &Operation, findings: &mut Findings) {
     let level = level_of(evidence, operation);
     let mut returned = None;
     for attempt in &operation.attempts {
         match &attempt.answer {
-            Answer::Returned | Answer::UnitsReturned(_) => {
+            Answer::Returned
+            | Answer::UnitsReturned(_)
+            | Answer::Cancelled
+            | Answer::UnitsCancelled(_) => {
                 returned = Some(returned.unwrap_or(attempt));
             }
             Answer::Refused(why) => {
                 let Some(earlier) = returned else { continue };
                 findings.judge(Breach::Changed, evidence.excuses(earlier, level), || {
-                    format!("{}: returned, then refused: {why}", describe(operation))
+                    format!("{}: restocked, then refused: {why}", describe(operation))
                 });
             }
             _ => {}

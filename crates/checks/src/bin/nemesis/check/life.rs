@@ -100,7 +100,7 @@ fn orders(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
     for operation in &evidence.operations {
         let (what, number) = match &operation.wish {
             Wish::Pay { number, .. } => ("paid", number),
-            Wish::Cancel { number } => ("cancelled", number),
+            Wish::Cancel { number } | Wish::CancelUnits { number, .. } => ("cancelled", number),
             Wish::Return { number } | Wish::ReturnUnits { number, .. } => ("returned", number),
             Wish::Claim { .. } | Wish::SetStock { .. } => continue,
         };

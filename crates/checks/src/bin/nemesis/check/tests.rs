@@ -57,6 +57,7 @@ pub(super) fn sound() -> (Evidence, Rows) {
             amount,
             state: state.to_owned(),
             returned: 0,
+            cancelled: 0,
         };
         rows.grants.insert((campaign.to_owned(), number), row);
     }

@@ -34,7 +34,9 @@ impl Union<'_> {
             let round_trip = returned && steps.iter().any(is_taking);
             for event in steps {
                 let leaves = match event {
-                    Event::Cancelled { .. } | Event::Expired { .. } => true,
+                    Event::Cancelled { .. }
+                    | Event::PartCancelled { .. }
+                    | Event::Expired { .. } => true,
                     // The payment that precedes a return goes with it.
                     Event::Paid { .. } | Event::Returned { .. } => returned && !round_trip,
                     _ => false,
@@ -92,6 +94,18 @@ impl Union<'_> {
         if self.facts().kind == CampaignKind::RedPacket {
             return events;
         }
+        if from == OrderState::Held {
+            let all = self.rows.cancellations_of(number);
+            let new = all.filter(|(key, _)| {
+                let key = (number, (*key).clone());
+                !settled.cancellations.contains_key(&key)
+            });
+            events.extend(new.map(|(key, quantity)| {
+                let key = key.clone();
+                let part = ReturnPart { quantity, key };
+                Event::PartCancelled { number, part }
+            }));
+        }
         match (from, to) {
             (OrderState::Held, OrderState::Cancelled) => events.push(Event::Cancelled { number }),
             (OrderState::Held, OrderState::Expired) => events.push(Event::Expired { number }),
@@ -130,8 +144,8 @@ fn granted(number: u32, row: &GrantRow) -> Event {
     Event::Granted {
         number,
         user: row.user.clone(),
-        quantity: row.quantity,
-        amount_minor: row.amount_minor,
+        quantity: row.claimed(),
+        amount_minor: row.claimed_minor(),
         key: row.key.clone(),
     }
 }

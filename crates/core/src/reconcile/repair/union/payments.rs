@@ -17,7 +17,8 @@ impl Union<'_> {
             false => PaymentOutcome::RefundDue,
         };
         let key = (number, payment.clone());
-        let state = PaymentState::new(outcome, state.received);
+        let named = self.with_money(number, state);
+        let state = PaymentState::new(outcome, named.received);
         self.rows.payments.entry(key).or_insert(state);
     }
 
@@ -62,6 +63,9 @@ impl Union<'_> {
     /// Whether an order may follow the engine to a state. A payment whose refund is due in the ledger pays no order.
     pub(super) fn may_follow(&self, number: u32, state: OrderState) -> bool {
         let is_paid = matches!(state, OrderState::Paid | OrderState::Returned);
+        if is_paid && !self.has_same_units(number) {
+            return false;
+        }
         let by = is_paid.then(|| self.survey.engine.rows.paid_by(number));
         let by = by.flatten().map(|(payment, _)| payment);
         !by.is_some_and(|payment| self.is_settled_as_owed(number, payment))

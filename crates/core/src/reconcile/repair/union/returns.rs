@@ -33,7 +33,8 @@ impl Union<'_> {
         }
         let fits = before.checked_add(part.quantity);
         let fits = fits.is_some_and(|units| units <= row.quantity);
-        if is_settled || !fits || self.rows.returns.contains_key(&key) {
+        let is_known = self.rows.returns.contains_key(&key);
+        if is_settled || !fits || is_known || self.rows.cancellations.contains_key(&key) {
             return;
         }
         match row.state {
@@ -119,10 +120,13 @@ impl Union<'_> {
         new.fold(settled, u32::saturating_add)
     }
 
-    /// Returns of the engine that the union lacks.
-    pub(super) fn refused_returns(&self) -> Vec<(u32, IdempotencyKey)> {
-        let returns = self.survey.engine.rows.returns.keys();
-        let refused = returns.filter(|key| !self.rows.returns.contains_key(*key));
+    /// Cancellations and returns of the engine that the union lacks.
+    pub(super) fn refused_parts(&self) -> Vec<(u32, IdempotencyKey)> {
+        let (engine, rows) = (&self.survey.engine.rows, &self.rows);
+        let parts = engine.returns.keys().chain(engine.cancellations.keys());
+        let refused = parts.filter(|key| {
+            !rows.returns.contains_key(*key) && !rows.cancellations.contains_key(*key)
+        });
         refused.cloned().collect()
     }
 

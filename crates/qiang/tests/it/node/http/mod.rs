@@ -11,6 +11,7 @@ mod batches;
 mod broken_off;
 #[cfg(feature = "servers")]
 mod broken_off_redis;
+mod cancellations;
 mod change_limits;
 mod clocks;
 pub(crate) mod common;

@@ -233,19 +233,3 @@ async fn a_part_needs_room_for_its_own_money() {
     assert_eq!(rest.text("state"), "returned", "{rest:?}");
     case.service.stop().await;
 }
-
-#[tokio::test]
-async fn a_held_order_is_cancelled_whole() {
-    let case = Case::new().await;
-    let path = format!("{}/cancellation", case.order);
-    for quantity in [1, 2, 4] {
-        let refused = case.service.post(&path, &case.ann, units(quantity)).await;
-        refused.assert_problem(409, "partial-cancellation");
-    }
-    let seen = case.service.get(&case.order, &case.ann).await;
-    assert_eq!(seen.text("state"), "held");
-    let cancelled = case.service.post(&path, &case.ann, units(3)).await;
-    assert_eq!(cancelled.text("state"), "cancelled", "{cancelled:?}");
-    assert_eq!(case.remaining().await, json!(9));
-    case.service.stop().await;
-}

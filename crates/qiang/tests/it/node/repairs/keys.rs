@@ -35,7 +35,7 @@ pub(crate) async fn a_retry_gets_its_order_after_redis_was_lost(mut world: World
     }
     // Ann cancels her second order, and her only order of the other sale.
     for order in [three.order(2), one.order(1)] {
-        world.submit(Command::Cancel { order }).await;
+        world.submit(Command::Cancel { order, part: None }).await;
     }
     // The same key with another quantity.
     claims.push(three.keyed("bob", 1, "first"));

@@ -476,7 +476,7 @@ pub(crate) async fn units_that_come_back_go_to_who_waits<G: Ground>() {
     line.enter(line.target.one("b")).await.unwrap();
     line.enter(line.target.one("c")).await.unwrap();
     let order = line.target.order(1);
-    let cancel = Command::Cancel { order };
+    let cancel = Command::Cancel { order, part: None };
     line.ground.engine().submit(cancel).await.unwrap();
     assert_eq!(line.decide().await, 2);
     assert!(matches!(line.outcome("b").await, Outcome::Granted(_)));

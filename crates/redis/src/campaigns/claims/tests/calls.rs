@@ -135,7 +135,10 @@ async fn an_error_after_the_first_write_is_not_known() {
     assert_eq!(world.names(&single).await, ["uncertain"], "a packet");
     let single = [claimed.one("bob")];
     assert_eq!(world.names(&single).await, ["uncertain"], "a sale");
-    let cancelled = world.engine.submit(Command::Cancel { order }).await;
+    let cancelled = world
+        .engine
+        .submit(Command::Cancel { order, part: None })
+        .await;
     assert!(
         matches!(cancelled, Err(EngineError::Uncertain { .. })),
         "{cancelled:?}"

@@ -219,6 +219,7 @@ impl World {
                 payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
                 paid_at: None,
                 received: ReceivedMoney::Price,
+                cancelled: 0,
             };
             match self.harness.submit(0, command).await {
                 Ok(Reply::Payment(outcome, _)) => {

@@ -59,6 +59,7 @@ impl World {
             payment: PaymentRef::new(&format!("{name}-{number}")).unwrap(),
             paid_at: None,
             received: ReceivedMoney::Price,
+            cancelled: 0,
         };
         match node.submit(command).await {
             Ok(Reply::Payment(outcome, _)) => outcome,

@@ -52,6 +52,7 @@ async fn loses_a_return(loss: Loss) {
         payment: PaymentRef::new("p").unwrap(),
         paid_at: None,
         received: ReceivedMoney::Price,
+        cancelled: 0,
     };
     node.submit(pay).await.unwrap();
     assert_eq!(
