@@ -6,6 +6,9 @@ use crate::{
     payment::PaymentPolicy,
 };
 
+/// An order as it is seen: state, units, price, and units cancelled.
+type Seen = (OrderState, u32, i64, u32);
+
 const PRICE: i64 = 250;
 
 fn part(quantity: u32, key: &str) -> Option<ReturnPart> {
@@ -13,7 +16,7 @@ fn part(quantity: u32, key: &str) -> Option<ReturnPart> {
     Some(ReturnPart { quantity, key })
 }
 
-fn of_view(view: &OrderView) -> (OrderState, u32, i64, u32) {
+fn of_view(view: &OrderView) -> Seen {
     let order = view.grant.order.unwrap();
     let grant = &view.grant;
     let cancelled = order.cancelled_quantity;
@@ -21,11 +24,7 @@ fn of_view(view: &OrderView) -> (OrderState, u32, i64, u32) {
 }
 
 /// Cancels units; answers with the order's state, units, price, and cancelled units.
-fn cancel(
-    fixture: &mut Fixture,
-    setup: &Setup,
-    part: Option<ReturnPart>,
-) -> Result<(OrderState, u32, i64, u32), Refusal> {
+fn cancel(fixture: &mut Fixture, setup: &Setup, part: Option<ReturnPart>) -> Result<Seen, Refusal> {
     let order = fixture.order(setup, 1);
     let reply = fixture.apply(Command::Cancel { order, part })?;
     let Reply::Cancelled(view) = reply else {
@@ -39,7 +38,7 @@ fn pay(
     setup: &Setup,
     payment: &str,
     (minor, cancelled): (i64, u32),
-) -> Result<(PaymentOutcome, (OrderState, u32, i64, u32)), Refusal> {
+) -> Result<(PaymentOutcome, Seen), Refusal> {
     let arrived = Money::new(minor, "CNY".parse().unwrap());
     let of_order = fixture.book.order(fixture.order(setup, 1)).unwrap();
     let price = Money::new(of_order.grant.amount_minor, arrived.currency);
