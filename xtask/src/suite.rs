@@ -219,9 +219,9 @@ pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()
     run_all(steps, &mut io::stdout())
 }
 
-/// Runs tests, four at a time per processor and program, because most wait for servers, connections and deadlines.
+/// Runs tests, two at a time per processor and program, because most wait for servers, connections and deadlines.
 fn run_tests(line: &str, root: &Path) -> Result<Done> {
-    let threads = thread::available_parallelism().map_or(4, |processors| 4 * processors.get());
+    let threads = thread::available_parallelism().map_or(2, |processors| 2 * processors.get());
     let threads = env::var(TEST_THREADS).unwrap_or_else(|_| threads.to_string());
     test_programs::run(line, root, &[(TEST_THREADS, &threads)]).map(|()| Done::Passed)
 }

@@ -87,7 +87,13 @@ const CHECKS: [(&str, &str); 18] = [
         "an order that has returned other units than its returns",
         "SELECT count(*) FROM orders o WHERE o.returned_in_parts <> \
          (SELECT coalesce(sum(r.quantity), 0) FROM order_returns r \
-          WHERE r.campaign = o.campaign AND r.number = o.number)",
+          WHERE r.campaign = o.campaign AND r.number = o.number AND r.kind = 'return')",
+    ),
+    (
+        "an order with other cancelled units than its cancellations",
+        "SELECT count(*) FROM orders o WHERE o.cancelled_in_parts <> \
+         (SELECT coalesce(sum(r.quantity), 0) FROM order_returns r \
+          WHERE r.campaign = o.campaign AND r.number = o.number AND r.kind = 'cancellation')",
     ),
     (
         "a payment without its posting",
