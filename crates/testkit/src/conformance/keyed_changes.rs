@@ -126,7 +126,7 @@ pub async fn a_key_is_bound_anew_by_one_retry(case: &mut Scenario) {
         case.ledger().rebind_key(&used, id(1), id(2)),
         case.ledger().rebind_key(&used, id(1), id(3)),
     );
-    let (first, second) = futures_util::join!(first, second);
+    let (first, second) = futures_util::future::join(first, second).await;
     assert_eq!(u8::from(first.unwrap()) + u8::from(second.unwrap()), 1);
     case.restart().await;
     let bound = case.ledger().bound_key(&used).await.unwrap().unwrap();

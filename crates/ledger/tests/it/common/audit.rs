@@ -3,7 +3,7 @@
 use super::Databases;
 
 /// Faults that no ledger may have, each with the query that finds it.
-const CHECKS: [(&str, &str); 18] = [
+const CHECKS: [(&str, &str); 19] = [
     (
         "an account that is not the sum of its postings",
         "SELECT count(*) FROM accounts a WHERE a.balance <> \
