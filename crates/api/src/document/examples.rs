@@ -20,6 +20,8 @@ pub(super) const REQUEST_ID: &str = "6f0d3c5a2b7e4f18a9c4d1e0b3f25768";
 fn example_for_one(schema: &str, property: &str) -> Option<Value> {
     Some(match (schema, property) {
         ("Order" | "Claim", "id") => json!(ORDER),
+        ("RecordedEvent", "id") => json!("evt_0_17_72911ad586e51fe2186960b02fae742d"),
+        ("RecordedEvent", "type") => json!("order.paid"),
         ("Order", "object") => json!("order"),
         ("Claim", "object") => json!("claim"),
         ("RedPacket" | "ListedRedPacket", "object") => json!("red_packet"),

@@ -199,7 +199,7 @@ fn complete_text(schema: &str, property: &str, text: &mut Map<String, Value>) {
         // Ids of deposits and audits. Those of other objects have their pattern already.
         "id" if schema.starts_with("New") => set("pattern", json!(ASKED_CAMPAIGN_ID)),
         "id" if matches!(schema, "Order" | "Claim") => set("format", json!("order-id")),
-        "id" | "deposit" if schema != "CampaignEvent" => {
+        "id" | "deposit" if !matches!(schema, "CampaignEvent" | "RecordedEvent") => {
             set("format", json!("uuid"));
             set("pattern", json!(CAMPAIGN_ID));
         }
