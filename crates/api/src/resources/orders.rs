@@ -253,7 +253,9 @@ pub(crate) async fn get(
             body = Problem),
         (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, an invalid currency or \
          `paid_at`, or the account cannot hold that much; `key-reused`",
-            body = Problem), NoAnswer))]
+            body = Problem),
+        (status = 503, description = "No answer of the engine or the ledger, or `ledger-incomplete`; `order-changed`: \
+         units of the order were cancelled at the same time", body = Problem)))]
 pub(crate) async fn pay(
     call: ObjectRequest<OrderId>,
     request: Request,
