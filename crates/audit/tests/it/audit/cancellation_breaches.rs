@@ -62,7 +62,7 @@ pub(crate) fn cancelled(world: &mut World) {
 /// Each breach: its name, exactly the checks that must report it, and its changes.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = str::to_owned;
-    let cancelled = |values: &str| entry("@cancelled in parts", 17, values);
+    let cancelled = |values: &str| entry("@cancelled in parts", 18, values);
     vec![
         (
             "a cancellation of a part gone",
