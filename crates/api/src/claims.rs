@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// Initial capacity for a grant's JSON.
-const GRANT_BYTES: usize = 384;
+const GRANT_BYTES: usize = 512;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

@@ -13,7 +13,7 @@ pub(super) const USER: &str = "alice";
 pub(super) const PAYMENT: &str = "pay-8f3a";
 pub(super) const ENTRY: &str = "0-17";
 /// The order above, as a position in a list of orders.
-const CURSOR: &str = "b3JkZXJzOjM";
+pub(super) const CURSOR: &str = "b3JkZXJzOjM";
 pub(super) const REQUEST_ID: &str = "6f0d3c5a2b7e4f18a9c4d1e0b3f25768";
 
 /// Examples of one schema's properties. Nullable properties are left out, unless they are listed here.

@@ -258,7 +258,8 @@ pub(super) fn headers() -> Value {
     let text = || json!({"type": "string"});
     let seconds = || json!({"type": "integer", "minimum": 1});
     let place = format!("/v1/campaigns/{}/queue-entry", examples::CAMPAIGN);
-    let next = format!("</v1/sales?after={}>; rel=\"next\"", examples::CAMPAIGN);
+    let (sale, cursor) = (examples::CAMPAIGN, examples::CURSOR);
+    let next = format!("</v1/sales/{sale}/orders?after={cursor}>; rel=\"next\"");
     let order = format!("/v1/orders/{}", examples::ORDER);
     let challenge = "Bearer realm=\"qiang\"";
     let scope = "Bearer realm=\"qiang\", error=\"insufficient_scope\", scope=\"deposit\"";

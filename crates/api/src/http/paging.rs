@@ -130,7 +130,8 @@ impl<P: fmt::Display> Page<'_, P> {
         items.last().filter(|_| !is_last).map(position)
     }
 
-    /// Body of the page, with a link to the next page.
+    /// Body of the page, with a link to the next page. A page without items has no link, so that following links ends
+    /// where later items are still to come.
     pub(crate) fn answer<W: Serialize>(
         &self,
         uri: &Uri,
@@ -139,7 +140,8 @@ impl<P: fmt::Display> Page<'_, P> {
         settled: Option<bool>,
     ) -> Response {
         let next = next.map(|position| Cursor::new(self.list.name, position).to_string());
-        let link = next.as_ref().map(|next| link(uri, next));
+        let linked = next.as_ref().filter(|_| !data.is_empty());
+        let link = linked.map(|next| link(uri, next));
         let mut response = Json(List {
             data,
             next,
