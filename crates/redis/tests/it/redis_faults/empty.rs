@@ -1,6 +1,7 @@
 //! Redis restarts empty, once or several times, with and without load. A repair may stop at every step, be repeated,
 //! and race with another. At the end every unit exists exactly once, and all partitions grant.
 
+mod cluster;
 mod stopped;
 
 use std::{
@@ -47,8 +48,8 @@ const SETTLED: usize = 4;
 const UNSETTLED: usize = 6;
 const PAUSE: Duration = Duration::from_millis(20);
 
-struct World {
-    server: Standalone,
+struct World<S = Standalone> {
+    server: S,
     harness: Harness,
     ledger: Arc<SqliteLedger>,
     hosts: Vec<Host>,
@@ -56,10 +57,9 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
-impl World {
-    async fn new(options: impl FnOnce(String) -> RedisOptions) -> Self {
-        let server = blocking(|| Standalone::start(&ServerOptions::new()));
-        let harness = Harness::new(options(server.url())).await;
+impl<S> World<S> {
+    async fn over(server: S, options: RedisOptions) -> Self {
+        let harness = Harness::new(options).await;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");
         let ledger = Arc::new(SqliteLedger::open(&path, ManualClock::new(OPENS)).unwrap());
@@ -115,39 +115,6 @@ impl World {
         }
     }
 
-    fn redis(&self) -> &Server {
-        self.server.primary()
-    }
-
-    fn flush(&self) {
-        blocking(|| self.redis().call(&["FLUSHALL"]).unwrap());
-    }
-
-    /// Number of calls that Redis answered with this error.
-    fn refused(&self, error: &str) -> u32 {
-        let stats = blocking(|| self.redis().call(&["INFO", "errorstats"])).unwrap();
-        let stats = stats.text().unwrap_or_default().to_owned();
-        let count = stats.split(&format!("errorstat_{error}:count=")).nth(1);
-        let count = count.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-        count.unwrap_or_default()
-    }
-
-    fn limit(&self, bytes: &str) {
-        let words = ["CONFIG", "SET", "maxmemory", bytes];
-        blocking(|| self.redis().call(&words).unwrap());
-    }
-
-    fn key(&self, partition: u16) -> String {
-        let prefix = &self.harness.options.prefix;
-        format!("{prefix}:{{p{partition:02}}}:partition")
-    }
-
-    fn has_field(&self, partition: u16, field: &str) -> bool {
-        let key = self.key(partition);
-        let reply = blocking(|| self.redis().call(&["HEXISTS", &key, field]).unwrap());
-        reply.integer() == Some(1)
-    }
-
     async fn all_halted(&self) {
         let halted = |node: &RedisEngine| {
             let mut all = node.partitions().into_iter();
@@ -167,30 +134,6 @@ impl World {
             all.all(|id| node.state(id) == PartitionHealth::Open)
         };
         self.harness.nodes.iter().all(open)
-    }
-
-    /// Waits until this many nodes have offered their answers of the loss to each partition.
-    async fn all_offered(&self, nodes: usize) {
-        wait_for("the offers", || (0..2).all(|id| self.offers(id) >= nodes)).await;
-    }
-
-    /// Number of nodes that have offered all their answers of a partition's current loss.
-    fn offers(&self, partition: u16) -> usize {
-        let key = self.key(partition);
-        let answers = key.replace(":partition", ":answers");
-        blocking(|| {
-            let words = ["HMGET", &key, "lost_from", "lost_to"];
-            let loss = self.redis().call(&words).unwrap();
-            let loss: Vec<&str> = loss.array().iter().filter_map(|it| it.text()).collect();
-            let loss = loss.join("-");
-            let offers = self.redis().call(&["HVALS", &answers]).unwrap();
-            let texts = offers.array().iter().filter_map(|it| it.text());
-            // The value is `LOSS ATTEMPT ALL-FROM` once the last chunk is there.
-            texts
-                .map(|it| it.split(' ').collect::<Vec<_>>())
-                .filter(|words| words.len() == 3 && words[0] == loss)
-                .count()
-        })
     }
 
     async fn all_open(&self) {
@@ -233,7 +176,72 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl World {
+    async fn new(options: impl FnOnce(String) -> RedisOptions) -> Self {
+        let server = blocking(|| Standalone::start(&ServerOptions::new()));
+        let options = options(server.url());
+        Self::over(server, options).await
+    }
+
+    fn redis(&self) -> &Server {
+        self.server.primary()
+    }
+
+    fn flush(&self) {
+        blocking(|| self.redis().call(&["FLUSHALL"]).unwrap());
+    }
+
+    /// Number of calls that Redis answered with this error.
+    fn refused(&self, error: &str) -> u32 {
+        let stats = blocking(|| self.redis().call(&["INFO", "errorstats"])).unwrap();
+        let stats = stats.text().unwrap_or_default().to_owned();
+        let count = stats.split(&format!("errorstat_{error}:count=")).nth(1);
+        let count = count.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        count.unwrap_or_default()
+    }
+
+    fn limit(&self, bytes: &str) {
+        let words = ["CONFIG", "SET", "maxmemory", bytes];
+        blocking(|| self.redis().call(&words).unwrap());
+    }
+
+    fn key(&self, partition: u16) -> String {
+        let prefix = &self.harness.options.prefix;
+        format!("{prefix}:{{p{partition:02}}}:partition")
+    }
+
+    fn has_field(&self, partition: u16, field: &str) -> bool {
+        let key = self.key(partition);
+        let reply = blocking(|| self.redis().call(&["HEXISTS", &key, field]).unwrap());
+        reply.integer() == Some(1)
+    }
+
+    /// Waits until this many nodes have offered their answers of the loss to each partition.
+    async fn all_offered(&self, nodes: usize) {
+        wait_for("the offers", || (0..2).all(|id| self.offers(id) >= nodes)).await;
+    }
+
+    /// Number of nodes that have offered all their answers of a partition's current loss.
+    fn offers(&self, partition: u16) -> usize {
+        let key = self.key(partition);
+        let answers = key.replace(":partition", ":answers");
+        blocking(|| {
+            let words = ["HMGET", &key, "lost_from", "lost_to"];
+            let loss = self.redis().call(&words).unwrap();
+            let loss: Vec<&str> = loss.array().iter().filter_map(|it| it.text()).collect();
+            let loss = loss.join("-");
+            let offers = self.redis().call(&["HVALS", &answers]).unwrap();
+            let texts = offers.array().iter().filter_map(|it| it.text());
+            // The value is `LOSS ATTEMPT ALL-FROM` once the last chunk is there.
+            texts
+                .map(|it| it.split(' ').collect::<Vec<_>>())
+                .filter(|words| words.len() == 3 && words[0] == loss)
+                .count()
+        })
+    }
+}
+
+impl<S> Drop for World<S> {
     fn drop(&mut self) {
         if let Some(settling) = self.settling.take() {
             settling.abort();

@@ -19,22 +19,16 @@ const AGREE_MAX: Duration = Duration::from_secs(60);
 /// Six servers on loopback. The nodes 0, 1 and 2 are the primaries at the start, the nodes 3, 4 and 5 their replicas.
 #[derive(Debug)]
 pub struct Cluster {
+    options: Options,
     nodes: Vec<Server>,
 }
 
 impl Cluster {
     /// Starts the nodes, joins them to a cluster, and waits until all serve.
     pub fn start(options: &Options) -> Self {
-        let lines = [
-            "cluster-enabled yes".to_owned(),
-            format!("cluster-node-timeout {NODE_TIMEOUT_MS}"),
-            "cluster-require-full-coverage no".to_owned(),
-            // A replica stays with its primary and may be elected after any time of disconnection.
-            "cluster-allow-replica-migration no".to_owned(),
-            "cluster-replica-validity-factor 0".to_owned(),
-        ];
         let cluster = Self {
-            nodes: Server::start_all(options, NODES, &lines),
+            options: options.clone(),
+            nodes: Server::start_all(options, NODES, &lines()),
         };
         cluster.join();
         cluster.wait_until_whole();
@@ -48,31 +42,69 @@ impl Cluster {
                 &["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()],
             );
             if index < PRIMARIES {
-                let bound = |i: usize| (usize::from(SLOTS) * i + 1) / PRIMARIES;
-                let (first, last) = (bound(index), bound(index + 1) - 1);
-                must(
-                    node,
-                    &[
-                        "CLUSTER",
-                        "ADDSLOTSRANGE",
-                        &first.to_string(),
-                        &last.to_string(),
-                    ],
-                );
+                add_first_slots(node, index);
             }
         });
         // Every node meets every other node, because gossip takes seconds.
         for (index, node) in self.nodes.iter().enumerate() {
-            for other in &self.nodes[..index] {
-                let (port, bus) = (other.addr().port().to_string(), other.bus().to_string());
-                must(node, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
-            }
+            self.nodes[..index]
+                .iter()
+                .for_each(|other| meet(node, other));
         }
         in_parallel(PRIMARIES..NODES, |index| {
-            let (replica, primary) = (&self.nodes[index], &self.nodes[index - PRIMARIES]);
-            let id = must(primary, &["CLUSTER", "MYID"]);
-            wait_for("a replica to know its primary", AGREE_MAX, || {
-                replica.call(&["CLUSTER", "REPLICATE", &id]).ok()
+            replicate(&self.nodes[index], &self.nodes[index - PRIMARIES]);
+        });
+    }
+
+    /// Kills the primary at this index, from 0 to 2, and its replica. Both must have their roles of the start.
+    pub fn kill_pair(&self, primary: usize) {
+        in_parallel([primary, primary + PRIMARIES], |index| {
+            self.nodes[index].kill();
+        });
+    }
+
+    /// Replaces a killed primary and its replica by new, empty nodes that serve the same slots, as an operator does
+    /// who has lost both.
+    pub fn replace_pair(&mut self, primary: usize) {
+        let pair = [primary, primary + PRIMARIES];
+        let known = views(&self.nodes[(primary + 1) % PRIMARIES]).expect("a node that answers");
+        let fresh = Server::start_all(&self.options, pair.len(), &lines());
+        let epoch = known
+            .iter()
+            .map(|view| view.epoch)
+            .max()
+            .unwrap_or_default()
+            + 1;
+        must(
+            &fresh[0],
+            &["CLUSTER", "SET-CONFIG-EPOCH", &epoch.to_string()],
+        );
+        add_first_slots(&fresh[0], primary);
+        let left = known.iter().filter(|view| !view.healthy);
+        let left: Vec<&str> = left.map(|view| view.id.as_str()).collect();
+        assert_eq!(left.len(), pair.len(), "the killed nodes count as failed");
+        let survivors = (0..NODES).filter(|index| !pair.contains(index));
+        for survivor in survivors.map(|index| &self.nodes[index]) {
+            for id in &left {
+                must(survivor, &["CLUSTER", "FORGET", id]);
+            }
+            fresh.iter().for_each(|node| meet(survivor, node));
+        }
+        meet(&fresh[0], &fresh[1]);
+        replicate(&fresh[1], &fresh[0]);
+        for (index, node) in pair.into_iter().zip(fresh) {
+            self.nodes[index] = node;
+        }
+        self.wait_until_whole();
+    }
+
+    /// Waits until the other primaries consider a killed primary and its replica failed.
+    pub fn wait_until_pair_failed(&self, primary: usize) {
+        let survivors = (0..NODES).filter(|index| index % PRIMARIES != primary);
+        in_parallel(survivors.map(|index| &self.nodes[index]), |node| {
+            wait_for("the pair to count as failed", AGREE_MAX, || {
+                let failed = views(node)?.iter().filter(|view| !view.healthy).count();
+                (failed == 2).then_some(())
             });
         });
     }
@@ -253,6 +285,37 @@ impl View {
             .map(|(first, last)| usize::from(last - first) + 1)
             .sum()
     }
+}
+
+/// Lines of the nodes' configuration.
+fn lines() -> Vec<String> {
+    vec![
+        "cluster-enabled yes".to_owned(),
+        format!("cluster-node-timeout {NODE_TIMEOUT_MS}"),
+        "cluster-require-full-coverage no".to_owned(),
+        // A replica stays with its primary and may be elected after any time of disconnection.
+        "cluster-allow-replica-migration no".to_owned(),
+        "cluster-replica-validity-factor 0".to_owned(),
+    ]
+}
+
+/// Assigns to a node the slots that the primary at this index has at the start.
+fn add_first_slots(node: &Server, index: usize) {
+    let bound = |i: usize| (usize::from(SLOTS) * i + 1) / PRIMARIES;
+    let (first, last) = (bound(index).to_string(), (bound(index + 1) - 1).to_string());
+    must(node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
+}
+
+fn meet(node: &Server, other: &Server) {
+    let (port, bus) = (other.addr().port().to_string(), other.bus().to_string());
+    must(node, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+}
+
+fn replicate(replica: &Server, primary: &Server) {
+    let id = must(primary, &["CLUSTER", "MYID"]);
+    wait_for("a replica to know its primary", AGREE_MAX, || {
+        replica.call(&["CLUSTER", "REPLICATE", &id]).ok()
+    });
 }
 
 /// A node's view of all nodes; `None` if it does not answer.
