@@ -7,6 +7,7 @@ mod crowd;
 mod deploy;
 mod doctor;
 mod failures;
+mod host_names;
 mod keys;
 mod logs;
 mod maintenance;
