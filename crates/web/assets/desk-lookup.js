@@ -71,8 +71,12 @@ const DEEDS = {
     && amount.amount > 0, path: "return", fields: ["units"] },
   refund: { scopes: ["pay"], is: ({ due }) => due.amount > 0, path: "refunds", fields: ["reference", "money"] },
   cancel: { scopes: ["admin"], is: ({ state, amount }) => state === "held" || (state === "paid" && amount.amount === 0),
-    path: "cancellation", fields: [], danger: true },
+    path: "cancellation", fields: ["units"], danger: true },
 };
+
+/** What is asked for: an order that is paid, as a free one is, is cancelled whole. @param {string} name
+ * @param {Ordered} order */
+const fieldsOf = (name, order) => (name === "cancel" && order.state !== "held" ? [] : DEEDS[name].fields);
 
 /** @type {Ordered | undefined} */
 let current;
@@ -103,7 +107,7 @@ function askFor(name) {
   const order = current;
   if (!order) return;
   [asked, deedKey] = [name, freshKey()];
-  const { fields, danger } = DEEDS[name];
+  const [{ danger }, fields] = [DEEDS[name], fieldsOf(name, order)];
   const isRefund = name === "refund";
   show(element("confirm-title"), say(`${name}_title`));
   show(element("confirm-help"), say(`${name}_help`));
@@ -132,7 +136,7 @@ element("confirm-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const order = current;
   if (!order) return;
-  const { path, fields } = DEEDS[asked];
+  const [{ path }, fields] = [DEEDS[asked], fieldsOf(asked, order)];
   const { currency } = asked === "refund" ? order.due : order.amount;
   const [units, amount, reference] = [whole(field("units").value), minor(field("money").value, currency),
     field("reference").value.trim()];

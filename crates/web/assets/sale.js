@@ -1,9 +1,9 @@
 // @ts-check
 // The page of a sale.
 
-import { ask, claim, duration, element, explain, facts, field, isDecided, keepFocus, keepTime, moment, noteTime, now,
-  numbers, often, phase, price, problem, say, show, showClock, signInFor, sleep, standInLine, wantedBefore, watch,
-  wish } from "./qiang.js";
+import { ask, claim, duration, element, explain, facts, field, freshKey, isDecided, keepFocus, keepTime, moment,
+  noteTime, now, numbers, often, phase, price, problem, say, show, showClock, signInFor, sleep, standInLine,
+  wantedBefore, watch, wish } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Answer} Answer */
 /** @typedef {import("./qiang.js").Order} Order */
@@ -397,16 +397,24 @@ function salePage() {
   const askToCancel = (id) => {
     wanted = id;
     sure.returnValue = "";
+    const { state, quantity } = orders.get(id) ?? { state: "", quantity: 1 };
+    // Only a held order can be cancelled in parts.
+    element("sure-line").hidden = state !== "held" || quantity === 1;
+    const units = field("sure-units");
+    [units.max, units.value] = [String(quantity), String(quantity)];
     sure.showModal();
   };
   sure.addEventListener("close", () => {
-    if (sure.returnValue === "yes") void giveBack(wanted);
+    if (sure.returnValue === "yes") void giveBack(wanted, Number(field("sure-units").value));
   });
 
-  /** @param {string} id */
-  const giveBack = async (id) => {
-    const answer = await ask("POST", `/v1/orders/${id}/cancellation`);
-    tell(!answer ? say("gave_up") : answer.status === 200 ? say("did_cancel") : explain(answer));
+  /** Cancels an order, or some of its units. @param {string} id @param {number} units */
+  const giveBack = async (id, units) => {
+    const left = (orders.get(id)?.quantity ?? units) - units;
+    const part = left > 0 ? { body: { quantity: units }, key: freshKey() } : {};
+    const answer = await ask("POST", `/v1/orders/${id}/cancellation`, part);
+    const done = say(left > 0 ? "did_cancel_units" : "did_cancel", { units, left });
+    tell(!answer ? say("gave_up") : answer.status === 200 ? done : explain(answer));
     isCounting = true;
     if (answer?.status === 200) keep(answer.body, true);
     else await look(id);

@@ -122,7 +122,7 @@ test("an order is found by its payment, returned in part, refunded and paid, eac
   const id = await service.sale({ title: "Lamps", stock: 9, per_user_limit: 5 });
   const paid = await buy(id, "rich", 3);
   await pay(paid, "bank-77");
-  const held = await buy(id, "poor");
+  const held = await buy(id, "poor", 2);
   const ada = await person(browser, service, "ada", { role: "admin" });
   const { page } = ada;
   await page.goto("/admin/lookup");
@@ -163,8 +163,17 @@ test("an order is found by its payment, returned in part, refunded and paid, eac
   assert.equal(await page.isVisible("[data-deed=return]"), false);
   await page.click("[data-deed=cancel]");
   await says(page, "#confirm", "can’t be undone");
+  assert.equal(await page.inputValue("#units"), "2");
   await page.click("#confirm-no");
   assert.equal((await service.call("GET", `/v1/orders/${held.id}`)).state, "held");
+  // Some of its units.
+  await page.click("[data-deed=cancel]");
+  await page.fill("#units", "1");
+  await page.click("#confirm-yes");
+  await says(page, "#outcome", "Done.");
+  const { state, quantity } = await service.call("GET", `/v1/orders/${held.id}`);
+  assert.deepEqual([state, quantity], ["held", 1]);
+  await says(page, "#figures", "held");
   await page.click("[data-deed=payment]");
   await page.fill("#reference", "bank-78");
   await page.click("#confirm-yes");

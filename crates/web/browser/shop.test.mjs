@@ -106,6 +106,37 @@ test("the date stands beside the countdown, and the reminder has it", async () =
   }
 });
 
+test("some units of a held order are cancelled, and the rest is paid", async () => {
+  const id = await service.sale({ title: "Cups", stock: 3, per_user_limit: 3 });
+  const ann = await person(browser, service, "ann");
+  const { page } = ann;
+  await page.goto(`/s/${id}`);
+  await page.fill("#quantity", "3");
+  await page.click("#buy");
+  await says(page, ".order .yours", "Yours: 3");
+  await says(page, ".order .amount", "¥15.00");
+  await page.click(".order .cancel");
+  assert.equal(await page.inputValue("#sure-units"), "3");
+  await assertAccessible(page);
+  // More than there are: the browser says so, and nothing happens.
+  await page.fill("#sure-units", "4");
+  await page.click("#sure-yes");
+  assert.ok(await page.isVisible("#sure"));
+  await page.fill("#sure-units", "1");
+  await page.click("#sure-yes");
+  await says(page, "#outcome", "1 cancelled. 2 left in this order.");
+  await says(page, ".order .yours", "Yours: 2");
+  await says(page, ".order .amount", "¥10.00");
+  const state = async () => service.call("GET", `/v1/campaigns/${id}/state`);
+  await until(async () => (await state()).remaining === 1);
+  await page.click(".order .pay:not([hidden]), #buy");
+  await says(page, ".order .hold", "Paid");
+  const [order] = (await service.call("GET", `/v1/sales/${id}/orders`)).data;
+  assert.deepEqual([order.state, order.quantity, order.amount.amount], ["paid", 2, 1_000]);
+  assert.deepEqual(ann.faults, []);
+  await ann.context.close();
+});
+
 test("an order has a picture, a number and a date, and is cancelled only after a question", async () => {
   const id = await service.sale({ title: "Teapot", per_user_limit: 2 });
   const ann = await person(browser, service, "ann");

@@ -58,7 +58,7 @@ texts! {
     record_refund: "Record refund…", "登记退款…";
     cancel_order: "Cancel order…", "取消订单…";
     reference: "Payment reference", "支付流水号";
-    bad_units: "Enter a number from 1 to the units that aren’t returned.", "请输入 1 到未退件数之间的整数。";
+    bad_units: "Enter a number from 1 to the units that are left.", "请输入 1 到剩余件数之间的整数。";
     payment_title: "Mark this order as paid?", "登记为已付款？";
     payment_help: "Only if the money has arrived. The reference comes from your payment service, and counts once.",
         "仅在款项已到账时登记。流水号由支付服务提供，只生效一次。";

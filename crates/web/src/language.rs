@@ -247,7 +247,9 @@ texts! {
     cancel_title: "Cancel this order?", "确定取消订单？";
     cancel_help: "Your units go back on sale at once, and you may not get them again.",
         "取消后将立即重新开售，可能无法再次抢到。";
+    cancel_units: "Quantity to cancel", "取消件数";
     cancel_no: "Keep order", "再想想";
+    did_cancel_units: "{units} cancelled. {left} left in this order.", "已取消 {units} 件，订单还剩 {left} 件。";
     did_cancel: "Cancelled. There’s nothing to pay.", "订单已取消，无需付款。";
     pay_elsewhere: "Pay in the shop’s app.", "请在商家应用内付款。";
     paid: "Paid. Thank you!", "已付款，感谢购买！";
