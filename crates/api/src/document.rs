@@ -141,9 +141,8 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
             json!({"type": "string", "format": "entry-place", "pattern": schemas::ENTRY_PLACE})
         }
         "id" => json!({"type": "string", "format": "uuid", "pattern": schemas::ASKED_CAMPAIGN_ID}),
-        "user" | "reference" => {
-            json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128})
-        }
+        "user" => json!({"type": "string", "pattern": schemas::USER, "maxLength": 128}),
+        "reference" => json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128}),
         "slug" => {
             let slugs: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.slug()).collect();
             json!({"type": "string", "enum": slugs})

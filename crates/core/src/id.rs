@@ -3,12 +3,16 @@
 use std::{fmt, str::FromStr};
 
 use compact_str::CompactString;
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 use uuid::Uuid;
 
 use crate::time::Timestamp;
 
 /// The longest user id, in characters.
 pub const USER_ID_CHARS_MAX: usize = 128;
+/// The longest user id, in bytes of UTF-8.
+pub const USER_ID_BYTES_MAX: usize = 4 * USER_ID_CHARS_MAX;
 /// The longest idempotency key or payment reference, in characters.
 pub const KEY_CHARS_MAX: usize = 128;
 /// The longest product id, in characters.
@@ -23,6 +27,11 @@ pub enum IdError {
     /// Not `<campaign id>-<number>`.
     #[error("an order id is a campaign id, a dash and the order's number")]
     OrderId,
+    /// The text is empty, too long, or contains characters that a user id may not have.
+    #[error(
+        "a user id is 1 to {USER_ID_CHARS_MAX} letters, digits, signs or emoji, without spaces and invisible characters"
+    )]
+    User,
     /// The text is empty, too long, or contains invisible characters.
     #[error("a {what} is 1 to {chars_max} visible ASCII characters without spaces")]
     Text {
@@ -164,10 +173,74 @@ macro_rules! visible_text {
     };
 }
 
-visible_text! {
-    /// Id of a user, opaque to Qiang: 1 to 128 visible ASCII characters, without spaces.
-    UserId, "user id", USER_ID_CHARS_MAX
+/// Id of a user, opaque to Qiang: 1 to 128 characters of Unicode in normalization form C, so that an id is the same
+/// however a device composes it. Spaces, control characters and invisible ones are refused: they would break lines of
+/// the log, or make two ids look the same. So are unassigned ones, because a later Unicode may normalize them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserId(CompactString);
+
+impl UserId {
+    /// Parses the text, and normalizes it.
+    ///
+    /// # Errors
+    /// [`IdError::User`] if it is empty, too long, or contains a character that is refused.
+    pub fn new(text: &str) -> Result<Self, IdError> {
+        // Ids are mostly ASCII, which has one form, and are read for each row.
+        if text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return match (1..=USER_ID_CHARS_MAX).contains(&text.len()) {
+                true => Ok(Self(CompactString::new(text))),
+                false => Err(IdError::User),
+            };
+        }
+        // A character has at most four in the longest form that normalizes to it.
+        let is_short = text.chars().nth(4 * USER_ID_CHARS_MAX).is_none();
+        if !is_short || !text.chars().all(is_in_user_id) {
+            return Err(IdError::User);
+        }
+        let normal: CompactString = text.nfc().collect();
+        match normal.chars().count() <= USER_ID_CHARS_MAX {
+            true => Ok(Self(normal)),
+            false => Err(IdError::User),
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
+
+impl FromStr for UserId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        Self::new(text)
+    }
+}
+
+impl fmt::Display for UserId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether a user id may contain a character. A joiner and a variation selector are parts of emoji and of some scripts.
+fn is_in_user_id(char: char) -> bool {
+    const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
+    use GeneralCategory::{
+        Control, Format, LineSeparator, ParagraphSeparator, PrivateUse, SpaceSeparator, Unassigned,
+    };
+    let refused = [
+        Control,
+        Format,
+        LineSeparator,
+        ParagraphSeparator,
+        PrivateUse,
+        SpaceSeparator,
+        Unassigned,
+    ];
+    JOINERS.contains(&char) || !refused.contains(&char.general_category())
+}
+
 visible_text! {
     /// Value of the `Idempotency-Key` header: 1 to 128 visible ASCII characters, without spaces.
     IdempotencyKey, "idempotency key", KEY_CHARS_MAX
@@ -233,9 +306,67 @@ mod tests {
     }
 
     #[test]
+    fn users_have_names_of_any_script() {
+        let max = USER_ID_CHARS_MAX;
+        for good in [
+            "a",
+            "alice@example",
+            "李雷",
+            "小明",
+            "Ælfrēd",
+            "ʻOkina",
+            "नमस्ते",
+            "👩\u{200d}🚀",
+            "❤\u{fe0f}",
+            "ａ",
+            "%",
+            &"x".repeat(max),
+            &"李".repeat(max),
+            &"🚀".repeat(max),
+            &"e\u{301}".repeat(max),
+        ] {
+            let user = UserId::new(good).unwrap_or_else(|_| panic!("{good:?}"));
+            assert_eq!(
+                UserId::new(user.as_str()),
+                Ok(user.clone()),
+                "{good:?} is normal"
+            );
+            assert!(user.as_str().len() <= USER_ID_BYTES_MAX);
+        }
+        for bad in [
+            "",
+            "a b",
+            "a\n",
+            "\u{0}",
+            "\u{7f}",
+            "李\u{3000}雷",
+            "a\u{a0}",
+            "\u{200b}",
+            "\u{feff}a",
+            "\u{202e}a",
+            "\u{2066}a",
+            "\u{2028}",
+            "\u{ad}",
+            "\u{e000}",
+            "\u{378}",
+            &"x".repeat(max + 1),
+            &"李".repeat(max + 1),
+            &"e\u{301}".repeat(max + 1),
+        ] {
+            assert_eq!(UserId::new(bad), Err(IdError::User), "{bad:?}");
+        }
+        // One id, however it is composed. Letters of another width or script are other ids.
+        let user = |text: &str| UserId::new(text).unwrap();
+        assert_eq!(user("e\u{301}va"), user("\u{e9}va"));
+        assert_eq!(user("\u{1112}\u{1161}\u{11ab}"), user("한"));
+        assert_ne!(user("ａ"), user("a"));
+        assert_ne!(user("Ann"), user("ann"));
+    }
+
+    #[test]
     fn texts_are_visible_and_bounded() {
         let check =
-            |text: &str, good: bool| assert_eq!(UserId::new(text).is_ok(), good, "{text:?}");
+            |text: &str, good: bool| assert_eq!(ProductId::new(text).is_ok(), good, "{text:?}");
         check("a", true);
         check(&"x".repeat(128), true);
         check("alice@example", true);

@@ -14,6 +14,7 @@ const POINTERS = {
 };
 const FIELDS = /** @type {(keyof typeof POINTERS)[]} */ (Object.keys(POINTERS));
 const VISIBLE = /^[!-~]{1,128}$/;
+const USER = /^\S{1,128}$/u;
 
 /** The request that the form stands for, and what is wrong with it, by field. */
 function read() {
@@ -42,7 +43,7 @@ function read() {
   if (length(description) > 4_096) bad.description = "bad_description";
   if (product && !VISIBLE.test(product)) bad.product = "bad_id";
   if (picture && !/^(https:\/\/.|\/)/.test(picture)) bad.picture = "bad_picture";
-  if (seller && !VISIBLE.test(seller)) bad.seller = "bad_id";
+  if (seller && !USER.test(seller)) bad.seller = "bad_id";
   const said = passphrase.trim();
   const least = /^\p{N}*$/u.test(said) ? 6 : 4;
   if (passphrase && (length(said) < least || length(said) > 128)) bad.passphrase = "bad_passphrase";

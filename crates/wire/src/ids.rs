@@ -1,4 +1,5 @@
-//! Ids of campaigns, orders, users and requests. Their characters are safe in a path and a header.
+//! Ids of campaigns, orders, users and requests. All but those of users have characters that are safe in a path and a
+//! header.
 
 use std::{fmt, str::FromStr};
 
@@ -7,13 +8,24 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of an id.
 const ID_CHARS_MAX: usize = 128;
 
-/// Error of a text that is no id: empty, longer than 128 characters, or with characters other than visible ASCII.
+/// Error of a text that is no id: empty, longer than 128 characters, or with characters that such an id may not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("an id is 1 to 128 visible ASCII characters")]
+#[error("an id is 1 to 128 visible ASCII characters; a user's may have letters of any script")]
 pub struct InvalidId;
 
+/// Whether an id has only visible ASCII characters.
+fn is_ascii(text: &str) -> bool {
+    (1..=ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Whether a user's id may have this text. The service refuses further invisible characters.
+fn is_user(text: &str) -> bool {
+    let is_refused = |char: char| char.is_whitespace() || char.is_control();
+    (1..=ID_CHARS_MAX).contains(&text.chars().count()) && !text.contains(is_refused)
+}
+
 macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident)*) => { $(
+    ($($(#[$doc:meta])* $name:ident $is_valid:ident)*) => { $(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String")]
@@ -42,9 +54,7 @@ macro_rules! ids {
             type Error = InvalidId;
 
             fn try_from(text: String) -> Result<Self, InvalidId> {
-                let is_valid = (1..=ID_CHARS_MAX).contains(&text.len())
-                    && text.bytes().all(|byte| byte.is_ascii_graphic());
-                is_valid.then_some(Self(text)).ok_or(InvalidId)
+                $is_valid(&text).then_some(Self(text)).ok_or(InvalidId)
             }
         }
 
@@ -66,19 +76,19 @@ macro_rules! ids {
 
 ids! {
     /// Id of a campaign: a red packet or a sale. The service creates it, a UUID.
-    CampaignId
+    CampaignId is_ascii
     /// Id of an order. The service creates it from the sale's id and a number.
-    OrderId
+    OrderId is_ascii
     /// Id of a claimed share. The service creates it from the red packet's id and a number.
-    ClaimId
-    /// Id of a user, as in tokens.
-    UserId
+    ClaimId is_ascii
+    /// Id of a user, as in tokens: letters of any script. The service answers it in normalization form C.
+    UserId is_user
     /// Id of a webhook. The service creates it, a UUID.
-    WebhookId
+    WebhookId is_ascii
     /// Id of an object without rules of the service, such as a product or a deposit.
-    Id
+    Id is_ascii
     /// Key of a request, by which the service recognizes its retries.
-    IdempotencyKey
+    IdempotencyKey is_ascii
 }
 
 impl IdempotencyKey {
@@ -94,14 +104,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_visible_ascii() {
-        for bad in ["", "a b", "a\r\nb", "é", &"x".repeat(129)] {
+    fn ids_have_no_spaces_and_are_bounded() {
+        for bad in ["", "a b", "a\r\nb", "a\u{3000}", &"x".repeat(129)] {
             assert_eq!(bad.parse::<UserId>(), Err(InvalidId), "{bad:?}");
+            assert_eq!(bad.parse::<Id>(), Err(InvalidId), "{bad:?}");
         }
-        assert_eq!(
-            "ann".parse::<UserId>().map(|id| id.to_string()),
-            Ok("ann".to_owned())
-        );
+        assert_eq!("é".parse::<OrderId>(), Err(InvalidId));
+        for good in ["ann", "李雷", &"李".repeat(128)] {
+            assert_eq!(
+                good.parse::<UserId>().map(|id| id.to_string()),
+                Ok(good.to_owned())
+            );
+        }
         assert_ne!(IdempotencyKey::random(), IdempotencyKey::random());
     }
 }

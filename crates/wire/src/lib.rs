@@ -8,6 +8,7 @@ pub mod answers;
 mod bodies;
 pub mod ids;
 pub mod lists;
+pub mod paths;
 pub mod problem;
 pub mod values;
 pub mod words;

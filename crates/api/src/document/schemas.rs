@@ -15,6 +15,8 @@ use super::object;
 
 /// Visible ASCII characters.
 pub(super) const VISIBLE: &str = "^[!-~]+$";
+/// A user's id. The service refuses further invisible characters, which a pattern of all dialects cannot name.
+pub(super) const USER: &str = "^[^\\s\\u0000-\\u001f\\u007f-\\u00a0\\u00ad]+$";
 /// Idempotency key: plain, or a quoted string (RFC 9651) with escapes; 1 to 128 characters of content.
 pub(super) const KEY: &str = r#"^([!#-~][!-~]{0,127}|"([!#-\[\]-~]|\\["\\]){1,128}")$"#;
 pub(super) const CAMPAIGN_ID: &str =
@@ -183,14 +185,14 @@ fn complete_text(schema: &str, property: &str, text: &mut Map<String, Value>) {
     let mut set = |key: &str, value: Value| {
         text.entry(key).or_insert(value);
     };
-    let mut visible = |chars_max: usize| {
-        set("pattern", json!(VISIBLE));
+    let mut of = |pattern: &str, chars_max: usize| {
+        set("pattern", json!(pattern));
         set("maxLength", json!(chars_max));
     };
     match property {
-        "user" | "sender" | "seller" | "owner" => visible(USER_ID_CHARS_MAX),
-        "reference" | "idempotency_key" => visible(KEY_CHARS_MAX),
-        "product_id" => visible(PRODUCT_ID_CHARS_MAX),
+        "user" | "sender" | "seller" | "owner" => of(USER, USER_ID_CHARS_MAX),
+        "reference" | "idempotency_key" => of(VISIBLE, KEY_CHARS_MAX),
+        "product_id" => of(VISIBLE, PRODUCT_ID_CHARS_MAX),
         "currency" => {
             set("format", json!("iso-4217"));
             set("pattern", json!("^[A-Z]{3}$"));

@@ -10,6 +10,7 @@ use qiang_core::{
 };
 use qiang_wire::{
     answers::{Account, Balance, Deposit},
+    paths::encoded,
     problem::Problem,
 };
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,11 @@ pub(crate) struct DepositRequest {
     /// prefix them.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
+}
+
+/// Path of a user's account.
+pub(crate) fn account_path(user: &UserId) -> String {
+    format!("/v1/accounts/{}", encoded(user.as_str()))
 }
 
 /// Records a deposit: money from outside for a user's account.
@@ -89,7 +95,7 @@ pub(crate) async fn deposit(
     };
     let status = wire::created(binding.fresh);
     let location = wire::location(status, || {
-        format!("/v1/accounts/{}/deposits/{}", call.id, binding.id)
+        format!("{}/deposits/{}", account_path(&call.id), binding.id)
     });
     Ok((status, location, Json(body)))
 }

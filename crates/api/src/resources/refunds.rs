@@ -36,7 +36,7 @@ use crate::{
         wire::{self, Id, Location, MoneyBody, Text, ToWire as _},
     },
     idempotency::fingerprint::{effect_key, key_use},
-    resources::{lists, operation_log},
+    resources::{accounts::account_path, lists, operation_log},
 };
 
 /// A refund that was paid to the buyer of an order.
@@ -306,7 +306,7 @@ pub(crate) async fn withdraw(
     };
     let paid_out = app.pay_out(used, withdrawal, &call.caller).await?;
     let status = wire::created(paid_out.fresh);
-    let location = wire::location(status, || format!("/v1/accounts/{user}"));
+    let location = wire::location(status, || account_path(user));
     let body = answers::Withdrawal {
         reference: reference.0.to_string(),
         user: user.to_wire(),
@@ -363,7 +363,7 @@ pub(crate) async fn reverse(
     };
     let paid_out = app.pay_out(used, payout, &caller).await?;
     let status = wire::created(paid_out.fresh);
-    let location = wire::location(status, || format!("/v1/accounts/{user}"));
+    let location = wire::location(status, || account_path(&user));
     let body = answers::Reversal {
         deposit: deposit.to_wire(),
         user: user.to_wire(),

@@ -39,7 +39,8 @@ pub(super) struct Row {
     pub(super) quantity: u32,
     /// Units that were returned after the order was paid.
     pub(super) returned: u32,
-    name_len: u8,
+    /// Bytes of the name.
+    name_len: u16,
     pub(super) state: OrderState,
     /// Fingerprint of the idempotency key; 0 if there was none.
     key: u64,
@@ -288,7 +289,7 @@ impl Grants {
             name_at: table.names.len() as u32, // the arena is addressed in 32 bits, see `has_room`
             quantity: grant.quantity,
             returned: 0,
-            name_len: name.len() as u8, // a user id has at most 128 characters
+            name_len: name.len() as u16, // at most `USER_ID_BYTES_MAX`
             state: OrderState::Held,
             key: grant.key.map_or(0, |key| fingerprint(key.as_str())),
             amount_minor: grant.amount_minor,
@@ -315,7 +316,7 @@ impl Grants {
     pub(super) fn has_room(&self) -> bool {
         self.table.rows.len() < u32::MAX as usize
             && self.next_number() < u32::MAX
-            && self.table.names.len() < (u32::MAX as usize) - crate::id::USER_ID_CHARS_MAX
+            && self.table.names.len() < (u32::MAX as usize) - crate::id::USER_ID_BYTES_MAX
     }
 }
 

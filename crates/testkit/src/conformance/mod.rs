@@ -38,6 +38,7 @@ pub mod standalone;
 pub mod stock;
 pub mod terms;
 pub mod transport;
+pub mod users;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -288,6 +289,7 @@ macro_rules! engine_conformance {
             histories::orders_of_a_user_come_newest_first,
             histories::postings_of_a_user_come_newest_first_and_add_up,
             histories::deposits_and_payments_are_found_by_their_names,
+            users::ids_of_any_script_are_users,
             audiences::an_audience_is_kept_with_its_campaign,
             audiences::the_luckiest_has_the_largest_share,
             ledger::the_level_of_the_ledger_is_answered_from_the_ledger,
@@ -377,6 +379,7 @@ macro_rules! engine_conformance {
             histories::orders_of_a_user_come_newest_first,
             histories::postings_of_a_user_come_newest_first_and_add_up,
             histories::deposits_and_payments_are_found_by_their_names,
+            users::ids_of_any_script_are_users,
             audiences::an_audience_is_kept_with_its_campaign,
             audiences::the_luckiest_has_the_largest_share,
             ledger::claimed_money_can_be_sent_on,

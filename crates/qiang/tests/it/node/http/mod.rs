@@ -67,6 +67,7 @@ mod tokens;
 #[cfg(feature = "traces")]
 mod traces;
 mod unknown;
+mod users;
 mod values;
 mod waiting;
 mod webhooks;
