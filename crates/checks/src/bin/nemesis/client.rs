@@ -351,6 +351,10 @@ fn success(body: &Value, fresh: bool) -> Option<Answer> {
             Some("returned") => Some(Answer::Returned),
             Some("paid") => number("returned_quantity").map(Answer::UnitsReturned),
             Some("held") => number("cancelled_quantity").map(Answer::UnitsCancelled),
+            // The hold may end between a cancellation and its retry.
+            Some("expired") => number("cancelled_quantity")
+                .filter(|units| *units > 0)
+                .map(Answer::UnitsCancelled),
             _ => None,
         };
     }
@@ -408,6 +412,10 @@ mod tests {
         assert_eq!(answer(200, &grant), Answer::UnitsReturned(1));
         (grant["state"], grant["cancelled_quantity"]) = (json!("held"), json!(1));
         assert_eq!(answer(200, &grant), Answer::UnitsCancelled(1));
+        grant["state"] = json!("expired");
+        assert_eq!(answer(200, &grant), Answer::UnitsCancelled(1));
+        grant["cancelled_quantity"] = json!(0);
+        assert!(matches!(answer(200, &grant), Answer::Unexpected(_)));
         let sale = json!({"stock": 12, "ack": "memory", "state": {}});
         assert_eq!(answer(200, &sale), Answer::Stock(12));
         let paid = json!({"outcome": "paid", "order": grant});
