@@ -13,8 +13,10 @@ use crate::time::Timestamp;
 pub const USER_ID_CHARS_MAX: usize = 128;
 /// The longest user id, in bytes of UTF-8.
 pub const USER_ID_BYTES_MAX: usize = 4 * USER_ID_CHARS_MAX;
-/// The longest idempotency key or payment reference, in characters.
-pub const KEY_CHARS_MAX: usize = 128;
+/// The longest idempotency key, in characters.
+pub const KEY_CHARS_MAX: usize = 255;
+/// The longest reference of a payment service, in characters.
+pub const REFERENCE_CHARS_MAX: usize = 128;
 /// The longest product id, in characters.
 pub const PRODUCT_ID_CHARS_MAX: usize = 128;
 
@@ -242,12 +244,12 @@ fn is_in_user_id(char: char) -> bool {
 }
 
 visible_text! {
-    /// Value of the `Idempotency-Key` header: 1 to 128 visible ASCII characters, without spaces.
+    /// Value of the `Idempotency-Key` header: 1 to 255 visible ASCII characters, without spaces.
     IdempotencyKey, "idempotency key", KEY_CHARS_MAX
 }
 visible_text! {
     /// Reference of one payment at the payment service; two payments of one order have two references.
-    PaymentRef, "payment reference", KEY_CHARS_MAX
+    PaymentRef, "payment reference", REFERENCE_CHARS_MAX
 }
 impl PaymentRef {
     /// Reference of the payment of an order that costs nothing, which no payment service has.

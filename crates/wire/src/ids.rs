@@ -7,15 +7,24 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum length of an id.
 const ID_CHARS_MAX: usize = 128;
+/// Maximum length of a key.
+const KEY_CHARS_MAX: usize = 255;
 
 /// Error of a text that is no id: empty, longer than 128 characters, or with characters that such an id may not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("an id is 1 to 128 visible ASCII characters; a user's may have letters of any script")]
+#[error(
+    "an id is 1 to 128 visible ASCII characters, a key 255; a user's id may have letters of any script"
+)]
 pub struct InvalidId;
 
 /// Whether an id has only visible ASCII characters.
 fn is_ascii(text: &str) -> bool {
-    (1..=ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    text.len() <= ID_CHARS_MAX && is_key(text)
+}
+
+/// Whether a key has only visible ASCII characters.
+fn is_key(text: &str) -> bool {
+    (1..=KEY_CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Whether a user's id may have this text. The service refuses further invisible characters.
@@ -88,7 +97,7 @@ ids! {
     /// Id of an object without rules of the service, such as a product or a deposit.
     Id is_ascii
     /// Key of a request, by which the service recognizes its retries.
-    IdempotencyKey is_ascii
+    IdempotencyKey is_key
 }
 
 impl IdempotencyKey {
@@ -110,6 +119,8 @@ mod tests {
             assert_eq!(bad.parse::<Id>(), Err(InvalidId), "{bad:?}");
         }
         assert_eq!("é".parse::<OrderId>(), Err(InvalidId));
+        assert!("k".repeat(255).parse::<IdempotencyKey>().is_ok());
+        assert!("k".repeat(256).parse::<IdempotencyKey>().is_err());
         for good in ["ann", "李雷", &"李".repeat(128)] {
             assert_eq!(
                 good.parse::<UserId>().map(|id| id.to_string()),

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     campaign::{HOLD_MS_MAX, TITLE_CHARS_MAX},
-    id::{KEY_CHARS_MAX, PRODUCT_ID_CHARS_MAX, USER_ID_CHARS_MAX},
+    id::{KEY_CHARS_MAX, PRODUCT_ID_CHARS_MAX, REFERENCE_CHARS_MAX, USER_ID_CHARS_MAX},
     money::AMOUNT_MINOR_MAX,
     outcome::Outcome,
     split::SHARES_MAX,
@@ -18,7 +18,7 @@ pub(super) const VISIBLE: &str = "^[!-~]+$";
 /// A user's id. The service refuses further invisible characters, which a pattern of all dialects cannot name.
 pub(super) const USER: &str = "^[^\\s\\u0000-\\u001f\\u007f-\\u00a0\\u00ad]+$";
 /// Idempotency key: plain, or a quoted string (RFC 9651) with escapes; 1 to 128 characters of content.
-pub(super) const KEY: &str = r#"^([!#-~][!-~]{0,127}|"([!#-\[\]-~]|\\["\\]){1,128}")$"#;
+pub(super) const KEY: &str = r#"^([!#-~][!-~]{0,254}|"([!#-\[\]-~]|\\["\\]){1,255}")$"#;
 pub(super) const CAMPAIGN_ID: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$";
 pub(super) const ORDER_ID: &str =
@@ -191,7 +191,8 @@ fn complete_text(schema: &str, property: &str, text: &mut Map<String, Value>) {
     };
     match property {
         "user" | "sender" | "seller" | "owner" => of(USER, USER_ID_CHARS_MAX),
-        "reference" | "idempotency_key" => of(VISIBLE, KEY_CHARS_MAX),
+        "reference" => of(VISIBLE, REFERENCE_CHARS_MAX),
+        "idempotency_key" => of(VISIBLE, KEY_CHARS_MAX),
         "product_id" => of(VISIBLE, PRODUCT_ID_CHARS_MAX),
         "currency" => {
             set("format", json!("iso-4217"));

@@ -131,7 +131,7 @@ CREATE TABLE IF NOT EXISTS orders (
     granted_at   BIGINT       NOT NULL,
     hold_until   BIGINT       NOT NULL,
     updated_at   BIGINT       NOT NULL,
-    `key`        VARCHAR(128),
+    `key`        VARCHAR(255),
     -- The sum of its returns in order_returns.
     returned_in_parts BIGINT NOT NULL DEFAULT 0,
     -- The sum of its cancellations in order_returns. `quantity` and `amount` are without these units.
@@ -150,7 +150,7 @@ CREATE TABLE IF NOT EXISTS orders (
 CREATE TABLE IF NOT EXISTS order_returns (
     campaign BIGINT       NOT NULL,
     number   BIGINT       NOT NULL,
-    `key`    VARCHAR(128) NOT NULL,
+    `key`    VARCHAR(255) NOT NULL,
     quantity BIGINT       NOT NULL CHECK (quantity > 0),
     amount   BIGINT       NOT NULL CHECK (amount >= 0),
     at       BIGINT       NOT NULL,
@@ -243,7 +243,7 @@ CREATE TABLE IF NOT EXISTS payouts (
 -- after a while, the oldest first, but references of payments are kept: their `purged_by` is null.
 CREATE TABLE IF NOT EXISTS idempotency_keys (
     scope       VARCHAR(512) NOT NULL,
-    `key`       VARCHAR(128) NOT NULL,
+    `key`       VARCHAR(255) NOT NULL,
     fingerprint BINARY(32)   NOT NULL,
     id          CHAR(36)     NOT NULL,
     at          BIGINT       NOT NULL,

@@ -1,10 +1,11 @@
-//! Users whose ids have letters of any script, and the longest ids.
+//! Users whose ids have letters of any script, and the longest ids and keys.
 
 use qiang_core::{
-    id::{USER_ID_BYTES_MAX, USER_ID_CHARS_MAX},
-    ports::OrderQuery,
+    id::{IdempotencyKey, KEY_CHARS_MAX, USER_ID_BYTES_MAX, USER_ID_CHARS_MAX},
+    ports::{KeyUse, OrderQuery},
     split::SplitRule,
 };
+use uuid::Uuid;
 
 use super::Scenario;
 use crate::campaign::{red_packet, sale, user};
@@ -32,10 +33,11 @@ pub async fn ids_of_any_script_are_users(case: &mut Scenario) {
         .open(red_packet(600, 6, SplitRule::Equal).owner(sender))
         .await;
     let shop = case.open(sale(20).limit(2).price(50).owner(sender)).await;
+    let key = "k".repeat(KEY_CHARS_MAX);
     let mut grants = Vec::new();
     for name in &names {
         let share = case.granted(packet.one(name)).await;
-        let order = case.granted(shop.keyed(name, 2, "key")).await;
+        let order = case.granted(shop.keyed(name, 2, &key)).await;
         assert_eq!(
             case.outcome(shop.keyed(name, 1, "other")).await,
             "limit_reached"
@@ -55,7 +57,7 @@ pub async fn ids_of_any_script_are_users(case: &mut Scenario) {
     for (name, share, number) in &grants {
         assert_eq!(case.replayed(packet.one(name)).await, *share);
         assert_eq!(
-            case.replayed(shop.keyed(name, 2, "key")).await.number,
+            case.replayed(shop.keyed(name, 2, &key)).await.number,
             *number
         );
     }
@@ -79,6 +81,12 @@ pub async fn ids_of_any_script_are_users(case: &mut Scenario) {
         let orders = case.ledger().orders_of(&query).await;
         assert_eq!(orders.expect("the ledger answers").len(), 1, "{name}");
     }
+    let key = IdempotencyKey::new(&key).expect("a key");
+    let used = KeyUse::new(format!("{} POST /x", names[5]), key, [1; 32]);
+    let id = Uuid::from_u128(7);
+    let bound = case.ledger().bind_key(&used, id).await;
+    assert_eq!(bound.map(|bound| bound.id), Ok(id));
+    assert_eq!(case.ledger().bound_key(&used).await, Ok(Some(id)));
     for name in &names[1..] {
         assert_eq!(case.balance(name).await, (100, 0), "{name}");
     }
