@@ -106,6 +106,27 @@ test("the date stands beside the countdown, and the reminder has it", async () =
   }
 });
 
+test("a user with a Chinese name signs in, buys, pays and finds the order", async () => {
+  const id = await service.sale({ title: "Tea" });
+  const ming = await person(browser, service, "小明");
+  const { page } = ming;
+  await page.goto(`/s/${id}`);
+  await page.click("#buy");
+  await says(page, "#buy", "Pay ");
+  await page.click(".order .pay:not([hidden]), #buy");
+  await says(page, ".order .hold", "Paid");
+  const [order] = (await service.call("GET", `/v1/sales/${id}/orders`)).data;
+  assert.equal(order.user, "小明");
+  for (const path of ["/orders", "/balance", "/packets", "/"]) {
+    const answer = await page.goto(path);
+    assert.equal(answer?.status(), 200, path);
+  }
+  await page.goto("/orders");
+  await says(page, "main", "Tea");
+  assert.deepEqual(ming.faults, []);
+  await ming.context.close();
+});
+
 test("some units of a held order are cancelled, and the rest is paid", async () => {
   const id = await service.sale({ title: "Cups", stock: 3, per_user_limit: 3 });
   const ann = await person(browser, service, "ann");
