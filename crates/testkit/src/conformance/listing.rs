@@ -107,16 +107,25 @@ pub async fn last_change_is_dated(case: &mut Scenario) {
         description: Some(Some("New".parse().unwrap())),
         ..DetailsChange::default()
     };
+    let now = OPENS.plus_millis(5_000);
+    case.at(now).await;
     case.ledger()
         .describe(target.id, &change, None, None)
         .await
         .unwrap();
     let described = record(case, target.id).await.updated_at;
-    assert!(described >= last);
+    assert_eq!(described, now, "details");
     // The list shows the same date.
     let listed = case.ledger().list(&SALES).await.unwrap();
     let listed = listed.iter().find(|it| it.campaign.id == target.id);
     assert_eq!(listed.map(|it| it.updated_at), Some(described));
+    let archived = OPENS.plus_millis(6_000);
+    for millis in [6_000, 7_000] {
+        // It is archived once.
+        case.at(OPENS.plus_millis(millis)).await;
+        assert_eq!(case.ledger().archive(target.id, None).await, Ok(true));
+        assert_eq!(record(case, target.id).await.updated_at, archived);
+    }
 }
 
 /// The largest details are entered with the campaign, once, and can be changed field by field. The campaign stays the
