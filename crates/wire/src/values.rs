@@ -249,6 +249,13 @@ mod tests {
         assert!("2026-11-21T12:00:00".parse::<Timestamp>().is_err());
         let late = "9999-12-31T23:59:59Z".parse::<Timestamp>();
         assert_eq!(late, Err(Timestamp::LATE));
+        for (millis, written) in [
+            (i64::MIN, "-009999-01-02T01:59:59.000Z"),
+            (i64::MAX, "9999-12-30T22:00:00.999Z"),
+        ] {
+            let shown = Timestamp::from_millis_saturating(millis).to_string();
+            assert_eq!(shown, written);
+        }
         for bad in ["", "cny", "CN", "CNYY", "C€"] {
             assert!(bad.parse::<Currency>().is_err(), "{bad}");
         }
