@@ -100,7 +100,7 @@ async fn open(file: &Path) -> anyhow::Result<Measured> {
     let embedded = Embedded::open(file, Arc::new(SystemClock))?;
     let start_seconds = started.elapsed().as_secs_f64();
     let live = embedded.live_campaigns(None, 1).await?;
-    let campaign = *live.first().context("the file has no live campaign")?;
+    let campaign = live.first().context("the file has no live campaign")?.id;
     let claim = fixture::claim(campaign, CampaignKind::RedPacket, "late")?;
     let asked = Instant::now();
     embedded.claim(claim).await?;

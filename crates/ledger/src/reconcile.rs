@@ -4,10 +4,12 @@ use qiang_core::{
     campaign::Phase,
     event::PartitionId,
     id::{CampaignId, UserId},
-    ports::{CampaignOutline, SettledPart, SettledPayment, SettledReturn, SettledRow},
+    ports::{
+        CampaignOutline, LiveCampaign, SettledPart, SettledPayment, SettledReturn, SettledRow,
+    },
     rows::{
-        SettledPaymentColumns, SettledReturnColumns, discarded_orders, page_of, with_discarded,
-        with_discarded_of_user, with_discarded_payments, with_discarded_returns,
+        LiveRow, SettledPaymentColumns, SettledReturnColumns, discarded_orders, live_page,
+        with_discarded, with_discarded_of_user, with_discarded_payments, with_discarded_returns,
     },
 };
 
@@ -32,13 +34,12 @@ pub(crate) async fn live_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, WorkError> {
+) -> Result<Vec<LiveCampaign>, WorkError> {
     let after = after.map_or_else(String::new, |id| id.to_string());
     let page = [after.as_str().into(), i64::from(limit).into()];
-    let mut ids = fetch::<D, (String,)>(conn, &CAMPAIGNS_NOT_CLOSED, &page).await?;
-    ids.extend(fetch::<D, (String,)>(conn, &CLOSED_WITH_HELD, &page).await?);
-    let page = page_of(ids.into_iter().map(|(id,)| id).collect(), limit);
-    page.iter().map(|id| campaign_id(id)).collect()
+    let mut rows = fetch::<D, LiveRow>(conn, &CAMPAIGNS_NOT_CLOSED, &page).await?;
+    rows.extend(fetch::<D, LiveRow>(conn, &CLOSED_WITH_HELD, &page).await?);
+    live_page(rows, limit, campaign_id)
 }
 
 /// Into how many parts a campaign is divided, and what one of them says: phase, units returned, minor units refunded.

@@ -17,8 +17,8 @@ use qiang_core::{
     ports::{
         AccountStore, Action, ActionQuery, ActionStore, AudienceStore, Balance, CampaignOutline,
         CampaignQuery, CampaignRecord, CampaignStore, Clock, Discard, GrantRecord, LedgerError,
-        QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore, RepairAttempt,
-        SettledPart, SettledPayment, SettledReturn, SettledRow, SettlementStore,
+        LiveCampaign, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
+        RepairAttempt, SettledPart, SettledPayment, SettledReturn, SettledRow, SettlementStore,
     },
     time::Timestamp,
 };
@@ -438,7 +438,7 @@ impl<D: Dialect> ReconcileStore for SqlLedger<D> {
         &self,
         after: Option<CampaignId>,
         limit: u32,
-    ) -> Result<Vec<CampaignId>, LedgerError> {
+    ) -> Result<Vec<LiveCampaign>, LedgerError> {
         self.read(move |conn| Box::pin(reconcile::live_campaigns::<D>(conn, after, limit)))
             .await
     }

@@ -158,16 +158,18 @@ impl RepairEngine for RedisEngine {
         partition: PartitionId,
         ledger: &dyn Ledger,
     ) -> Result<Vec<CampaignId>, EngineError> {
-        let agenda = self.node.partitions.agenda(partition).await?;
+        let partitions = &self.node.partitions;
+        let agenda = partitions.agenda(partition).await?;
         let mut campaigns: BTreeSet<CampaignId> = agenda.into_iter().collect();
         let mut after = None;
         loop {
             let page = ledger.live_campaigns(after, CAMPAIGNS_PAGE).await;
             let page = page.map_err(engine_error_from_ledger)?;
             let Some(last) = page.last() else { break };
-            after = Some(*last);
+            after = Some(last.id);
             let is_last = page.len() < CAMPAIGNS_PAGE as usize;
-            campaigns.extend(page);
+            let here = page.iter().filter(|it| partitions.may_have(partition, it));
+            campaigns.extend(here.map(|it| it.id));
             if is_last {
                 break;
             }

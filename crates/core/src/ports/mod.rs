@@ -49,7 +49,8 @@ pub use self::{
         RefundDueOrder, ReversalPart,
     },
     reconcile::{
-        CampaignOutline, ReconcileStore, SettledPart, SettledPayment, SettledReturn, SettledRow,
+        CampaignOutline, LiveCampaign, ReconcileStore, SettledPart, SettledPayment, SettledReturn,
+        SettledRow,
     },
     repair::{RepairEngine, RepairReport, RepairState},
     repair_attempt::RepairAttempt,

@@ -146,6 +146,15 @@ pub struct CampaignOutline {
     pub is_draft: bool,
 }
 
+/// A campaign that may still change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveCampaign {
+    /// Its id.
+    pub id: CampaignId,
+    /// Its number of shards, and whether it is a draft. A row that cannot be read counts as a draft.
+    pub outline: CampaignOutline,
+}
+
 /// Store that reconciliation and repair read.
 #[async_trait]
 pub trait ReconcileStore: Send + Sync + 'static {
@@ -158,7 +167,7 @@ pub trait ReconcileStore: Send + Sync + 'static {
         &self,
         after: Option<CampaignId>,
         limit: u32,
-    ) -> Result<Vec<CampaignId>, LedgerError>;
+    ) -> Result<Vec<LiveCampaign>, LedgerError>;
 
     /// The shard of a campaign on a partition, if the ledger has the campaign. For a campaign without shards, the
     /// partition is ignored.

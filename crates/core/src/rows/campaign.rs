@@ -6,11 +6,13 @@ use super::{Contradiction, Value, phase_of};
 use crate::{
     admission::AdmissionRatio,
     book::Setup,
-    campaign::{Campaign, CampaignKind, Details, RedPacket, Rules, STOCK_PRICE_MINOR_MAX, Sale},
-    id::UserId,
+    campaign::{
+        Campaign, CampaignKind, Details, Phase, RedPacket, Rules, STOCK_PRICE_MINOR_MAX, Sale,
+    },
+    id::{CampaignId, UserId},
     money::{Currency, Money},
     payment::{PaymentPolicy, PaymentPolicyKind},
-    ports::CampaignRecord,
+    ports::{CampaignOutline, CampaignRecord, LiveCampaign},
     split::{
         ClientSeed, Commitment, SPLIT_VERSION, Seed, SeedOrigin, SeedParts, ServerSeed, Split,
         SplitRule,
@@ -258,12 +260,32 @@ pub fn has_fixed_shares(campaign: &Campaign) -> bool {
     packet.is_some_and(|packet| !matches!(packet.split.rule(), SplitRule::Lazy { .. }))
 }
 
-/// First `limit` distinct ids in their order: one page from the pages of two lists.
-pub fn page_of(mut ids: Vec<String>, limit: u32) -> Vec<String> {
-    ids.sort_unstable();
-    ids.dedup();
-    ids.truncate(limit as usize);
-    ids
+/// Columns id, parts and phase of a campaign that may still change.
+pub type LiveRow = (String, Option<i64>, String);
+
+/// First `limit` campaigns in the order of their ids: one page from the pages of two lists.
+///
+/// # Errors
+/// If an id cannot be read.
+pub fn live_page<E>(
+    mut rows: Vec<LiveRow>,
+    limit: u32,
+    read_id: impl Fn(&str) -> Result<CampaignId, E>,
+) -> Result<Vec<LiveCampaign>, E> {
+    rows.sort_unstable();
+    rows.dedup_by(|later, earlier| later.0 == earlier.0);
+    rows.truncate(limit as usize);
+    let read = |(id, parts, phase): &LiveRow| {
+        let parts = parts.and_then(|parts| u16::try_from(parts).ok());
+        Ok(LiveCampaign {
+            id: read_id(id)?,
+            outline: CampaignOutline {
+                parts: parts.unwrap_or(1),
+                is_draft: parts.is_none() || phase == Phase::Draft.name(),
+            },
+        })
+    };
+    rows.iter().map(read).collect()
 }
 
 /// Combines a campaign with its fixed shares, after a check of their number and sum.

@@ -17,7 +17,7 @@ pub(crate) use self::value::columns;
 pub use self::{
     account::{AccountKey, AccountPurpose, DIRECT, OUTSIDE, PostingRow},
     action::{ActionColumns, action_of},
-    campaign::{CampaignRow, NewCampaign, has_fixed_shares, page_of, setup_of},
+    campaign::{CampaignRow, LiveRow, NewCampaign, has_fixed_shares, live_page, setup_of},
     history::{
         DepositColumns, PaymentColumns, PostingColumns, UserOrderColumns, deposit_of, payment_of,
         posting_of, user_account_of, user_order_of,

@@ -3,10 +3,12 @@
 use qiang_core::{
     event::PartitionId,
     id::{CampaignId, UserId},
-    ports::{CampaignOutline, SettledPart, SettledPayment, SettledReturn, SettledRow},
+    ports::{
+        CampaignOutline, LiveCampaign, SettledPart, SettledPayment, SettledReturn, SettledRow,
+    },
     rows::{
-        SettledPaymentColumns, SettledReturnColumns, discarded_orders, page_of, with_discarded,
-        with_discarded_of_user, with_discarded_payments, with_discarded_returns,
+        LiveRow, SettledPaymentColumns, SettledReturnColumns, discarded_orders, live_page,
+        with_discarded, with_discarded_of_user, with_discarded_payments, with_discarded_returns,
     },
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -15,9 +17,9 @@ use super::{campaigns, discards};
 use crate::error::DataFileError;
 
 /// Without the names of the indexes SQLite goes through ids in their order, and through all orders of a sale.
-pub(super) const NOT_CLOSED: &str = "SELECT id FROM campaigns INDEXED BY campaigns_not_closed \
+pub(super) const NOT_CLOSED: &str = "SELECT id, parts, phase FROM campaigns INDEXED BY campaigns_not_closed \
      WHERE phase <> 'closed' AND id > ?1 ORDER BY id LIMIT ?2";
-pub(super) const CLOSED_WITH_HELD: &str = "SELECT id FROM campaigns c INDEXED BY campaigns_holds_end \
+pub(super) const CLOSED_WITH_HELD: &str = "SELECT id, parts, phase FROM campaigns c INDEXED BY campaigns_holds_end \
      WHERE kind = 'sale' AND phase = 'closed' \
      AND ends_at + hold_ms > (SELECT created_at FROM campaigns ORDER BY ref DESC LIMIT 1) - 2592000000 \
      AND EXISTS (SELECT 1 FROM orders o INDEXED BY orders_held WHERE o.campaign = c.ref AND o.state = 'held') \
@@ -28,16 +30,20 @@ pub(crate) fn live_campaigns(
     conn: &Connection,
     after: Option<CampaignId>,
     limit: u32,
-) -> Result<Vec<CampaignId>, DataFileError> {
+) -> Result<Vec<LiveCampaign>, DataFileError> {
     let after = after.map_or_else(String::new, |id| id.to_string());
-    let mut ids: Vec<String> = Vec::new();
+    let mut rows: Vec<LiveRow> = Vec::new();
     for sql in [NOT_CLOSED, CLOSED_WITH_HELD] {
         let mut statement = conn.prepare_cached(sql)?;
-        let found = statement.query_map(params![after, limit], |row| row.get(0))?;
-        ids.extend(found.collect::<Result<Vec<_>, _>>()?);
+        // Columns of other types belong to a row that cannot be read.
+        let read = |row: &Row<'_>| {
+            let phase = row.get(2).unwrap_or_default();
+            Ok((row.get(0)?, row.get(1).unwrap_or_default(), phase))
+        };
+        let found = statement.query_map(params![after, limit], read)?;
+        rows.extend(found.collect::<Result<Vec<_>, _>>()?);
     }
-    let page = page_of(ids, limit);
-    page.iter().map(|id| campaigns::campaign_id(id)).collect()
+    live_page(rows, limit, campaigns::campaign_id)
 }
 
 /// The part of a campaign that a partition has.

@@ -7,9 +7,9 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, UserId},
     ports::{
-        CampaignOutline, Discard, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-        ReconcileStore, RepairAttempt, SettledPart, SettledPayment, SettledReturn, SettledRow,
-        SettlementStore,
+        CampaignOutline, Discard, LedgerError, LiveCampaign, QuarantineCount, QuarantineStore,
+        QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart, SettledPayment,
+        SettledReturn, SettledRow, SettlementStore,
     },
 };
 
@@ -168,7 +168,7 @@ where
         &self,
         after: Option<CampaignId>,
         limit: u32,
-    ) -> Result<Vec<CampaignId>, LedgerError> {
+    ) -> Result<Vec<LiveCampaign>, LedgerError> {
         let live = move |conn: &_| reconcile::live_campaigns(conn, after, limit);
         query(self.readers(), live).await
     }

@@ -95,7 +95,7 @@ impl Node {
             let page = ledger.live_campaigns(campaigns.last().copied(), PAGE).await;
             let page = page.map_err(engine_error_from_ledger)?;
             is_last = page.len() < PAGE as usize;
-            campaigns.extend(page);
+            campaigns.extend(page.iter().map(|live| live.id));
         }
         Ok(campaigns)
     }

@@ -9,7 +9,7 @@ use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, Phase},
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{EngineError, Ledger, SettledPart},
+    ports::{EngineError, Ledger, LiveCampaign, SettledPart},
 };
 use tokio::time::Instant;
 
@@ -128,6 +128,12 @@ impl Partitions {
         let parts = plan.unwrap_or(1).max(outline.parts);
         let is_opened = !outline.is_draft || outline.parts > 1;
         Ok(Some((parts, is_opened)))
+    }
+
+    /// Whether a partition may have a shard of a campaign. Shards of a draft may have been planned since.
+    pub(super) fn may_have(&self, partition: PartitionId, campaign: &LiveCampaign) -> bool {
+        let LiveCampaign { id, outline } = campaign;
+        outline.is_draft || self.index_of(partition, *id, outline.parts).is_some()
     }
 
     /// Number of shards of a campaign, and the index of this partition's shard; `None` if it has no shard.

@@ -48,6 +48,13 @@ impl RedisEngine {
             return Ok(CampaignRead::Members(Vec::new()));
         };
         let (parts, kind) = partitions.parts_in(campaign, &settled).await?;
+        let is_here = |held: &HeldEntries<'_>| {
+            let index = partitions.index_of(held.rebuild.partition, campaign, parts);
+            index.is_some()
+        };
+        if !held.iter().any(is_here) {
+            return Ok(CampaignRead::Members(Vec::new()));
+        }
         for partition in partitions.of_parts(campaign, parts).skip(1) {
             match ledger.settled_part(campaign, partition).await {
                 Err(LedgerError::Damaged { reason }) => {

@@ -1,4 +1,4 @@
-SELECT id
+SELECT id, parts, phase
 FROM campaigns
 WHERE phase <> 'closed' AND id > $1
 ORDER BY id

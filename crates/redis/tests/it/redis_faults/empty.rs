@@ -451,3 +451,32 @@ async fn free_orders_stay_paid_when_redis_is_emptied() {
     }
     world.harness.replay(&answers).await;
 }
+
+/// A repair reads the campaigns of its partition, not those of all partitions: with many partitions it would read the
+/// rows of each campaign once for each of them. A draft may be opened anywhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repair_reads_campaigns_of_its_partition_alone() {
+    let mut world = World::new(options).await;
+    let mut targets = Vec::new();
+    for _ in 0..12 {
+        targets.push(world.open(open_now(sale(SOME))).await);
+    }
+    let claims = targets
+        .iter()
+        .map(|target| target.one(&target.id.to_string()));
+    world.harness.ask_all(claims.collect()).await;
+    world.settle_all().await;
+    let draft = sale(SOME).setup(targets.len() as u64 + 1);
+    world.ledger.create(&draft).await.unwrap();
+    let node = &world.harness.nodes[0];
+    for partition in node.partitions() {
+        let live = node.live_campaigns(partition, &*world.ledger).await;
+        let is_here = |target: &&Target| node.partition_of(&target.one("a")) == partition;
+        let mut expected: Vec<CampaignId> =
+            targets.iter().filter(is_here).map(|it| it.id).collect();
+        assert!(expected.len() > 1, "{partition:?}");
+        expected.push(draft.campaign.id);
+        expected.sort_unstable();
+        assert_eq!(live.unwrap(), expected, "{partition:?}");
+    }
+}

@@ -231,7 +231,7 @@ async fn live(case: &Fixture) -> Vec<CampaignId> {
         if page.is_empty() {
             return live;
         }
-        live.extend(page);
+        live.extend(page.iter().map(|live| live.id));
     }
 }
 

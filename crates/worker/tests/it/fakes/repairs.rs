@@ -5,9 +5,9 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, UserId},
     ports::{
-        BindingStore, CampaignOutline, EngineBinding, LedgerError, ReconcileStore, RepairAttempt,
-        RepairRecord, RepairStore, Restatement, SettledPart, SettledPayment, SettledReturn,
-        SettledRow, WithheldRecord,
+        BindingStore, CampaignOutline, EngineBinding, LedgerError, LiveCampaign, ReconcileStore,
+        RepairAttempt, RepairRecord, RepairStore, Restatement, SettledPart, SettledPayment,
+        SettledReturn, SettledRow, WithheldRecord,
     },
     reconcile::{DeletedOrders, PartFacts},
 };
@@ -20,7 +20,7 @@ impl ReconcileStore for FakeLedger {
         &self,
         _: Option<CampaignId>,
         _: u32,
-    ) -> Result<Vec<CampaignId>, LedgerError> {
+    ) -> Result<Vec<LiveCampaign>, LedgerError> {
         Err(broken())
     }
 
