@@ -45,6 +45,12 @@ fn start_nginx(to: SocketAddr) -> started::Nginx {
     tokio::task::block_in_place(|| started::Nginx::start(None, to)).unwrap()
 }
 
+/// Id of a campaign that no service has.
+fn unknown(number: usize) -> String {
+    const FIRST: u128 = 0x0190_0000_0000_7000_8000_0000_0000_0001;
+    Uuid::from_u128(FIRST + number as u128).to_string()
+}
+
 fn path_of(id: &str) -> String {
     format!("/v1/campaigns/{id}/state")
 }
@@ -80,8 +86,7 @@ async fn another_spelling_of_a_path_poisons_no_state() {
     service.stop().await;
 }
 
-/// A server with the states of these campaigns. Caches may keep each of its answers for a minute, also that there is no
-/// such path.
+/// A server with the states of these campaigns. Caches may keep each of its answers for a minute, errors too.
 async fn lax_server(known: Arc<Mutex<BTreeSet<String>>>) -> SocketAddr {
     let answer = move |uri: Uri| {
         let is_known = known.lock().contains(uri.path());
@@ -106,12 +111,12 @@ async fn a_server_whose_errors_may_be_kept_poisons_no_state() {
     let nginx = start_nginx(lax_server(Arc::clone(&known)).await);
     let mut wrong = Vec::new();
     for spelling in SPELLINGS.into_iter().enumerate() {
-        let id = Uuid::now_v7().to_string();
+        let id = unknown(spelling.0);
         known.lock().insert(path_of(&id));
         wrong.extend(attack(&nginx, spelling, &id).await);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    let path = path_of(&Uuid::now_v7().to_string());
+    let path = path_of(&unknown(SPELLINGS.len()));
     let status = async || call(nginx.addr, "GET", &path, None, &[], None).await.status;
     assert_eq!(status().await, 404);
     known.lock().insert(path.clone());
@@ -122,8 +127,7 @@ async fn a_server_whose_errors_may_be_kept_poisons_no_state() {
 async fn no_cache_keeps_that_there_is_no_campaign() {
     let service = Service::start().await;
     let nginx = start_nginx(service.addr);
-    let unknown = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
-    let path = path_of(&unknown.to_string());
+    let path = path_of(&unknown(0));
     let mut requests = BTreeSet::new();
     for _ in 0..3 {
         let reply = call(nginx.addr, "GET", &path, None, &[], None).await;
