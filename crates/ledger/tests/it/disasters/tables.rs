@@ -1,13 +1,14 @@
 //! Tables that an operator changes while they are used.
 
 use super::{begun, deposit, hasty, reason, rest};
-use crate::common::{MariaDb, OPTIONS, Postgres, Server, audit::audit, until};
+use crate::common::{Databases as _, MariaDb, OPTIONS, Postgres, Server, audit::audit, until};
 use qiang_core::{money::Money, ports::LedgerError};
 use qiang_ledger::OpenError;
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, currency, user},
 };
+use sqlx::{Connection as _, MySqlConnection, Row as _};
 
 /// Statements of both databases, where they differ.
 trait Changes: Server {
@@ -177,6 +178,26 @@ async fn a_changed_table_stops_settlement_and_quarantines_nothing<S: Changes>() 
     rest::<S>(&url, &ledger, &history).await;
     let counted = ledger.count_quarantined(history.partition).await.unwrap();
     assert_eq!((counted.refused, counted.waiting), (0, 0));
+}
+
+/// MariaDB reads the tables of this database for the check of the keys, and of no other, at every level of the query.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_of_unique_keys_reads_one_database() {
+    const PLAN: &str = concat!(
+        "EXPLAIN ",
+        include_str!("../../../src/mysql/sql/unique_keys.sql")
+    );
+    let server = MariaDb::shared();
+    let mut conn = MySqlConnection::connect(&server.fresh().await)
+        .await
+        .unwrap();
+    let plan = sqlx::query(PLAN).fetch_all(&mut conn).await.unwrap();
+    let reads: Vec<String> = plan.iter().map(|row| row.get("Extra")).collect();
+    let is_limited = |read: &String| read.contains("Scanned 1 database");
+    assert!(
+        reads.len() == 3 && reads.iter().all(is_limited),
+        "{reads:#?}"
+    );
 }
 
 /// A table is altered again and again while entries are settled.
