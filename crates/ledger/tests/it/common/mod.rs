@@ -234,6 +234,8 @@ impl Server for MariaDb {
     const QUICK: &[&str] = &[
         "innodb-flush-log-at-trx-commit=2",
         "innodb-flush-method=nosync",
+        "innodb-file-per-table=OFF",
+        "debug-no-sync",
     ];
 
     const READ_ONLY: [&str; 2] = ["SET GLOBAL tx_read_only = 1", "SET GLOBAL tx_read_only = 0"];

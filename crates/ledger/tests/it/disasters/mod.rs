@@ -82,7 +82,9 @@ async fn postgres_goes_on_after_a_full_disk() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mariadb_goes_on_after_a_full_disk() {
+    // As in production, each table has its own file. A file of all tables would have room inside.
     let options = maria_server::Options::new().without_fsync();
+    let options = options.setting("innodb-file-per-table=ON");
     let server = MariaDb::start(&options.small_disk(DISK_BYTES));
     a_full_disk(&server).await;
 }
