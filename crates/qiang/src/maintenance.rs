@@ -33,7 +33,7 @@ use crate::{
     operator::Operator,
 };
 
-/// Pause before an apparent difference is compared again.
+/// Pause before apparent differences are compared again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Repairs that are shown, newest first.
 const REPAIRS_SHOWN: u32 = 20;
@@ -359,18 +359,28 @@ impl Maintenance {
         only: Option<CampaignId>,
         skip: &BTreeSet<CampaignId>,
     ) -> anyhow::Result<Vec<Difference>> {
+        let look = |campaign| self.engine.differences(partition, campaign, &*self.ledger);
+        let mut compared = Vec::new();
+        for campaign in self.compared(partition, only).await? {
+            if !skip.contains(&campaign) {
+                compared.push((campaign, look(campaign).await?));
+            }
+        }
+        // One pause for all of them.
+        if !compared
+            .iter()
+            .all(|(_, found)| found.iter().all(is_in_flight))
+        {
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
         let mut found = Vec::new();
-        let compared = self.compared(partition, only).await?.into_iter();
-        for campaign in compared.filter(|campaign| !skip.contains(campaign)) {
-            let look = || self.engine.differences(partition, campaign, &*self.ledger);
-            let first = look().await?;
+        for (campaign, first) in compared {
             if first.iter().all(is_in_flight) {
                 found.extend(first);
                 continue;
             }
-            tokio::time::sleep(AGAIN_AFTER).await;
             let before: BTreeSet<Difference> = first.into_iter().collect();
-            let again = look().await?.into_iter();
+            let again = look(campaign).await?.into_iter();
             found.extend(again.filter(|it| is_in_flight(it) || before.contains(it)));
         }
         Ok(found)
