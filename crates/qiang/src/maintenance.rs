@@ -65,6 +65,30 @@ async fn attach(
     Ok(engine)
 }
 
+/// Differences that one comparison of a partition has found. Claims may have been decided during it.
+#[derive(Debug)]
+pub struct ApparentDifferences {
+    partition: PartitionId,
+    /// Campaigns that differ or have entries in flight.
+    campaigns: Vec<(CampaignId, Vec<Difference>)>,
+}
+
+impl ApparentDifferences {
+    /// Whether they must be compared again: entries in flight alone need not be.
+    #[must_use]
+    pub fn is_compared_again(&self) -> bool {
+        let mut found = self.campaigns.iter().flat_map(|(_, found)| found);
+        !found.all(is_in_flight)
+    }
+
+    /// Waits before the next comparison, if there is one.
+    pub async fn pause(&self) {
+        if self.is_compared_again() {
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+    }
+}
+
 /// The engine on Redis and its ledger, opened by an operator. It serves no claims, and it settles only entries that a
 /// repair settles.
 pub struct Maintenance {
@@ -359,31 +383,58 @@ impl Maintenance {
         only: Option<CampaignId>,
         skip: &BTreeSet<CampaignId>,
     ) -> anyhow::Result<Vec<Difference>> {
-        let look = |campaign| self.engine.differences(partition, campaign, &*self.ledger);
-        let mut compared = Vec::new();
+        let apparent = self.apparent_differences(partition, only, skip).await?;
+        apparent.pause().await;
+        self.confirmed(apparent, skip).await
+    }
+
+    /// The first comparison of [`Self::differences`].
+    ///
+    /// # Errors
+    /// If Redis or the ledger does not answer.
+    pub async fn apparent_differences(
+        &self,
+        partition: PartitionId,
+        only: Option<CampaignId>,
+        skip: &BTreeSet<CampaignId>,
+    ) -> anyhow::Result<ApparentDifferences> {
+        let mut campaigns = Vec::new();
         for campaign in self.compared(partition, only).await? {
             if !skip.contains(&campaign) {
-                compared.push((campaign, look(campaign).await?));
+                let found = self.engine.differences(partition, campaign, &*self.ledger);
+                campaigns.push((campaign, found.await?));
             }
         }
-        // One pause for all of them.
-        if !compared
-            .iter()
-            .all(|(_, found)| found.iter().all(is_in_flight))
-        {
-            tokio::time::sleep(AGAIN_AFTER).await;
-        }
-        let mut found = Vec::new();
-        for (campaign, first) in compared {
-            if first.iter().all(is_in_flight) {
-                found.extend(first);
+        campaigns.retain(|(_, found)| !found.is_empty());
+        Ok(ApparentDifferences {
+            partition,
+            campaigns,
+        })
+    }
+
+    /// The second comparison of [`Self::differences`], after a pause: the differences that both have found.
+    ///
+    /// # Errors
+    /// If Redis or the ledger does not answer.
+    pub async fn confirmed(
+        &self,
+        apparent: ApparentDifferences,
+        skip: &BTreeSet<CampaignId>,
+    ) -> anyhow::Result<Vec<Difference>> {
+        let partition = apparent.partition;
+        let mut confirmed = Vec::new();
+        let campaigns = apparent.campaigns.into_iter();
+        for (campaign, found) in campaigns.filter(|(campaign, _)| !skip.contains(campaign)) {
+            if found.iter().all(is_in_flight) {
+                confirmed.extend(found);
                 continue;
             }
-            let before: BTreeSet<Difference> = first.into_iter().collect();
-            let again = look(campaign).await?.into_iter();
-            found.extend(again.filter(|it| is_in_flight(it) || before.contains(it)));
+            let before: BTreeSet<Difference> = found.into_iter().collect();
+            let again = self.engine.differences(partition, campaign, &*self.ledger);
+            let again = again.await?.into_iter();
+            confirmed.extend(again.filter(|it| is_in_flight(it) || before.contains(it)));
         }
-        Ok(found)
+        Ok(confirmed)
     }
 
     /// Adds to each side the data that only the other side has. The partition halts for a moment.

@@ -131,7 +131,18 @@ async fn reconcile_rows(
     campaigns: &mut CampaignReport,
     found: &mut ReconcileFindings,
 ) -> anyhow::Result<()> {
+    let skip: BTreeSet<CampaignId> = campaigns.unreadable();
+    let mut apparent = Vec::new();
     for partition in maintenance.partitions() {
+        let compared = maintenance.apparent_differences(partition, args.campaign, &skip);
+        apparent.push((partition, compared.await));
+    }
+    // One pause for all partitions. A failed comparison is an error when its partition's turn comes.
+    let mut compared = apparent.iter().flat_map(|(_, compared)| compared);
+    if let Some(differing) = compared.find(|it| it.is_compared_again()) {
+        differing.pause().await;
+    }
+    for (partition, apparent) in apparent {
         let withheld = withheld(maintenance, partition).await?;
         found.withheld.extend(withheld);
         let skip: BTreeSet<CampaignId> = campaigns.unreadable();
@@ -139,7 +150,7 @@ async fn reconcile_rows(
         let missing = maintenance
             .missing_in_ledger(partition, args.campaign, &skip)
             .await?;
-        let mut differences = look().await?;
+        let mut differences = maintenance.confirmed(apparent?, &skip).await?;
         let can_be_united = |it: &Difference| {
             it.kind != DifferenceKind::InFlight && !missing.contains(&it.campaign)
         };
