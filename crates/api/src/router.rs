@@ -29,10 +29,10 @@ use crate::{
     resources::{
         accounts, audits, campaigns, events,
         health::{self, HealthState},
-        histories, lists, operation_log, orders, partition_commands, partitions, payments,
-        problem_pages, profile, quarantine, reconciliation, recorded_events, red_packet_batch,
-        red_packets, refunds, sale_changes, sale_orders, sales, server_seeds, sessions, stats,
-        webhooks,
+        histories, lists, movement_lists, operation_log, order_list, orders, partition_commands,
+        partitions, payment_list, payments, problem_pages, profile, quarantine, reconciliation,
+        recorded_events, red_packet_batch, red_packets, refunds, sale_changes, sale_orders, sales,
+        server_seeds, sessions, stats, webhooks,
     },
 };
 
@@ -95,7 +95,8 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(sales::get, sale_changes::change))
         .routes(routes!(orders::get))
         .routes(routes!(orders::pay))
-        .routes(routes!(payments::report))
+        .routes(routes!(order_list::list))
+        .routes(routes!(payment_list::list, payments::report))
         .routes(routes!(orders::cancel))
         .routes(routes!(orders::return_order))
         .routes(routes!(accounts::account))
@@ -109,6 +110,9 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(refunds::withdraw))
         .routes(routes!(refunds::refunds, refunds::refund))
         .routes(routes!(refunds::owed))
+        .routes(routes!(movement_lists::deposits))
+        .routes(routes!(movement_lists::withdrawals))
+        .routes(routes!(movement_lists::refunds))
         .routes(routes!(sessions::begin, sessions::get, sessions::end))
         .routes(routes!(operation_log::list))
         .routes(routes!(campaigns::state))

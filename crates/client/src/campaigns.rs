@@ -18,8 +18,7 @@ use crate::{
     error::Error,
     ids::{CampaignId, Id, UserId},
     lists::List,
-    paths::encoded,
-    paths::{PathKind, path},
+    paths::{PathKind, encoded, path, query_of, times},
     requests::{KeyedRedPacket, NewRedPacket, NewSale, SaleChange},
     values::Timestamp,
     words::Phase,
@@ -36,6 +35,10 @@ pub struct Listing {
     pub product_id: Option<Id>,
     /// Phase of the campaigns.
     pub phase: Option<Phase>,
+    /// Creation at this time or later.
+    pub created_after: Option<Timestamp>,
+    /// Creation before this time.
+    pub created_before: Option<Timestamp>,
     /// Whether to include archived campaigns.
     pub archived: bool,
     /// Whether the newest come first. Not allowed with `product_id`.
@@ -61,9 +64,11 @@ impl Listing {
             ("archived", self.archived.then(|| "true".to_owned())),
             ("order", self.newest_first.then(|| "newest".to_owned())),
         ];
-        let given = given.into_iter();
-        let pairs = given.filter_map(|(name, value)| Some(format!("{name}={}", value?)));
-        pairs.collect::<Vec<_>>().join("&")
+        query_of(
+            given
+                .into_iter()
+                .chain(times(self.created_after, self.created_before)),
+        )
     }
 }
 

@@ -80,6 +80,7 @@ pub use self::{
     claims::ClaimResult,
     client::Client,
     error::Error,
+    histories::{MovementFilter, OrderFilter, PaymentFilter},
     requests::*,
     tickets::{GrabTicket, WORK_BITS_MAX, solve},
     watching::CampaignEvent,

@@ -1,7 +1,7 @@
-//! Paths of campaigns.
+//! Paths of campaigns, and queries.
 
-use qiang_wire::ids::CampaignId;
 pub(crate) use qiang_wire::paths::encoded;
+use qiang_wire::{ids::CampaignId, values::Timestamp};
 
 /// Path below a campaign of either kind.
 pub(crate) fn path(id: &CampaignId, rest: &str) -> String {
@@ -24,4 +24,22 @@ impl PathKind {
         };
         format!("/v1/{kind}/{}", encoded(id.as_str()))
     }
+}
+
+/// Query of the given parameters, which are encoded.
+pub(crate) fn query_of(given: impl Iterator<Item = (&'static str, Option<String>)>) -> String {
+    let pairs = given.filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// Parameters of a range of creation times.
+pub(crate) fn times(
+    after: Option<Timestamp>,
+    before: Option<Timestamp>,
+) -> [(&'static str, Option<String>); 2] {
+    let text = |at: Option<Timestamp>| at.map(|at| encoded(&at.to_string()));
+    [
+        ("created_after", text(after)),
+        ("created_before", text(before)),
+    ]
 }

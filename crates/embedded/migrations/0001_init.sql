@@ -149,6 +149,8 @@ CREATE TABLE orders (
 CREATE UNIQUE INDEX orders_once_per_user ON orders (campaign, user)
     WHERE one_per_user = 1 AND state IN ('held', 'paid');
 CREATE INDEX orders_of_user ON orders (user, granted_at);
+CREATE INDEX orders_of_sale ON orders (campaign, granted_at);
+CREATE INDEX orders_by_time ON orders (granted_at);
 CREATE INDEX orders_held ON orders (campaign, number) WHERE state = 'held';
 
 -- Parts of orders that were restocked, once by key: cancelled while the order was held, or returned after it was paid.
@@ -181,6 +183,7 @@ CREATE TABLE payments (
 -- One payment pays an order.
 CREATE UNIQUE INDEX payments_pay_once ON payments (campaign, number) WHERE outcome <> 'refund_due';
 CREATE INDEX payments_reference ON payments (payment);
+CREATE INDEX payments_by_time ON payments (at);
 
 -- Accounts. Only `outside`, the source of deposits and payments, and users' accounts may be overdrawn.
 CREATE TABLE accounts (
@@ -218,6 +221,8 @@ CREATE TABLE postings (
 CREATE INDEX postings_in ON postings (credit, at);
 CREATE INDEX postings_out ON postings (debit, at)
     WHERE kind = 'return' OR kind = 'refund_paid' OR kind = 'withdrawal' OR kind = 'reversal';
+CREATE INDEX postings_listed ON postings (kind, at)
+    WHERE kind = 'deposit' OR kind = 'withdrawal' OR kind = 'refund_paid';
 
 -- The last number of a posting with source -1 that funds no packet. It shows if such postings were deleted by hand.
 CREATE TABLE direct_postings (source INTEGER PRIMARY KEY CHECK (source = -1), seq INTEGER NOT NULL) STRICT;

@@ -59,18 +59,24 @@ macro_rules! sql {
 }
 pub(crate) use sql;
 
-/// Replaces `$1`, `$2` and so on by `? `, for up to 9 values. Placeholders out of order do not compile.
+/// Replaces `$1`, `$2` and so on by `? `, for up to 99 values. Placeholders out of order do not compile.
 pub(crate) const fn unnumbered<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
     let bytes = text.as_bytes();
     let mut unnumbered = [b' '; LENGTH];
-    let (mut place, mut number) = (0, b'0');
+    let (mut place, mut number) = (0, 0);
     while place < LENGTH {
         unnumbered[place] = bytes[place];
         if bytes[place] == b'$' {
             unnumbered[place] = b'?';
             place += 1;
             number += 1;
-            assert!(bytes[place] == number, "values are numbered in their order");
+            if number > 9 {
+                let is_next = bytes[place] == b'0' + number / 10;
+                assert!(is_next, "values are numbered in their order");
+                place += 1;
+            }
+            let is_next = bytes[place] == b'0' + number % 10;
+            assert!(is_next, "values are numbered in their order");
         }
         place += 1;
     }
@@ -309,5 +315,8 @@ mod tests {
         const COMMON: Statement = sql!(both r#"UPDATE a SET b = $1 WHERE "key" = $2"#);
         assert_eq!(COMMON.postgres, r#"UPDATE a SET b = $1 WHERE "key" = $2"#);
         assert_eq!(COMMON.mysql, r#"UPDATE a SET b = ?  WHERE "key" = ? "#);
+        const LONG: Statement = sql!(both "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
+        let filled = "(? , ? , ? , ? , ? , ? , ? , ? , ? , ?  , ?  )";
+        assert_eq!(LONG.mysql, filled);
     }
 }

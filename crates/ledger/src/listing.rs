@@ -122,13 +122,11 @@ pub(crate) async fn list<D: Dialect>(
     query: &CampaignQuery,
 ) -> Result<Vec<CampaignRecord>, WorkError> {
     let is_back = query.newest_first && query.product_id.is_none();
-    // Ids consist of digits and the letters a to f.
-    let end = if is_back { "g" } else { "" };
-    let after = query
-        .after
-        .map_or_else(|| end.to_owned(), |id| id.to_string());
+    let [after, until] = query.bounds();
     let owner = query.owner.as_ref().map(|owner| owner.as_str());
-    let page: [Value<'_>; 5] = [
+    let page: [Value<'_>; 7] = [
+        query.created.from_millis().into(),
+        query.created.before_millis().into(),
         i64::from(query.archived).into(),
         query.now.as_millis().into(),
         query.now.as_millis().into(),
@@ -149,12 +147,14 @@ pub(crate) async fn list<D: Dialect>(
         (None, Some(owner)) => {
             let kind = query.kind.name().into();
             let statement = if is_back { &LIST_OWN_NEWEST } else { &LIST_OWN };
-            (statement, vec![owner.into(), kind, after.as_str().into()])
+            let (after, until) = (after.as_str().into(), until.as_str().into());
+            (statement, vec![owner.into(), kind, after, until])
         }
         (None, None) => {
             let kind = query.kind.name().into();
             let statement = if is_back { &LIST_ALL_NEWEST } else { &LIST_ALL };
-            (statement, vec![kind, after.as_str().into()])
+            let (after, until) = (after.as_str().into(), until.as_str().into());
+            (statement, vec![kind, after, until])
         }
     };
     values.extend(page);

@@ -258,7 +258,7 @@ bodies! {
         /// Number of its payments with a refund due. Absent in lists and in the answer to a claim.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refundable_payments: Option<u32>,
-        /// Title of the sale. Only in lists of a user's orders.
+        /// Title of the sale. Only in lists of several sales' orders.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
         /// Time of the decision.
@@ -306,16 +306,25 @@ bodies! {
         /// Total of refunds due.
         refunds_due: Money,
     }
-    /// A deposit that was made.
+    /// A deposit that was made, and how much of it was reversed.
     Deposit {
         /// Its id.
         id: Id,
+        /// `deposit`.
+        object: ObjectKind,
         /// The user whose account was credited.
         user: UserId,
         /// Its money.
         amount: Money,
-        /// Reference of the payment service.
-        reference: String,
+        /// Reference of the payment service; absent if it was made without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference: Option<String>,
+        /// Time of the deposit.
+        created_at: Timestamp,
+        /// Whether all of it was reversed.
+        reversed: bool,
+        /// Reversed amount.
+        reversed_amount: Money,
     }
     /// Result of one red packet of a batch.
     RedPacketResult {
@@ -350,25 +359,12 @@ bodies! {
         /// Time of the posting.
         at: Timestamp,
     }
-    /// A deposit, and how much of it was reversed.
-    DepositRecord {
-        /// Its id.
-        id: Id,
-        /// The user whose account was credited.
-        user: UserId,
-        /// Its money.
-        amount: Money,
-        /// Time of the deposit.
-        created_at: Timestamp,
-        /// Whether all of it was reversed.
-        reversed: bool,
-        /// Reversed amount.
-        reversed_amount: Money,
-    }
     /// Reported payment and its outcome.
     PaymentRecord {
         /// Reference of the payment service.
         reference: String,
+        /// `payment`.
+        object: ObjectKind,
         /// The order.
         order: OrderId,
         /// The buyer; absent if the report was refused.
@@ -389,28 +385,42 @@ bodies! {
     Reversal {
         /// The deposit.
         deposit: Id,
+        /// `reversal`.
+        object: ObjectKind,
         /// The user whose account was debited.
         user: UserId,
         /// Its money.
         amount: Money,
+        /// Time of the reversal.
+        created_at: Timestamp,
     }
     /// Withdrawal from an account.
     Withdrawal {
         /// Reference of the payment service.
         reference: String,
+        /// `withdrawal`.
+        object: ObjectKind,
         /// The user whose account was debited.
         user: UserId,
         /// Its money.
         amount: Money,
+        /// Time of its posting.
+        created_at: Timestamp,
     }
-    /// Refund of a payment.
+    /// Refund that was paid to the buyer of an order.
     Refund {
         /// Reference of the payment service.
         reference: String,
+        /// `refund`.
+        object: ObjectKind,
         /// The order.
         order: OrderId,
+        /// The buyer.
+        user: UserId,
         /// Its money.
         amount: Money,
+        /// Time of its posting.
+        created_at: Timestamp,
     }
     /// Refunds of an order: due and paid.
     Refunds {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{
-    Action, Claim, ListedRedPacket, NodeAudit, Order, OwedOrder, Posting, QuarantinedEntry,
-    RecordedEvent, RedPacketResult, Sale, Webhook,
+    Action, Claim, Deposit, ListedRedPacket, NodeAudit, Order, OwedOrder, PaymentRecord, Posting,
+    QuarantinedEntry, RecordedEvent, RedPacketResult, Refund, Sale, Webhook, Withdrawal,
 };
 
 /// Page of a list.
@@ -38,8 +38,16 @@ pub type SaleList = List<Sale>;
 pub type RedPacketList = List<ListedRedPacket>;
 /// Shares of a user, newest first, or of a red packet, ordered by number.
 pub type ClaimList = List<Claim>;
-/// Orders of a user, newest first, or of a sale, ordered by number.
+/// Orders, newest first, or those of a sale, ordered by number.
 pub type OrderList = List<Order>;
+/// Reported payments, newest first.
+pub type PaymentRecordList = List<PaymentRecord>;
+/// Deposits, newest first.
+pub type DepositList = List<Deposit>;
+/// Withdrawals, newest first.
+pub type WithdrawalList = List<Withdrawal>;
+/// Refunds that were paid, newest first.
+pub type RefundList = List<Refund>;
 /// Orders with a refund due, one row per currency.
 pub type OwedOrderList = List<OwedOrder>;
 /// Postings of a user's accounts, newest first.

@@ -76,6 +76,16 @@ words! {
         Order = "order",
         /// A claimed share of a red packet.
         Claim = "claim",
+        /// A payment that was reported for an order.
+        Payment = "payment",
+        /// Money from outside for a user's account.
+        Deposit = "deposit",
+        /// A reversal of a deposit.
+        Reversal = "reversal",
+        /// Money that a user withdrew.
+        Withdrawal = "withdrawal",
+        /// A refund that was paid.
+        Refund = "refund",
     }
     /// Kind of action.
     ActionKind {

@@ -200,6 +200,7 @@ fn complete_text(schema: &str, property: &str, text: &mut Map<String, Value>) {
         }
         "order" => set("pattern", json!(ORDER_ID)),
         // Ids of deposits and audits. Those of other objects have their pattern already.
+        "campaign" if schema == QUERY => set("pattern", json!(ASKED_CAMPAIGN_ID)),
         "id" if schema.starts_with("New") => set("pattern", json!(ASKED_CAMPAIGN_ID)),
         "id" if matches!(schema, "Order" | "Claim") => set("format", json!("order-id")),
         "id" | "deposit" if !matches!(schema, "CampaignEvent" | "RecordedEvent") => {

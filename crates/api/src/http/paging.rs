@@ -8,11 +8,15 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
+use qiang_core::ports::TimeRange;
 use qiang_wire::lists::List;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::{problem::ApiProblem, wire::Text};
+use crate::http::{
+    problem::ApiProblem,
+    wire::{Rfc3339, Text},
+};
 
 /// Separates the name of a list from the position, in a decoded cursor.
 const SEPARATOR: char = ':';
@@ -24,6 +28,8 @@ pub(crate) struct PagedList {
     name: &'static str,
     /// Page size: the default, and the maximum.
     limits: (u32, u32),
+    /// Whether a page may be empty although later ones are not, because a filter rejected all that it read.
+    has_gaps: bool,
 }
 
 impl PagedList {
@@ -37,6 +43,15 @@ impl PagedList {
         Self {
             name,
             limits: (default, max),
+            has_gaps: false,
+        }
+    }
+
+    /// The same list, whose pages may be empty although later ones are not.
+    pub(crate) const fn with_gaps(self) -> Self {
+        Self {
+            has_gaps: true,
+            ..self
         }
     }
 
@@ -131,7 +146,7 @@ impl<P: fmt::Display> Page<'_, P> {
     }
 
     /// Body of the page, with a link to the next page. A page without items has no link, so that following links ends
-    /// where later items are still to come.
+    /// where later items are still to come; a list with gaps links each page but the last one.
     pub(crate) fn answer<W: Serialize>(
         &self,
         uri: &Uri,
@@ -140,7 +155,8 @@ impl<P: fmt::Display> Page<'_, P> {
         settled: Option<bool>,
     ) -> Response {
         let next = next.map(|position| Cursor::new(self.list.name, position).to_string());
-        let linked = next.as_ref().filter(|_| !data.is_empty());
+        let is_linked = !data.is_empty() || self.list.has_gaps;
+        let linked = next.as_ref().filter(|_| is_linked);
         let link = linked.map(|next| link(uri, next));
         let mut response = Json(List {
             data,
@@ -153,6 +169,26 @@ impl<P: fmt::Display> Page<'_, P> {
         }
         response
     }
+}
+
+/// Range from `created_after`, which is in it, until `created_before`, which is not.
+///
+/// # Errors
+/// `invalid`: no time is in the range.
+pub(crate) fn created_range(
+    after: Option<Rfc3339>,
+    before: Option<Rfc3339>,
+) -> Result<TimeRange, ApiProblem> {
+    let range = TimeRange {
+        from: after.map(|Rfc3339(at)| at),
+        before: before.map(|Rfc3339(at)| at),
+    };
+    let problem = || {
+        ApiProblem::invalid("`created_after` is earlier than `created_before`")
+            .in_parameter("created_after")
+            .in_parameter("created_before")
+    };
+    (!range.is_empty()).then_some(range).ok_or_else(problem)
 }
 
 /// Order of a list.
@@ -218,6 +254,8 @@ fn link(uri: &Uri, after: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use qiang_core::time::Timestamp;
+
     use super::*;
 
     #[test]
@@ -252,5 +290,31 @@ mod tests {
         assert!(orders.page::<u32>(None, Some(0)).is_err());
         assert!(orders.page::<u32>(None, Some(1_001)).is_err());
         assert!("7".parse::<Cursor>().is_err());
+    }
+
+    #[test]
+    fn an_empty_page_is_linked_only_where_gaps_are() {
+        let uri: Uri = "/v1/orders".parse().unwrap();
+        for (list, items, is_linked) in [
+            (PagedList::new("events"), vec![], false),
+            (PagedList::new("events"), vec![1], true),
+            (PagedList::new("orders").with_gaps(), vec![], true),
+        ] {
+            let page = list.page::<u32>(None, None).unwrap();
+            let answer = page.answer(&uri, items, Some(7), None);
+            assert_eq!(answer.headers().contains_key(header::LINK), is_linked);
+            let answer = page.answer(&uri, Vec::<u32>::new(), None, None);
+            assert!(!answer.headers().contains_key(header::LINK));
+        }
+    }
+
+    #[test]
+    fn a_range_of_times_is_not_empty() {
+        let at = |millis| Some(Rfc3339(Timestamp::from_millis(millis)));
+        assert!(created_range(at(1), at(2)).is_ok());
+        assert!(created_range(at(2), None).is_ok());
+        for (after, before) in [(at(2), at(2)), (at(3), at(2))] {
+            assert!(created_range(after, before).is_err());
+        }
     }
 }

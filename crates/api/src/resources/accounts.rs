@@ -25,7 +25,7 @@ use crate::{
         problem::ApiProblem,
         wire::{self, Location, Text, ToWire as _},
     },
-    resources::{new_money, operation_log},
+    resources::{histories::deposit_body, new_money, operation_log},
 };
 
 /// Money from outside.
@@ -87,12 +87,10 @@ pub(crate) async fn deposit(
     if binding.fresh {
         operation_log::log(&action);
     }
-    let body = Deposit {
-        id: binding.id.to_wire(),
-        user: call.id.to_wire(),
-        amount: amount.to_wire(),
-        reference: request.reference.0.to_string(),
-    };
+    let made = ledger.deposit_of(binding.id).await?;
+    let made =
+        made.ok_or_else(|| ApiProblem::internal("the ledger lacks a deposit that it made"))?;
+    let body = deposit_body(binding.id, &made);
     let status = wire::created(binding.fresh);
     let location = wire::location(status, || {
         format!("{}/deposits/{}", account_path(&call.id), binding.id)

@@ -35,7 +35,7 @@ use crate::{
 pub(crate) const SALE_LASTS_MS: i64 = 24 * 3_600_000;
 
 /// Largest difference between the time in a chosen id and now: 24 hours.
-const CHOSEN_ID_WITHIN_MS: i64 = 24 * 3_600_000;
+pub(crate) const CHOSEN_ID_WITHIN_MS: i64 = 24 * 3_600_000;
 
 /// Maximum number of shares that are computed on the request's thread, within microseconds.
 const DRAWN_AT_ONCE: u64 = 100;

@@ -7,12 +7,13 @@ use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
     money::Money,
-    order::OrderState,
     payment::PaymentOutcome,
-    ports::{Action, OrderQuery, Posting, PostingKind, PostingQuery},
+    ports::{
+        self, Action, DepositRecord, OrderPlace, OrderQuery, Posting, PostingKind, PostingQuery,
+    },
 };
 use qiang_wire::{
-    answers::{self, DepositRecord, PaymentRecord},
+    answers::{self, Deposit, PaymentRecord},
     ids::ClaimId,
     lists::{ClaimList, OrderList, PostingList},
     problem::{Problem, ProblemKind},
@@ -20,6 +21,7 @@ use qiang_wire::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
+use uuid::Uuid;
 
 use crate::{
     app::App,
@@ -27,11 +29,11 @@ use crate::{
     extract::{Param, Params, TwoParams},
     http::{
         grant_bodies::order_in_history,
-        paging::{Cursor, PageQuery, PagedList},
+        paging::{Cursor, PageQuery, PagedList, created_range},
         problem::{ApiProblem, NoAnswer},
-        wire::{Id, Text, ToWire as _},
+        wire::{Id, Rfc3339, Text, ToWire as _},
     },
-    resources::payment_reports::RefusedReport,
+    resources::{order_list::order_state, payment_reports::RefusedReport},
 };
 
 const CLAIMS: PagedList = PagedList::new("claims");
@@ -42,9 +44,15 @@ const POSTINGS: PagedList = PagedList::new("postings");
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct OrderListQuery {
+pub(crate) struct UserOrderListQuery {
     /// Orders in this state.
     state: Option<String>,
+    /// Orders from this time on.
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Rfc3339>,
+    /// Orders from before this time.
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Rfc3339>,
     /// Orders after this cursor: `next` of the page before.
     #[param(value_type = Option<String>)]
     after: Option<Text<Cursor>>,
@@ -86,6 +94,7 @@ fn refused_payment(reference: &PaymentRef, action: &Action) -> Option<PaymentRec
     let report = RefusedReport::from_action(action)?;
     Some(PaymentRecord {
         reference: reference.to_string(),
+        object: ObjectKind::Payment,
         order: report.order.to_wire(),
         user: None,
         outcome: PaymentRecordOutcome::Refused,
@@ -93,6 +102,35 @@ fn refused_payment(reference: &PaymentRef, action: &Action) -> Option<PaymentRec
         created_at: action.at.to_wire(),
         problem: Some(report.problem),
     })
+}
+
+/// Body of a recorded payment.
+pub(crate) fn payment_record(payment: ports::PaymentRecord) -> PaymentRecord {
+    PaymentRecord {
+        reference: payment.reference.to_string(),
+        object: ObjectKind::Payment,
+        order: payment.order.to_wire(),
+        user: Some(payment.buyer.to_wire()),
+        outcome: record_outcome(payment.outcome),
+        amount: Some(payment.amount.to_wire()),
+        created_at: payment.at.to_wire(),
+        problem: None,
+    }
+}
+
+/// Body of a deposit.
+pub(crate) fn deposit_body(id: Uuid, deposit: &DepositRecord) -> Deposit {
+    let reversed = Money::new(deposit.reversed_minor, deposit.amount.currency);
+    Deposit {
+        id: id.to_wire(),
+        object: ObjectKind::Deposit,
+        user: deposit.user.to_wire(),
+        amount: deposit.amount.to_wire(),
+        reference: deposit.reference.as_ref().map(ToString::to_string),
+        created_at: deposit.at.to_wire(),
+        reversed: deposit.is_reversed(),
+        reversed_amount: reversed.to_wire(),
+    }
 }
 
 fn record_outcome(outcome: PaymentOutcome) -> PaymentRecordOutcome {
@@ -104,7 +142,7 @@ fn record_outcome(outcome: PaymentOutcome) -> PaymentRecordOutcome {
 }
 
 /// Value of a filter. Any other text is a problem that lists the valid names.
-fn word<T>(
+pub(crate) fn word<T>(
     parameter: &'static str,
     text: Option<&str>,
     from_name: fn(&str) -> Option<T>,
@@ -177,32 +215,29 @@ pub(crate) async fn claims(
 /// Users see their own. Other users' orders need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}/orders", tag = "accounts",
     operation_id = "listUserOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("user" = String, Path, description = "The user"), OrderListQuery),
-    responses((status = 200, body = OrderList), (status = 403, body = Problem)))]
+    params(("user" = String, Path, description = "The user"), UserOrderListQuery),
+    responses((status = 200, body = OrderList), (status = 403, body = Problem),
+        (status = 422, description = "`invalid`: no time is in the range", body = Problem)))]
 pub(crate) async fn orders(
     State(app): State<Arc<App>>,
     caller: Caller,
     uri: Uri,
     Param(user): Param<UserId>,
-    Params(list): Params<OrderListQuery>,
+    Params(list): Params<UserOrderListQuery>,
 ) -> Result<Response, ApiProblem> {
-    let page = ORDERS.page(list.after.as_ref(), list.limit)?;
-    let (names, name) = (OrderState::ALL, |state: &OrderState| state.name());
-    let state = word(
-        "state",
-        list.state.as_deref(),
-        OrderState::from_name,
-        names,
-        name,
-    )?;
+    let page = ORDERS.page::<OrderPlace>(list.after.as_ref(), list.limit)?;
+    let state = order_state(list.state.as_deref())?;
     let settled = app.settled_for(&caller, &user).await?;
     let query = OrderQuery {
-        user,
+        user: Some(user),
+        campaign: None,
         state,
+        created: created_range(list.created_after, list.created_before)?,
         after: page.after,
         limit: page.reads(),
+        reads_max: page.reads(),
     };
-    let mut orders = app.ports.ledger.orders_of(&query).await?;
+    let mut orders = app.ports.ledger.orders_of(&query).await?.items;
     let next = page.cut(&mut orders, |order| order.place());
     let orders: Vec<_> = orders.into_iter().map(order_in_history).collect();
     Ok(page.answer(&uri, orders, next, Some(settled)))
@@ -251,13 +286,13 @@ pub(crate) async fn postings(
     operation_id = "getDeposit", security(("bearer" = []), ("bearer" = ["read:any"]), ("bearer" = ["deposit"])),
     params(("user" = String, Path, description = "The owner of the account"),
         ("id" = String, Path, description = "The deposit's id")),
-    responses((status = 200, body = DepositRecord), (status = 403, body = Problem),
+    responses((status = 200, body = Deposit), (status = 403, body = Problem),
         (status = 404, description = "`not-found`: the user has no such deposit", body = Problem)))]
 pub(crate) async fn deposit(
     State(app): State<Arc<App>>,
     caller: Caller,
     TwoParams(user, Id(id)): TwoParams<UserId, Id>,
-) -> Result<Json<DepositRecord>, ApiProblem> {
+) -> Result<Json<Deposit>, ApiProblem> {
     if caller.user != user && !caller.may(Scope::Deposit) {
         caller.require(Scope::ReadAny)?;
     }
@@ -265,22 +300,15 @@ pub(crate) async fn deposit(
     let deposit = deposit.filter(|deposit| deposit.user == user);
     let missing = || ApiProblem::new(ProblemKind::NotFound, "the user has no such deposit");
     let deposit = deposit.ok_or_else(missing)?;
-    Ok(Json(DepositRecord {
-        id: id.to_wire(),
-        user: deposit.user.to_wire(),
-        amount: deposit.amount.to_wire(),
-        created_at: deposit.at.to_wire(),
-        reversed: deposit.is_reversed(),
-        reversed_amount: Money::new(deposit.reversed_minor, deposit.amount.currency).to_wire(),
-    }))
+    Ok(Json(deposit_body(id, &deposit)))
 }
 
 /// Outcome of a payment.
 ///
-/// Buyers see those of their orders, sellers those of their sales. Other payments need the scope `read:any`. With this
-/// scope the newest refused report is found, if no payment with the reference was recorded.
+/// Buyers see those of their orders, sellers those of their sales. Other payments need the scope `pay` or `read:any`.
+/// With `read:any` the newest refused report is found, if no payment with the reference was recorded.
 #[utoipa::path(get, path = "/v1/payments/{reference}", tag = "orders",
-    operation_id = "getPayment", security(("bearer" = []), ("bearer" = ["read:any"])),
+    operation_id = "getPayment", security(("bearer" = []), ("bearer" = ["read:any"]), ("bearer" = ["pay"])),
     params(("reference" = String, Path, description = "The payment service's reference")),
     responses((status = 200, body = PaymentRecord),
         (status = 404, description = "`not-found`: no such payment, or it is not settled", body = Problem),
@@ -300,7 +328,8 @@ pub(crate) async fn payment(
     let sees = |who: &UserId| *who == caller.user;
     let may = caller.may(Scope::ReadAny);
     let is_recorded = payment.is_some();
-    let payment = payment.filter(|it| may || sees(&it.buyer) || sees(&it.seller));
+    let sees_all = may || caller.may(Scope::Pay);
+    let payment = payment.filter(|it| sees_all || sees(&it.buyer) || sees(&it.seller));
     let missing = || ApiProblem::new(ProblemKind::NotFound, "there is no such payment");
     let Some(payment) = payment else {
         let refusal = match may && !is_recorded {
@@ -310,13 +339,5 @@ pub(crate) async fn payment(
         let found = refusal.and_then(|it| refused_payment(&reference, &it));
         return found.map(Json).ok_or_else(missing);
     };
-    Ok(Json(PaymentRecord {
-        reference: reference.to_string(),
-        order: payment.order.to_wire(),
-        user: Some(payment.buyer.to_wire()),
-        outcome: record_outcome(payment.outcome),
-        amount: Some(payment.amount.to_wire()),
-        created_at: payment.at.to_wire(),
-        problem: None,
-    }))
+    Ok(Json(payment_record(payment)))
 }

@@ -6,7 +6,8 @@ use axum::{extract::State, http::Uri, response::Response};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     id::{CampaignId, ProductId, UserId},
-    ports::{CampaignQuery, CampaignRecord},
+    ports::{CampaignQuery, CampaignRecord, TimeRange, first_id_at},
+    time::Timestamp,
 };
 use qiang_wire::{
     lists::{RedPacketList, SaleList},
@@ -20,15 +21,19 @@ use crate::{
     auth::{Caller, Scope},
     extract::Params,
     http::{
-        paging::{Cursor, ListOrder, Page, PagedList, wrong_list},
+        paging::{Cursor, ListOrder, Page, PagedList, created_range, wrong_list},
         problem::ApiProblem,
-        wire::Text,
+        wire::{Rfc3339, Text},
     },
-    resources::{red_packets::listed, sales::sale_body},
+    resources::{create::CHOSEN_ID_WITHIN_MS, red_packets::listed, sales::sale_body},
 };
 
-const SALES: PagedList = PagedList::with_limits("sales", 50, 100);
+const SALES: PagedList = PagedList::with_limits("sales", 50, 100).with_gaps();
 const RED_PACKETS: PagedList = PagedList::with_limits("red_packets", 50, 100);
+
+/// Largest difference between the time in a campaign's id and its creation: that of a chosen id, and as much again for
+/// clocks that differ.
+const ID_MARGIN_MS: i64 = 2 * CHOSEN_ID_WITHIN_MS;
 
 /// Filter and page of campaigns.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -53,6 +58,12 @@ pub(crate) struct CampaignListQuery {
     /// Includes archived campaigns.
     #[serde(default)]
     archived: bool,
+    /// Campaigns that were created from this time on.
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Rfc3339>,
+    /// Campaigns that were created before this time.
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Rfc3339>,
     /// `oldest` (the default) or `newest` first, by id; rounds of a product are ordered by start.
     #[param(inline)]
     order: Option<ListOrder>,
@@ -79,7 +90,8 @@ struct ListedCampaigns {
 #[utoipa::path(get, path = "/v1/sales", tag = "sales", params(CampaignListQuery),
     operation_id = "listSales", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = SaleList), (status = 403, body = Problem),
-        (status = 422, description = "`invalid`: filters that exclude each other", body = Problem)))]
+        (status = 422, description = "`invalid`: filters that exclude each other, or a range without a time",
+            body = Problem)))]
 pub(crate) async fn sales(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -110,7 +122,8 @@ pub(crate) async fn sales(
 #[utoipa::path(get, path = "/v1/red-packets", tag = "red packets", params(CampaignListQuery),
     operation_id = "listRedPackets", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = RedPacketList), (status = 403, body = Problem),
-        (status = 422, description = "`invalid`: filters that exclude each other", body = Problem)))]
+        (status = 422, description = "`invalid`: filters that exclude each other, or a range without a time",
+            body = Problem)))]
 pub(crate) async fn red_packets(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -170,6 +183,24 @@ pub(crate) async fn check_place(
     }
 }
 
+/// Ids between which a page lies that has campaigns of this range. Each id was made about when its campaign was.
+fn created_ids(
+    created: TimeRange,
+    newest_first: bool,
+    after: Option<CampaignId>,
+) -> (Option<CampaignId>, Option<CampaignId>) {
+    let id_at =
+        |at: Timestamp, millis: i64| CampaignId::new(first_id_at(at.plus_millis(millis))).ok();
+    let first = created.from.and_then(|from| id_at(from, -ID_MARGIN_MS));
+    let last = created
+        .before
+        .and_then(|before| id_at(before, ID_MARGIN_MS));
+    match newest_first {
+        true => (after.into_iter().chain(last).min(), first),
+        false => (after.max(first), last),
+    }
+}
+
 async fn records(
     app: &App,
     caller: &Caller,
@@ -204,16 +235,25 @@ async fn records(
         return Err(ApiProblem::invalid(detail));
     }
     check_place(app, page.after, kind, owner.as_ref()).await?;
+    let created = created_range(list.created_after, list.created_before)?;
+    let newest_first = list.order == Some(ListOrder::Newest);
+    let product_id = list.product_id.map(|id| id.0);
+    let (after, until) = match product_id {
+        Some(_) => (page.after, None),
+        None => created_ids(created, newest_first, page.after),
+    };
     let settled = app.settled().await?;
     let query = CampaignQuery {
         kind,
         owner,
-        product_id: list.product_id.map(|id| id.0),
-        newest_first: list.order == Some(ListOrder::Newest),
+        product_id,
+        newest_first,
         phase: phase.transpose()?,
         now: app.ports.engine_clock.now(),
+        created,
         archived: list.archived,
-        after: page.after,
+        after,
+        until,
         limit: page.reads(),
     };
     let mut records = app.ports.ledger.list(&query).await?;
@@ -224,4 +264,34 @@ async fn records(
         next,
         settled,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_times_bounds_the_ids_that_are_read() {
+        let id = |at: i64| CampaignId::new(first_id_at(Timestamp::from_millis(at))).unwrap();
+        let (from, before) = (10 * ID_MARGIN_MS, 20 * ID_MARGIN_MS);
+        let created = TimeRange {
+            from: Some(Timestamp::from_millis(from)),
+            before: Some(Timestamp::from_millis(before)),
+        };
+        let (first, last) = (id(from - ID_MARGIN_MS), id(before + ID_MARGIN_MS));
+        let inside = id(from);
+        for (newest_first, after, expected) in [
+            (false, None, (Some(first), Some(last))),
+            (true, None, (Some(last), Some(first))),
+            (false, Some(inside), (Some(inside), Some(last))),
+            (true, Some(inside), (Some(inside), Some(first))),
+            (false, Some(id(1)), (Some(first), Some(last))),
+            (true, Some(id(2 * before)), (Some(last), Some(first))),
+        ] {
+            let found = created_ids(created, newest_first, after);
+            assert_eq!(found, expected, "{newest_first} {after:?}");
+        }
+        let all = created_ids(TimeRange::default(), true, Some(inside));
+        assert_eq!(all, (Some(inside), None));
+    }
 }

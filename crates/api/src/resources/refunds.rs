@@ -21,6 +21,7 @@ use qiang_wire::{
     answers::{self, OwedMoney, OwedOrder},
     lists::OwedOrderList,
     problem::{Problem, ProblemKind},
+    words::ObjectKind,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -198,12 +199,12 @@ pub(crate) async fn refund(
     call.caller.require(Scope::Pay)?;
     let (app, order) = (&call.app, call.id);
     check_amount(request.amount.amount, "#/amount/amount")?;
-    if app.ports.ledger.owed(order).await?.is_empty() {
+    let mut owed = app.ports.ledger.owed(order).await?;
+    if owed.is_empty() {
         app.settled().await?;
-        if app.ports.ledger.owed(order).await?.is_empty() {
-            return Err(no_order());
-        }
+        owed = app.ports.ledger.owed(order).await?;
     }
+    let buyer = owed.first().ok_or_else(no_order)?.user.to_wire();
     let used = call.key_use("POST /v1/orders/{id}/refunds", &request);
     let reference = request.reference;
     let refund = Payout::Refund {
@@ -215,8 +216,11 @@ pub(crate) async fn refund(
     let status = wire::created(paid_out.fresh);
     let body = answers::Refund {
         reference: reference.0.to_string(),
+        object: ObjectKind::Refund,
         order: order.to_wire(),
+        user: buyer,
         amount: paid_out.amount.to_wire(),
+        created_at: paid_out.at.to_wire(),
     };
     let location = wire::location(status, || format!("/v1/orders/{order}/refunds"));
     Ok((status, location, Json(body)))
@@ -309,8 +313,10 @@ pub(crate) async fn withdraw(
     let location = wire::location(status, || account_path(user));
     let body = answers::Withdrawal {
         reference: reference.0.to_string(),
+        object: ObjectKind::Withdrawal,
         user: user.to_wire(),
         amount: paid_out.amount.to_wire(),
+        created_at: paid_out.at.to_wire(),
     };
     Ok((status, location, Json(body)))
 }
@@ -366,8 +372,10 @@ pub(crate) async fn reverse(
     let location = wire::location(status, || account_path(&user));
     let body = answers::Reversal {
         deposit: deposit.to_wire(),
+        object: ObjectKind::Reversal,
         user: user.to_wire(),
         amount: paid_out.amount.to_wire(),
+        created_at: paid_out.at.to_wire(),
     };
     Ok((status, location, Json(body)))
 }

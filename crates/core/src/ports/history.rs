@@ -1,5 +1,5 @@
-//! Settled history of users, newest first: their orders and the postings of their accounts. Also deposits by id, and
-//! payments by reference.
+//! Settled history, newest first: orders, payments, the postings of a user's accounts, and money that came in or left.
+//! Also deposits by id, and payments by reference.
 
 use std::{fmt, str::FromStr};
 
@@ -16,20 +16,69 @@ use crate::{
     time::Timestamp,
 };
 
-/// Filter and first position of a page of a user's orders, newest first.
+/// Half-open range of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeRange {
+    /// First instant of the range; `None` for no bound.
+    pub from: Option<Timestamp>,
+    /// First instant after the range; `None` for no bound.
+    pub before: Option<Timestamp>,
+}
+
+impl TimeRange {
+    /// Whether the instant is in the range.
+    #[must_use]
+    pub fn contains(self, at: Timestamp) -> bool {
+        self.from.is_none_or(|from| from <= at) && self.before.is_none_or(|before| at < before)
+    }
+
+    /// Whether no instant is in the range.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        let bounds = self.from.zip(self.before);
+        bounds.is_some_and(|(from, before)| from >= before)
+    }
+}
+
+/// Page of a history, newest first. A filter that rejects most of what is read ends a page early: see
+/// [`OrderQuery::reads_max`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryPage<T> {
+    /// Items of the page.
+    pub items: Vec<T>,
+    /// If the page ended early: the instant from which on everything was read. Older items may match the filter.
+    pub read_from: Option<Timestamp>,
+}
+
+impl<T> From<Vec<T>> for HistoryPage<T> {
+    /// A page that did not end early.
+    fn from(items: Vec<T>) -> Self {
+        let read_from = None;
+        Self { items, read_from }
+    }
+}
+
+/// Filter and first position of a page of orders, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderQuery {
-    /// The buyer.
-    pub user: UserId,
+    /// The buyer; `None` for all.
+    pub user: Option<UserId>,
+    /// The sale; `None` for all.
+    pub campaign: Option<CampaignId>,
     /// State of the orders, as settled.
     pub state: Option<OrderState>,
+    /// Times of the grants.
+    pub created: TimeRange,
     /// Order after which the page begins; the page has older ones.
     pub after: Option<OrderPlace>,
     /// Maximum number of orders.
     pub limit: u32,
+    /// If a state is given and no user: the number of orders that are read. Further ones are read if they were granted
+    /// at the same instant as the last one.
+    pub reads_max: u32,
 }
 
-/// An order of a user.
+/// An order with its sale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserOrder {
     /// The sale.
@@ -43,24 +92,24 @@ pub struct UserOrder {
 }
 
 impl UserOrder {
-    /// Position of the order among the orders of its user.
+    /// Position of the order in a list.
     #[must_use]
     pub fn place(&self) -> OrderPlace {
         let (campaign, number) = (self.campaign, self.grant.number);
         OrderPlace {
             at: self.grant.granted_at,
-            order: OrderId { campaign, number },
+            order: Some(OrderId { campaign, number }),
         }
     }
 }
 
-/// Position of an order among the orders of its user, printed `<milliseconds>.<order id>`. It never changes.
+/// Position of an order in a list, printed `<milliseconds>.<order id>`. It never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderPlace {
     /// Time of the grant.
     pub at: Timestamp,
-    /// The order.
-    pub order: OrderId,
+    /// The order; `None` for the position after all orders of that time.
+    pub order: Option<OrderId>,
 }
 
 /// Error of a text that is no position in a list.
@@ -70,7 +119,8 @@ pub struct PlaceError;
 
 impl fmt::Display for OrderPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.at.as_millis(), self.order)
+        write!(f, "{}.", self.at.as_millis())?;
+        self.order.map_or(Ok(()), |order| write!(f, "{order}"))
     }
 }
 
@@ -80,7 +130,10 @@ impl FromStr for OrderPlace {
         let (at, order) = text.split_once('.').ok_or(PlaceError)?;
         let place = Self {
             at: Timestamp::from_millis(at.parse().map_err(|_| PlaceError)?),
-            order: order.parse().map_err(|_| PlaceError)?,
+            order: match order {
+                "" => None,
+                order => Some(order.parse().map_err(|_| PlaceError)?),
+            },
         };
         canonical(place, text)
     }
@@ -224,6 +277,8 @@ pub struct DepositRecord {
     pub amount: Money,
     /// Time of the deposit.
     pub at: Timestamp,
+    /// Reference of the payment service, if the deposit was made with one.
+    pub reference: Option<PaymentRef>,
     /// Minor units that were reversed.
     pub reversed_minor: i64,
 }
@@ -239,6 +294,8 @@ impl DepositRecord {
 /// A payment that was received for an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentRecord {
+    /// Reference of the payment service.
+    pub reference: PaymentRef,
     /// The order.
     pub order: OrderId,
     /// The buyer.
@@ -253,11 +310,163 @@ pub struct PaymentRecord {
     pub at: Timestamp,
 }
 
-/// Store of users' history, as settled.
+impl PaymentRecord {
+    /// Position of the payment in a list.
+    #[must_use]
+    pub fn place(&self) -> PaymentPlace {
+        PaymentPlace {
+            at: self.at,
+            payment: Some((self.order, self.reference.clone())),
+        }
+    }
+}
+
+/// Position of a payment in a list, printed `<milliseconds>.<order id>.<reference>`. It never changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentPlace {
+    /// Time of the decision.
+    pub at: Timestamp,
+    /// The payment; `None` for the position after all payments of that time.
+    pub payment: Option<(OrderId, PaymentRef)>,
+}
+
+impl fmt::Display for PaymentPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.", self.at.as_millis())?;
+        match &self.payment {
+            Some((order, reference)) => write!(f, "{order}.{reference}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for PaymentPlace {
+    type Err = PlaceError;
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        let (at, payment) = text.split_once('.').ok_or(PlaceError)?;
+        let payment = match payment {
+            "" => None,
+            payment => {
+                let (order, reference) = payment.split_once('.').ok_or(PlaceError)?;
+                let order = order.parse().map_err(|_| PlaceError)?;
+                Some((order, PaymentRef::new(reference).map_err(|_| PlaceError)?))
+            }
+        };
+        let at = Timestamp::from_millis(at.parse().map_err(|_| PlaceError)?);
+        canonical(Self { at, payment }, text)
+    }
+}
+
+/// Filter and first position of a page of payments, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentQuery {
+    /// The buyer; `None` for all.
+    pub user: Option<UserId>,
+    /// Result of the payments.
+    pub outcome: Option<PaymentOutcome>,
+    /// Reference of the payment service. Payments of several orders may have it.
+    pub reference: Option<PaymentRef>,
+    /// Times of the decisions.
+    pub created: TimeRange,
+    /// Payment after which the page begins; the page has older ones.
+    pub after: Option<PaymentPlace>,
+    /// Maximum number of payments.
+    pub limit: u32,
+    /// If an outcome is given, and neither a user nor a reference: the number of payments that are read. Further ones
+    /// are read if they were decided at the same instant as the last one.
+    pub reads_max: u32,
+}
+
+/// Kind of money that came in or left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MovementKind {
+    /// Money came from outside into a user's account.
+    Deposit,
+    /// A user withdrew money.
+    Withdrawal,
+    /// A refund was paid to the buyer of an order.
+    Refund,
+}
+
+string_enum!(MovementKind { Deposit = "deposit", Withdrawal = "withdrawal", Refund = "refund_paid" });
+
+/// Filter and first position of a page of deposits, withdrawals or refunds, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovementQuery {
+    /// Kind of the movements.
+    pub kind: MovementKind,
+    /// Owner of the account; `None` for all.
+    pub user: Option<UserId>,
+    /// Reference of the payment service.
+    pub reference: Option<PaymentRef>,
+    /// Times of the postings.
+    pub created: TimeRange,
+    /// Movement after which the page begins; the page has older ones.
+    pub after: Option<MovementPlace>,
+    /// Maximum number of movements.
+    pub limit: u32,
+}
+
+/// Position of a movement in a list, printed `<milliseconds>.<number>`. It never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MovementPlace {
+    /// Time of the posting.
+    pub at: Timestamp,
+    /// Number of the posting.
+    pub seq: i64,
+}
+
+impl fmt::Display for MovementPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.at.as_millis(), self.seq)
+    }
+}
+
+impl FromStr for MovementPlace {
+    type Err = PlaceError;
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        let (at, seq) = text.split_once('.').ok_or(PlaceError)?;
+        let place = Self {
+            at: Timestamp::from_millis(at.parse().map_err(|_| PlaceError)?),
+            seq: seq.parse().map_err(|_| PlaceError)?,
+        };
+        canonical(place, text)
+    }
+}
+
+/// A deposit, a withdrawal or a refund.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Movement {
+    /// Position in the list, with the time of the posting.
+    pub place: MovementPlace,
+    /// Owner of the account.
+    pub user: UserId,
+    /// Amount.
+    pub amount: Money,
+    /// Reference of the payment service. A deposit may have none.
+    pub reference: Option<PaymentRef>,
+    /// Id of a deposit.
+    pub deposit: Option<Uuid>,
+    /// Minor units of a deposit that were reversed.
+    pub reversed_minor: i64,
+    /// Order of a refund.
+    pub order: Option<OrderId>,
+}
+
+/// Store of histories, as settled.
 #[async_trait]
 pub trait HistoryStore: Send + Sync + 'static {
-    /// A page of a user's orders, newest first.
-    async fn orders_of(&self, query: &OrderQuery) -> Result<Vec<UserOrder>, LedgerError>;
+    /// A page of orders, newest first.
+    async fn orders_of(&self, query: &OrderQuery) -> Result<HistoryPage<UserOrder>, LedgerError>;
+
+    /// A page of payments, newest first.
+    async fn payments(
+        &self,
+        query: &PaymentQuery,
+    ) -> Result<HistoryPage<PaymentRecord>, LedgerError>;
+
+    /// A page of deposits, withdrawals or refunds, newest first.
+    async fn movements(&self, query: &MovementQuery) -> Result<Vec<Movement>, LedgerError>;
 
     /// A page of the postings of a user's accounts, newest first.
     async fn postings_of(&self, query: &PostingQuery) -> Result<Vec<Posting>, LedgerError>;
@@ -301,6 +510,9 @@ mod tests {
         }
         let order = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3";
         check::<OrderPlace>(&format!("1795262400000.{order}"), true);
+        check::<OrderPlace>("1795262400000.", true);
+        check::<PaymentPlace>(&format!("1795262400000.{order}.pay.1/a"), true);
+        check::<PaymentPlace>("1795262400000.", true);
         for bad in [
             order.to_owned(),
             format!(".{order}"),
@@ -308,6 +520,37 @@ mod tests {
             "1.2".to_owned(),
         ] {
             check::<OrderPlace>(&bad, false);
+            check::<PaymentPlace>(&format!("{bad}.pay"), false);
+        }
+        check::<PaymentPlace>(&format!("1.{order}"), false);
+        check::<PaymentPlace>(&format!("1.{order}."), false);
+        check::<MovementPlace>("1795262400000.17", true);
+        for bad in ["", "1", "1.", "01.2", "1.02", "1.2.3", "x.2"] {
+            check::<MovementPlace>(bad, false);
+        }
+    }
+
+    #[test]
+    fn ranges_begin_with_their_start_and_end_before_their_end() {
+        let at = Timestamp::from_millis;
+        let range = |from: Option<i64>, before: Option<i64>| TimeRange {
+            from: from.map(at),
+            before: before.map(at),
+        };
+        for (range, contained, is_empty) in [
+            (range(None, None), [true, true, true], false),
+            (range(Some(2), None), [false, true, true], false),
+            (range(None, Some(2)), [true, false, false], false),
+            (range(Some(2), Some(3)), [false, true, false], false),
+            (range(Some(2), Some(2)), [false; 3], true),
+            (range(Some(3), Some(2)), [false; 3], true),
+        ] {
+            let found = [1, 2, 3].map(|millis| range.contains(at(millis)));
+            assert_eq!(
+                (found, range.is_empty()),
+                (contained, is_empty),
+                "{range:?}"
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Action, ActionQuery, RepairAttempt};
+use super::{Action, ActionQuery, RepairAttempt, TimeRange};
 use crate::{
     book::Setup,
     campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, Tally},
@@ -210,10 +210,14 @@ pub struct CampaignQuery {
     pub phase: Option<Phase>,
     /// Current time, which decides `phase`.
     pub now: Timestamp,
+    /// Times of the creation.
+    pub created: TimeRange,
     /// Includes archived campaigns.
     pub archived: bool,
     /// Campaign after which the page begins, in the order of the list.
     pub after: Option<CampaignId>,
+    /// Id before which the list ends, in its order. Rounds of a product ignore it.
+    pub until: Option<CampaignId>,
     /// Maximum number of campaigns.
     pub limit: u32,
 }

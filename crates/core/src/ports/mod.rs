@@ -31,8 +31,10 @@ pub use self::{
     binding::{BindingStore, EngineBinding},
     engine::{Claimed, Engine, EngineError, GateAnswers, PendingReply, ProbeResult, ReplySender},
     history::{
-        DepositRecord, HistoryStore, OrderPlace, OrderQuery, PaymentRecord, PlaceError, Posting,
-        PostingKind, PostingPlace, PostingQuery, UserAccount, UserOrder,
+        DepositRecord, HistoryPage, HistoryStore, Movement, MovementKind, MovementPlace,
+        MovementQuery, OrderPlace, OrderQuery, PaymentPlace, PaymentQuery, PaymentRecord,
+        PlaceError, Posting, PostingKind, PostingPlace, PostingQuery, TimeRange, UserAccount,
+        UserOrder,
     },
     key::{
         Creation, KeyBinding, KeyState, KeyStore, KeyUse, first_id_at, same_deposit, setup_under,

@@ -12,13 +12,29 @@ use crate::{
     id::{CampaignId, UserId},
     money::{Currency, Money},
     payment::{PaymentPolicy, PaymentPolicyKind},
-    ports::{CampaignOutline, CampaignRecord, LiveCampaign},
+    ports::{CampaignOutline, CampaignQuery, CampaignRecord, LiveCampaign},
     split::{
         ClientSeed, Commitment, SPLIT_VERSION, Seed, SeedOrigin, SeedParts, ServerSeed, Split,
         SplitRule,
     },
     time::{Timestamp, Window},
 };
+
+impl CampaignQuery {
+    /// Ids between which the page lies, in the order of the list. It has neither of them.
+    #[must_use]
+    pub fn bounds(&self) -> [String; 2] {
+        // Ids consist of digits and the letters a to f.
+        let ends = match self.newest_first && self.product_id.is_none() {
+            true => ["g", ""],
+            false => ["", "g"],
+        };
+        let bound = |id: Option<CampaignId>, end: &str| {
+            id.map_or_else(|| end.to_owned(), |id| id.to_string())
+        };
+        [bound(self.after, ends[0]), bound(self.until, ends[1])]
+    }
+}
 
 /// Columns of a campaign.
 #[derive(Debug)]

@@ -19,8 +19,9 @@ pub use self::{
     action::{ActionColumns, action_of},
     campaign::{CampaignRow, LiveRow, NewCampaign, has_fixed_shares, live_page, setup_of},
     history::{
-        DepositColumns, PaymentColumns, PostingColumns, UserOrderColumns, deposit_of, payment_of,
-        posting_of, user_account_of, user_order_of,
+        DepositColumns, MovementColumns, OldestColumns, PaymentColumns, PostingColumns,
+        UserOrderColumns, deposit_of, movement_of, payment_of, posting_of, read_from,
+        user_account_of, user_order_of,
     },
     payout::{
         MovedColumns, OwedColumns, OwedOrderColumns, PaidOutColumns, Spend, owed_of, owed_order_of,

@@ -209,7 +209,7 @@ mod tests {
         campaign::{CampaignKind, Details},
         id::CampaignId,
         money::Money,
-        ports::{CampaignQuery, Creation, PostingKind, PostingQuery},
+        ports::{CampaignQuery, Creation, PostingKind, PostingQuery, TimeRange},
         split::SplitRule,
         time::Timestamp,
     };
@@ -273,8 +273,10 @@ mod tests {
             newest_first,
             phase: None,
             now: OPENS,
+            created: TimeRange::default(),
             archived: false,
             after: None,
+            until: None,
             limit: 7,
         };
         let mut found = Vec::new();

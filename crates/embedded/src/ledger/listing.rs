@@ -130,20 +130,21 @@ impl ListingPart {
         let Self { joins, of, id } = self;
         let (from, order) = match id {
             None => (
-                "(starts_at, id) > (:starts, :after)".to_owned(),
+                ":until IS NOT NULL AND (starts_at, id) > (:starts, :after)".to_owned(),
                 "starts_at, id".to_owned(),
             ),
             Some(id) if is_back => (
-                format!(":starts IS NOT NULL AND {id} < :after"),
+                format!(":starts IS NOT NULL AND {id} < :after AND {id} > :until"),
                 format!("{id} DESC"),
             ),
             Some(id) => (
-                format!(":starts IS NOT NULL AND {id} > :after"),
+                format!(":starts IS NOT NULL AND {id} > :after AND {id} < :until"),
                 (*id).to_owned(),
             ),
         };
         format!(
             "{SELECT} {joins} WHERE {of} AND {from} AND kind = :kind AND (archived_at IS NULL OR :archived) \
+             AND likelihood(created_at >= :from, 1.0) AND likelihood(created_at < :before, 1.0) \
              AND CASE WHEN phase IN ('scheduled', 'paused') AND :now >= ends_at THEN 'ended' \
                       WHEN phase = 'scheduled' AND :now >= starts_at THEN 'live' ELSE phase END LIKE :phase \
              ORDER BY {order} LIMIT :limit"
@@ -157,11 +158,7 @@ pub(crate) fn list(
     query: &CampaignQuery,
 ) -> Result<Vec<CampaignRecord>, DataFileError> {
     let is_back = query.newest_first && query.product_id.is_none();
-    // Ids consist of digits and the letters a to f.
-    let end = if is_back { "g" } else { "" };
-    let after = query
-        .after
-        .map_or_else(|| end.to_owned(), |id| id.to_string());
+    let [after, until] = query.bounds();
     let parts: &[ListingPart] = match (&query.product_id, &query.owner) {
         (Some(_), None) => &[OF_PRODUCT],
         (Some(_), Some(_)) => &[OF_OWNERS_PRODUCT, OF_OWNERS_PRODUCT_UNLISTED],
@@ -183,6 +180,9 @@ pub(crate) fn list(
                 ":product": query.product_id.as_ref().map(|id| id.as_str()),
                 ":starts": starts_at.unwrap_or(i64::MIN),
                 ":after": after,
+                ":until": until,
+                ":from": query.created.from_millis(),
+                ":before": query.created.before_millis(),
                 ":kind": query.kind.name(),
                 ":archived": query.archived,
                 ":now": query.now.as_millis(),

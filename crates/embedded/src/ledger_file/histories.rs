@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use qiang_core::{
     id::PaymentRef,
     ports::{
-        DepositRecord, HistoryStore, LedgerError, OrderQuery, PaymentRecord, Posting, PostingQuery,
-        UserOrder,
+        DepositRecord, HistoryPage, HistoryStore, LedgerError, Movement, MovementQuery, OrderQuery,
+        PaymentQuery, PaymentRecord, Posting, PostingQuery, UserOrder,
     },
 };
 use uuid::Uuid;
@@ -21,10 +21,25 @@ impl<H: 'static> HistoryStore for LedgerFile<H>
 where
     Self: SqliteLedgerHost,
 {
-    async fn orders_of(&self, wanted: &OrderQuery) -> Result<Vec<UserOrder>, LedgerError> {
+    async fn orders_of(&self, wanted: &OrderQuery) -> Result<HistoryPage<UserOrder>, LedgerError> {
         let wanted = wanted.clone();
         let orders = move |conn: &_| histories::orders(conn, &wanted);
         query(self.readers(), orders).await
+    }
+
+    async fn payments(
+        &self,
+        wanted: &PaymentQuery,
+    ) -> Result<HistoryPage<PaymentRecord>, LedgerError> {
+        let wanted = wanted.clone();
+        let payments = move |conn: &_| histories::payments(conn, &wanted);
+        query(self.readers(), payments).await
+    }
+
+    async fn movements(&self, wanted: &MovementQuery) -> Result<Vec<Movement>, LedgerError> {
+        let wanted = wanted.clone();
+        let movements = move |conn: &_| histories::movements(conn, &wanted);
+        query(self.readers(), movements).await
     }
 
     async fn postings_of(&self, wanted: &PostingQuery) -> Result<Vec<Posting>, LedgerError> {

@@ -141,6 +141,8 @@ CREATE TABLE IF NOT EXISTS orders (
     PRIMARY KEY (campaign, number),
     UNIQUE KEY orders_once_per_user (campaign, once_user),
     KEY orders_of_user (user, granted_at),
+    KEY orders_of_sale (campaign, granted_at),
+    KEY orders_by_time (granted_at),
     KEY orders_held (campaign, state),
     CHECK (state IN ('held', 'paid', 'cancelled', 'expired', 'returned'))
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
@@ -171,7 +173,8 @@ CREATE TABLE IF NOT EXISTS payments (
     pays     TINYINT GENERATED ALWAYS AS (CASE WHEN outcome <> 'refund_due' THEN 1 END) STORED,
     PRIMARY KEY (campaign, number, payment),
     UNIQUE KEY payments_pay_once (campaign, number, pays),
-    KEY payments_reference (payment)
+    KEY payments_reference (payment),
+    KEY payments_by_time (at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Accounts. Only `outside`, the source of deposits and payments, and users' accounts may be overdrawn.
@@ -198,9 +201,13 @@ CREATE TABLE IF NOT EXISTS postings (
     campaign BIGINT,
     number   BIGINT,
     at       BIGINT      NOT NULL,
+    -- The kind of deposits, withdrawals and refunds paid, which have lists.
+    listed   VARCHAR(16) GENERATED ALWAYS AS
+        (CASE WHEN kind IN ('deposit', 'refund_paid', 'withdrawal') THEN kind END) STORED,
     PRIMARY KEY (source, seq),
     KEY postings_in (credit, at),
     KEY postings_out (debit, at),
+    KEY postings_listed (listed, at),
     CHECK (kind IN ('deposit', 'fund', 'grant', 'refund', 'residue', 'payment', 'refund_due', 'return',
                     'refund_paid', 'withdrawal', 'reversal')),
     CHECK (debit <> credit)

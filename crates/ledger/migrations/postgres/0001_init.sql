@@ -143,6 +143,8 @@ CREATE TABLE orders (
 CREATE UNIQUE INDEX orders_once_per_user ON orders (campaign, "user")
     WHERE one_per_user = 1 AND state IN ('held', 'paid');
 CREATE INDEX orders_of_user ON orders ("user", granted_at, campaign, number);
+CREATE INDEX orders_of_sale ON orders (campaign, granted_at, number);
+CREATE INDEX orders_by_time ON orders (granted_at, campaign, number);
 CREATE INDEX orders_held ON orders (campaign) WHERE state = 'held';
 
 -- Parts of orders that were restocked, once by key: cancelled while the order was held, or returned after it was paid.
@@ -173,6 +175,7 @@ CREATE TABLE payments (
 -- One payment pays an order.
 CREATE UNIQUE INDEX payments_pay_once ON payments (campaign, number) WHERE outcome <> 'refund_due';
 CREATE INDEX payments_reference ON payments (payment);
+CREATE INDEX payments_by_time ON payments (at, campaign, number, payment);
 
 -- Accounts. Only `outside`, the source of deposits and payments, and users' accounts may be overdrawn.
 CREATE TABLE accounts (
@@ -201,6 +204,9 @@ CREATE TABLE postings (
     campaign BIGINT,
     number   BIGINT,
     at       BIGINT NOT NULL,
+    -- The kind of deposits, withdrawals and refunds paid, which have lists.
+    listed   TEXT   COLLATE "C" GENERATED ALWAYS AS
+        (CASE WHEN kind IN ('deposit', 'refund_paid', 'withdrawal') THEN kind END) STORED,
     PRIMARY KEY (source, seq),
     CHECK (debit <> credit)
 );
@@ -208,6 +214,7 @@ CREATE TABLE postings (
 CREATE INDEX postings_in ON postings (credit, at, source, seq);
 CREATE INDEX postings_out ON postings (debit, at, source, seq)
     WHERE kind IN ('fund', 'return', 'refund_paid', 'withdrawal', 'reversal');
+CREATE INDEX postings_listed ON postings (listed, at, source, seq) WHERE listed IS NOT NULL;
 
 -- The last number of a posting with source -1.
 CREATE TABLE direct_postings (

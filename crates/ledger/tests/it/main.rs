@@ -7,6 +7,7 @@ mod common;
 mod conformance;
 #[cfg(feature = "servers")]
 mod disasters;
+#[cfg(feature = "servers")]
 mod mysql_functions;
 #[cfg(feature = "servers")]
 mod opening;

@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, SaleSettingsChange},
     event::Event,
     id::CampaignId,
-    ports::{CampaignQuery, CampaignRecord},
+    ports::{CampaignQuery, CampaignRecord, TimeRange},
     split::SplitRule,
 };
 
@@ -20,8 +20,13 @@ const SALES: CampaignQuery = CampaignQuery {
     newest_first: false,
     phase: None,
     now: OPENS,
+    created: TimeRange {
+        from: None,
+        before: None,
+    },
     archived: false,
     after: None,
+    until: None,
     limit: 100,
 };
 
@@ -343,4 +348,66 @@ pub async fn what_is_closed_is_archived(case: &mut Scenario) {
     };
     assert_eq!(list(case, &closed).await, [gone.id]);
     case.replayed(gone.one("a")).await;
+}
+
+/// Lists of campaigns have those that were created in a range of times, and end before an id.
+pub async fn campaigns_are_listed_by_their_creation(case: &mut Scenario) {
+    let mut made = Vec::new();
+    for (n, name) in ["ann", "bob", "ann", "ann", "bob", "ann"]
+        .into_iter()
+        .enumerate()
+    {
+        let mut setup = sale(9).owner(name).setup(case.next_id());
+        setup.campaign.created_at = OPENS.plus_millis(n as i64 / 2);
+        let details = of_product("p");
+        let ledger = case.ledger();
+        ledger.create_with(&setup, &details, None).await.unwrap();
+        case.entered(&setup);
+        made.push((setup.campaign.id, name, setup.campaign.created_at));
+    }
+    let bounds = [None, Some(0), Some(1), Some(2)];
+    let bounds = bounds.map(|millis| millis.map(|millis| OPENS.plus_millis(millis)));
+    let mut seen = 0;
+    for (from, before) in bounds.iter().flat_map(|from| bounds.map(|it| (*from, it))) {
+        let created = TimeRange { from, before };
+        for owner in [None, Some("ann")] {
+            for (newest_first, product, until) in [
+                (false, None, None),
+                (true, None, None),
+                (false, None, Some(4)),
+                (true, None, Some(1)),
+                (false, Some("p"), Some(1)),
+            ] {
+                let until: Option<CampaignId> = until.map(|n: usize| made[n].0);
+                let query = CampaignQuery {
+                    owner: owner.map(user),
+                    product_id: product.map(|product| product.parse().unwrap()),
+                    newest_first,
+                    created,
+                    until,
+                    ..SALES
+                };
+                let is_before_end = |id: CampaignId| match until {
+                    Some(until) if product.is_none() && newest_first => id > until,
+                    Some(until) if product.is_none() => id < until,
+                    _ => true,
+                };
+                let mut expected: Vec<_> = made
+                    .iter()
+                    .filter(|(id, name, at)| {
+                        owner.is_none_or(|owner| owner == *name)
+                            && created.contains(*at)
+                            && is_before_end(*id)
+                    })
+                    .map(|it| it.0)
+                    .collect();
+                if newest_first {
+                    expected.reverse();
+                }
+                seen += expected.len();
+                assert_eq!(list(case, &query).await, expected, "{query:?}");
+            }
+        }
+    }
+    assert!(seen > 100, "{seen}");
 }

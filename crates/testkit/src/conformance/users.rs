@@ -7,7 +7,7 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::Scenario;
+use super::{Scenario, histories::orders_query};
 use crate::campaign::{red_packet, sale, user};
 
 /// Ids as they are answered: normalized.
@@ -73,13 +73,11 @@ pub async fn ids_of_any_script_are_users(case: &mut Scenario) {
     }
     for name in &names {
         let query = OrderQuery {
-            user: user(name),
-            state: None,
-            after: None,
-            limit: 10,
+            user: Some(user(name)),
+            ..orders_query(10)
         };
         let orders = case.ledger().orders_of(&query).await;
-        assert_eq!(orders.expect("the ledger answers").len(), 1, "{name}");
+        assert_eq!(orders.expect("the ledger answers").items.len(), 1, "{name}");
     }
     let key = IdempotencyKey::new(&key).expect("a key");
     let used = KeyUse::new(format!("{} POST /x", names[5]), key, [1; 32]);

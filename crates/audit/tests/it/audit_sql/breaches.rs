@@ -63,7 +63,8 @@ const BREACHES: [Breach; 37] = [
         "money created, with a posting",
         &["positions_known"],
         "posting 8/1 is a deposit",
-        "INSERT INTO postings SELECT 8, 1, 'deposit', d.id, k.id, 5, NULL, NULL, 0 FROM accounts d, accounts k
+        "INSERT INTO postings (source, seq, kind, debit, credit, amount, at)
+             SELECT 8, 1, 'deposit', d.id, k.id, 5, 0 FROM accounts d, accounts k
              WHERE d.purpose = 'outside' AND d.currency = k.currency AND k.purpose = 'user' AND k.owner = 'u1';
          UPDATE accounts SET balance = balance - 5 WHERE purpose = 'outside' AND currency = 'CNY';
          UPDATE accounts SET balance = balance + 5 WHERE owner = 'u1' AND purpose = 'user'",

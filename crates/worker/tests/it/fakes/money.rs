@@ -6,9 +6,9 @@ use qiang_core::{
     money::{Currency, Money},
     ports::{
         AccountStore, Action, ActionQuery, ActionStore, Balance, Creation, DepositRecord,
-        HistoryStore, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, OrderQuery,
-        PaymentRecord, Payout, PayoutReceipt, PayoutStore, Posting, PostingQuery, RefundBalance,
-        RefundBalanceQuery, RefundDueOrder, UserOrder,
+        HistoryPage, HistoryStore, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, Movement,
+        MovementQuery, OrderQuery, PaymentQuery, PaymentRecord, Payout, PayoutReceipt, PayoutStore,
+        Posting, PostingQuery, RefundBalance, RefundBalanceQuery, RefundDueOrder, UserOrder,
     },
     time::Timestamp,
 };
@@ -61,7 +61,15 @@ impl PayoutStore for FakeLedger {
 
 #[async_trait]
 impl HistoryStore for FakeLedger {
-    async fn orders_of(&self, _: &OrderQuery) -> Result<Vec<UserOrder>, LedgerError> {
+    async fn orders_of(&self, _: &OrderQuery) -> Result<HistoryPage<UserOrder>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn payments(&self, _: &PaymentQuery) -> Result<HistoryPage<PaymentRecord>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn movements(&self, _: &MovementQuery) -> Result<Vec<Movement>, LedgerError> {
         Err(broken())
     }
 

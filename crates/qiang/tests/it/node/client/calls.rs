@@ -6,9 +6,10 @@ use crate::node::client::common::{Service, assert_problem, builder, new_sale, yu
 use futures_util::TryStreamExt as _;
 use qiang::config::ChallengeKind;
 use qiang_client::{
-    Audience, ClaimResult, Client, Error, IdempotencyKey, Listing, NewClaim, NewOrder, NewPayment,
-    NewRedPacket, NewWebhook, ObjectKind, OrderState, PaymentOutcome, Phase, Place, PlaceState,
-    Requirement, SaleChange, SplitRuleName, UserId, WebhookEventType, WebhookStatus,
+    Audience, ClaimResult, Client, Error, IdempotencyKey, Listing, MovementFilter, NewClaim,
+    NewOrder, NewPayment, NewRedPacket, NewWebhook, ObjectKind, OrderFilter, OrderState,
+    PaymentFilter, PaymentOutcome, Phase, Place, PlaceState, Requirement, SaleChange,
+    SplitRuleName, UserId, WebhookEventType, WebhookStatus,
 };
 
 fn granted<T: std::fmt::Debug>(claimed: ClaimResult<T>) -> T {
@@ -79,6 +80,25 @@ async fn a_red_packet_from_the_deposit_to_the_archive() {
             .await
             .unwrap();
     }
+    let mut filter = MovementFilter {
+        user: Some(user("sam")),
+        reference: Some("d-3".to_owned()),
+        ..MovementFilter::default()
+    };
+    let deposits: Vec<_> = operator.list_deposits(&filter).try_collect().await.unwrap();
+    assert_eq!(
+        deposits,
+        [operator.get_deposit(&user("sam"), &third.id).await.unwrap()]
+    );
+    filter.reference = None;
+    let deposits: Vec<_> = sam.list_deposits(&filter).try_collect().await.unwrap();
+    assert_eq!(deposits[0].reference.as_deref(), Some("d-4"));
+    let withdrawals = operator.list_withdrawals(&filter);
+    let withdrawals: Vec<_> = withdrawals.try_collect().await.unwrap();
+    assert_eq!(withdrawals.len(), 1);
+    filter.created_before = Some(withdrawals[0].created_at);
+    let withdrawals = operator.list_withdrawals(&filter);
+    assert_eq!(withdrawals.try_collect::<Vec<_>>().await.unwrap(), []);
     let packet = NewRedPacket::new("恭喜发财", yuan(1_000), 3, SplitRuleName::DoubleAverage);
     let made = sam.create_red_packet(&packet).await.unwrap();
     assert_eq!(
@@ -233,6 +253,28 @@ async fn a_sale_its_orders_and_its_changes() {
     assert_eq!(operator.refunds(&two).await.unwrap().refunded, yuan(1_000));
     let back = NewPayment::with_defaults("r-2".to_owned(), yuan(499));
     operator.refund_order(&one, &back).await.unwrap();
+    let filter = OrderFilter {
+        campaign: Some(sale.id.clone()),
+        state: Some(OrderState::Returned),
+        ..OrderFilter::default()
+    };
+    let orders: Vec<_> = operator.list_orders(&filter).try_collect().await.unwrap();
+    assert_eq!(orders.iter().map(|it| &it.id).collect::<Vec<_>>(), [&two]);
+    let filter = PaymentFilter {
+        outcome: Some(PaymentOutcome::RefundDue),
+        ..PaymentFilter::default()
+    };
+    let payments: Vec<_> = operator.list_payments(&filter).try_collect().await.unwrap();
+    assert_eq!(
+        payments.iter().map(|it| &it.order).collect::<Vec<_>>(),
+        [&one]
+    );
+    let refunds = operator.list_refunds(&MovementFilter::default());
+    let refunds: Vec<_> = refunds.try_collect().await.unwrap();
+    assert_eq!(
+        refunds.iter().map(|it| &it.order).collect::<Vec<_>>(),
+        [&one, &two]
+    );
     assert_eq!(owed(true).await, []);
 
     let mut change = SaleChange::with_defaults();

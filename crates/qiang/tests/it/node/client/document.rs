@@ -60,7 +60,12 @@ fn answers_are_as_documented() {
     check::<Order>("listUserOrders", "200", Some("data"));
     check::<Order>("listOrders", "200", Some("data"));
     check::<Posting>("listPostings", "200", Some("data"));
-    check::<DepositRecord>("getDeposit", "200", None);
+    check::<Deposit>("getDeposit", "200", None);
+    check::<Order>("listAllOrders", "200", Some("data"));
+    check::<PaymentRecord>("listPayments", "200", Some("data"));
+    check::<Deposit>("listDeposits", "200", Some("data"));
+    check::<Withdrawal>("listWithdrawals", "200", Some("data"));
+    check::<Refund>("listRefunds", "200", Some("data"));
     check::<PaymentRecord>("getPayment", "200", None);
     check::<Deposit>("makeDeposit", "201", None);
     check::<Reversal>("reverseDeposit", "201", None);
@@ -123,6 +128,11 @@ fn each_operation_has_a_call() {
         "getDeposit": get_deposit,
         "reverseDeposit": reverse_deposit,
         "listUserOrders": orders_of,
+        "listAllOrders": list_orders,
+        "listPayments": list_payments,
+        "listDeposits": list_deposits,
+        "listWithdrawals": list_withdrawals,
+        "listRefunds": list_refunds,
         "listPostings": postings_of,
         "makeWithdrawal": withdraw,
         "listActions": actions,

@@ -25,6 +25,7 @@ mod errors;
 mod events;
 mod free;
 mod headers;
+mod history_lists;
 mod idempotency;
 mod jwks_url;
 mod late_retries;

@@ -216,6 +216,14 @@ impl Things {
             ("listSales" | "listRedPackets" | "listOwedOrders", _) => {
                 path += &format!("?owner={user}")
             }
+            ("listAllOrders", _) if whose == "own sale" => {
+                path += &format!("?campaign={}&user=ann", self.sales[0]);
+            }
+            (
+                "listAllOrders" | "listPayments" | "listDeposits" | "listWithdrawals"
+                | "listRefunds",
+                _,
+            ) => path += &format!("?user={user}"),
             ("listActions", _) => path += "?subject=tom",
             ("reportPayment", Some(body)) => body["order"] = json!(self.orders[2 * others]),
             _ => {}

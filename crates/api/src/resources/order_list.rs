@@ -1,0 +1,115 @@
+//! Orders of all sales, newest first.
+
+use std::sync::Arc;
+
+use axum::{extract::State, http::Uri, response::Response};
+use qiang_core::{
+    id::{CampaignId, UserId},
+    order::OrderState,
+    ports::{OrderPlace, OrderQuery},
+};
+use qiang_wire::{lists::OrderList, problem::Problem};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::Params,
+    http::{
+        grant_bodies::order_in_history,
+        paging::{Cursor, PagedList, created_range},
+        problem::{ApiProblem, NoAnswer},
+        wire::{Rfc3339, Text},
+    },
+    resources::histories::word,
+};
+
+const ORDERS: PagedList = PagedList::new("all_orders").with_gaps();
+
+/// Entries that a page reads of all users, if a filter may reject most of them.
+pub(crate) const READS_MAX: u32 = 10_000;
+
+/// Filter and page of orders.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OrderListQuery {
+    /// Orders of this sale. Its seller sees all of them.
+    #[param(value_type = Option<String>)]
+    campaign: Option<Text<CampaignId>>,
+    /// Orders of this buyer. Default: all that the caller sees.
+    #[param(value_type = Option<String>)]
+    user: Option<Text<UserId>>,
+    /// Orders in this state.
+    state: Option<String>,
+    /// Orders from this time on.
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Rfc3339>,
+    /// Orders from before this time.
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Rfc3339>,
+    /// Orders after this cursor: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<Cursor>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// State that orders are filtered by.
+pub(crate) fn order_state(text: Option<&str>) -> Result<Option<OrderState>, ApiProblem> {
+    let name = |state: &OrderState| state.name();
+    word("state", text, OrderState::from_name, OrderState::ALL, name)
+}
+
+/// Orders, newest first.
+///
+/// Users see their own, and sellers those of their own sale `campaign`. With the scope `read:any` the list has the
+/// orders of all users.
+///
+/// With `state` and without `user`, a page may have fewer orders than `limit`, or none, and still a `next`.
+#[utoipa::path(get, path = "/v1/orders", tag = "orders", params(OrderListQuery),
+    operation_id = "listAllOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
+    responses((status = 200, body = OrderList), (status = 403, body = Problem),
+        (status = 422, description = "`invalid`: no time is in the range", body = Problem), NoAnswer))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Params(list): Params<OrderListQuery>,
+) -> Result<Response, ApiProblem> {
+    let (user, campaign) = (list.user.map(|it| it.0), list.campaign.map(|it| it.0));
+    let user = match (user, campaign) {
+        (Some(user), _) if user == caller.user => Some(user),
+        (user, _) if caller.may(Scope::ReadAny) => user,
+        (user, Some(sale)) if is_seller(&app, &caller, sale).await? => user,
+        (Some(_), _) => {
+            caller.require(Scope::ReadAny)?;
+            None
+        }
+        (None, _) => Some(caller.user.clone()),
+    };
+    let page = ORDERS.page::<OrderPlace>(list.after.as_ref(), list.limit)?;
+    let query = OrderQuery {
+        user,
+        campaign,
+        state: order_state(list.state.as_deref())?,
+        created: created_range(list.created_after, list.created_before)?,
+        after: page.after,
+        limit: page.reads(),
+        reads_max: READS_MAX,
+    };
+    let settled = app.settled().await?;
+    let found = app.ports.ledger.orders_of(&query).await?;
+    let mut orders = found.items;
+    let early = found.read_from.map(|at| OrderPlace { at, order: None });
+    let next = page.cut(&mut orders, |order| order.place()).or(early);
+    let orders: Vec<_> = orders.into_iter().map(order_in_history).collect();
+    Ok(page.answer(&uri, orders, next, Some(settled)))
+}
+
+async fn is_seller(app: &App, caller: &Caller, sale: CampaignId) -> Result<bool, ApiProblem> {
+    let meta = app.meta(sale).await?;
+    Ok(meta.is_some_and(|meta| meta.owner == caller.user))
+}
