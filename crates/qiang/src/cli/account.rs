@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use qiang_client::{Account, Claim, Id, Posting, PostingKind, UserId};
+use qiang_client::{Account, Claim, Deposit, Id, Posting, PostingKind, UserId, Withdrawal};
 
 use crate::{
     amounts,
+    history_filter::MovementArgs,
     service::{EXITS, Service, ServiceArgs, ask, or_dash},
 };
 
@@ -41,6 +42,18 @@ enum AccountCommand {
     Claims {
         /// The user.
         user: UserId,
+    },
+    /// List deposits, newest first.
+    #[command(after_help = "Example: qiang account deposits --created-after 2026-11-21T00:00:00Z")]
+    Deposits {
+        #[command(flatten)]
+        which: MovementArgs,
+    },
+    /// List withdrawals, newest first.
+    #[command(after_help = "Example: qiang account withdrawals alice --json")]
+    Withdrawals {
+        #[command(flatten)]
+        which: MovementArgs,
     },
     /// Show a deposit and its reversals.
     #[command(
@@ -142,6 +155,32 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
                     line,
                 )
                 .await
+        }
+        AccountCommand::Deposits { which } => {
+            let deposits = service.client.list_deposits(&which.filter());
+            let heading = "made                      amount        reversed      user";
+            let line = |it: &Deposit| {
+                format!(
+                    "{}  {:<12}  {:<12}  {}  {}  {}",
+                    it.created_at,
+                    amounts::shown(&it.amount),
+                    amounts::shown(&it.reversed_amount),
+                    it.user,
+                    it.id,
+                    or_dash(it.reference.clone())
+                )
+            };
+            service.print_all(heading, deposits, line).await
+        }
+        AccountCommand::Withdrawals { which } => {
+            let withdrawals = service.client.list_withdrawals(&which.filter());
+            let heading = "posted                    amount        user";
+            let line = |it: &Withdrawal| {
+                let amount = amounts::shown(&it.amount);
+                let (at, user) = (&it.created_at, &it.user);
+                format!("{at}  {amount:<12}  {user}  {}", it.reference)
+            };
+            service.print_all(heading, withdrawals, line).await
         }
         AccountCommand::ShowDeposit { user, deposit } => {
             let deposit = service.client.get_deposit(user, deposit).await?;

@@ -6,7 +6,10 @@ use qiang_client::{
     AckLevel, Audience, CampaignId, Listing, Phase, Requirement, State, Timestamp, UserId,
 };
 
-use crate::service::{Service, secret};
+use crate::{
+    history_filter::TimeArgs,
+    service::{Service, secret},
+};
 
 /// Options of a new campaign of either kind.
 #[derive(Debug, clap::Args)]
@@ -71,6 +74,8 @@ pub(crate) struct CampaignFilter {
     /// Only campaigns in this phase: draft, scheduled, live, paused, ended or closed.
     #[arg(long)]
     phase: Option<Phase>,
+    #[command(flatten)]
+    times: TimeArgs,
     /// Include archived campaigns.
     #[arg(long)]
     archived: bool,
@@ -85,6 +90,8 @@ impl CampaignFilter {
             owner: self.owner.clone(),
             all: self.owner.is_none() && !self.mine,
             phase: self.phase,
+            created_after: self.times.created_after,
+            created_before: self.times.created_before,
             archived: self.archived,
             newest_first: self.newest,
             page_size: Some(100),

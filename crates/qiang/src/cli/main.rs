@@ -14,6 +14,7 @@ mod doctor;
 mod environment;
 mod health;
 mod histogram;
+mod history_filter;
 mod log;
 mod migrate;
 mod openapi;
@@ -22,6 +23,7 @@ mod order;
 mod packet;
 mod packet_file;
 mod partition;
+mod payment;
 mod quarantine;
 mod quickstart;
 mod reconcile;
@@ -91,6 +93,7 @@ enum CliCommand {
     Sale(sale::SaleArgs),
     Packet(packet::RedPacketArgs),
     Order(order::OrderArgs),
+    Payment(payment::PaymentArgs),
     Account(account::AccountArgs),
     Webhook(webhook::WebhookArgs),
     /// Compare the engine on Redis with the ledger, row by row.
@@ -148,6 +151,7 @@ fn main() -> ExitCode {
         CliCommand::Sale(args) => sale::run(&args),
         CliCommand::Packet(args) => packet::run(&args),
         CliCommand::Order(args) => order::run(&args),
+        CliCommand::Payment(args) => payment::run(&args),
         CliCommand::Account(args) => account::run(&args),
         CliCommand::Webhook(args) => webhook::run(&args),
         CliCommand::Reconcile(args) => reconcile::run(&args),

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use qiang_client::{
-    CampaignId, Id, Money, NewPayment, Order, OrderId, OrderState, Timestamp, UserId,
+    CampaignId, Id, Money, NewPayment, Order, OrderFilter, OrderId, OrderState, Timestamp, UserId,
 };
 
 use crate::{
     amounts,
+    history_filter::TimeArgs,
     service::{EXITS, Service, ServiceArgs, ask, or_dash, plain},
 };
 
@@ -29,14 +30,19 @@ enum OrderCommand {
         /// The order's id.
         order: OrderId,
     },
-    /// List the settled orders of a user, newest first.
+    /// List settled orders, newest first.
     #[command(after_help = "Example: qiang order list alice --state held")]
     List {
-        /// The user.
-        user: UserId,
+        /// The buyer. Default: all that the token sees.
+        user: Option<UserId>,
+        /// Only orders of this sale.
+        #[arg(long, value_name = "ID")]
+        sale: Option<CampaignId>,
         /// Only orders in this state: held, paid, cancelled, expired or returned.
         #[arg(long)]
         state: Option<OrderState>,
+        #[command(flatten)]
+        times: TimeArgs,
     },
     /// List the settled orders of a sale by number.
     #[command(after_help = "Example: qiang order of 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --json")]
@@ -142,12 +148,28 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
     let client = &service.client;
     let order = match command {
         OrderCommand::Show { order } => client.get_order(order).await?,
-        OrderCommand::List { user, state } => {
-            let orders = client.orders_of(user, *state);
+        OrderCommand::List {
+            user,
+            sale,
+            state,
+            times,
+        } => {
+            let filter = OrderFilter {
+                campaign: sale.clone(),
+                user: user.clone(),
+                state: *state,
+                created_after: times.created_after,
+                created_before: times.created_before,
+            };
+            let orders = client.list_orders(&filter);
             let heading = "granted                   state     units  price         order";
             let line = |it: &Order| {
+                let buyer = match user {
+                    Some(_) => String::new(),
+                    None => format!("  {}", it.user),
+                };
                 format!(
-                    "{}  {:<9} {:>5}  {:<12}  {}  {}",
+                    "{}  {:<9} {:>5}  {:<12}  {}{buyer}  {}",
                     it.created_at,
                     it.state,
                     it.quantity,

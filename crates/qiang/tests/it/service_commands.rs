@@ -210,6 +210,36 @@ async fn a_sale_and_its_orders() {
         format!("{other}: 4.99 EUR refunded")
     );
     assert_eq!(owed(), "");
+    let first = |args: &[&str]| {
+        let listed = shell.run(args).did();
+        let line = listed.lines().nth(1).unwrap_or_default().to_owned();
+        (listed.lines().count(), line)
+    };
+    let (lines, line) = first(&[
+        "order", "list", "ann", "--sale", &plain, "--state", "returned",
+    ]);
+    assert!(lines == 2 && line.contains(&order), "{line}");
+    let (lines, line) = first(&["order", "list", "--sale", &plain]);
+    assert!(
+        lines == 3 && line.contains(&format!("{other}  bob")),
+        "{line}"
+    );
+    let (lines, line) = first(&["payment", "list", "bob", "--outcome", "refund_due"]);
+    assert!(lines == 2 && line.contains("4.99 EUR"), "{line}");
+    let none = [
+        "payment",
+        "list",
+        "--created-before",
+        "2000-01-01T00:00:00Z",
+    ];
+    assert_eq!(shell.run(&none).did(), "");
+    let shown = shell.run(&["payment", "show", "p-1", "--json"]).json();
+    assert_eq!(shown["object"], "payment");
+    let (lines, line) = first(&["payment", "refunds", "--reference", "b-0"]);
+    assert!(
+        lines == 2 && line.contains(&format!("{other}  bob  b-0")),
+        "{line}"
+    );
 
     assert!(
         shell
@@ -302,6 +332,17 @@ async fn packets_and_accounts() {
         "w-1",
     ];
     assert_eq!(operator.run(&withdraw).did(), "sam: 1.00 CNY withdrawn");
+    let deposits = operator.run(&["account", "deposits", "sam"]).did();
+    let newest = deposits.lines().nth(1).unwrap_or_default();
+    assert!(
+        newest.contains("0.07 CNY      0.07 CNY      sam"),
+        "{newest}"
+    );
+    let withdrawn = sam.run(&["account", "withdrawals", "--json"]).json();
+    assert_eq!(
+        (&withdrawn["reference"], &withdrawn["object"]),
+        (&json!("w-1"), &json!("withdrawal"))
+    );
     std::fs::write(service.folder.path().join("word"), "sesame\n").unwrap();
     let send = [
         "packet",
