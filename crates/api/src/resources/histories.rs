@@ -7,6 +7,7 @@ use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
     money::Money,
+    order::OrderState,
     payment::PaymentOutcome,
     ports::{
         self, Action, DepositRecord, OrderPlace, OrderQuery, Posting, PostingKind, PostingQuery,
@@ -33,7 +34,7 @@ use crate::{
         problem::{ApiProblem, NoAnswer},
         wire::{Id, Rfc3339, Text, ToWire as _},
     },
-    resources::{order_list::order_state, payment_reports::RefusedReport},
+    resources::payment_reports::RefusedReport,
 };
 
 const CLAIMS: PagedList = PagedList::new("claims");
@@ -142,7 +143,7 @@ fn record_outcome(outcome: PaymentOutcome) -> PaymentRecordOutcome {
 }
 
 /// Value of a filter. Any other text is a problem that lists the valid names.
-pub(crate) fn word<T>(
+fn word<T>(
     parameter: &'static str,
     text: Option<&str>,
     from_name: fn(&str) -> Option<T>,
@@ -156,6 +157,12 @@ pub(crate) fn word<T>(
     };
     text.map(|text| from_name(text).ok_or_else(unknown))
         .transpose()
+}
+
+/// State that orders are filtered by.
+pub(crate) fn order_state(text: Option<&str>) -> Result<Option<OrderState>, ApiProblem> {
+    let name = |state: &OrderState| state.name();
+    word("state", text, OrderState::from_name, OrderState::ALL, name)
 }
 
 impl App {

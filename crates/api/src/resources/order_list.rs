@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::{extract::State, http::Uri, response::Response};
 use qiang_core::{
     id::{CampaignId, UserId},
-    order::OrderState,
     ports::{OrderPlace, OrderQuery},
 };
 use qiang_wire::{lists::OrderList, problem::Problem};
@@ -22,7 +21,7 @@ use crate::{
         problem::{ApiProblem, NoAnswer},
         wire::{Rfc3339, Text},
     },
-    resources::histories::word,
+    resources::histories::order_state,
 };
 
 const ORDERS: PagedList = PagedList::new("all_orders").with_gaps();
@@ -55,12 +54,6 @@ pub(crate) struct OrderListQuery {
     /// At most this many; default 100, at most 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-}
-
-/// State that orders are filtered by.
-pub(crate) fn order_state(text: Option<&str>) -> Result<Option<OrderState>, ApiProblem> {
-    let name = |state: &OrderState| state.name();
-    word("state", text, OrderState::from_name, OrderState::ALL, name)
 }
 
 /// Orders, newest first.

@@ -18,6 +18,7 @@ mod repair_attempt;
 mod repair_record;
 mod retire;
 mod sample;
+mod time_range;
 mod transport;
 mod waiting;
 mod webhook;
@@ -33,8 +34,7 @@ pub use self::{
     history::{
         DepositRecord, HistoryPage, HistoryStore, Movement, MovementKind, MovementPlace,
         MovementQuery, OrderPlace, OrderQuery, PaymentPlace, PaymentQuery, PaymentRecord,
-        PlaceError, Posting, PostingKind, PostingPlace, PostingQuery, TimeRange, UserAccount,
-        UserOrder,
+        PlaceError, Posting, PostingKind, PostingPlace, PostingQuery, UserAccount, UserOrder,
     },
     key::{
         Creation, KeyBinding, KeyState, KeyStore, KeyUse, first_id_at, same_deposit, setup_under,
@@ -59,6 +59,7 @@ pub use self::{
     repair_record::{NumberRange, RepairRecord, RepairStore, Restatement, WithheldRecord},
     retire::{RetireEngine, RetireResult},
     sample::{SampleCursor, SampleEngine, SampleResult},
+    time_range::TimeRange,
     transport::{Delivery, DeliveryBatch, DeliveryTag, Transport, TransportStatus},
     waiting::{ActiveQueues, QueueHead, WaitingMonitor, WaitingRoom, WaitingRoomStore},
     webhook::{EndpointState, SendFailure, WebhookMonitor, WebhookSender, WebhookStore},

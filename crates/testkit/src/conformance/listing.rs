@@ -350,7 +350,7 @@ pub async fn what_is_closed_is_archived(case: &mut Scenario) {
     case.replayed(gone.one("a")).await;
 }
 
-/// Lists of campaigns have those that were created in a range of times, and end before an id.
+/// Lists of campaigns begin and end with a range of creation times, and end before an id.
 pub async fn campaigns_are_listed_by_their_creation(case: &mut Scenario) {
     let mut made = Vec::new();
     for (n, name) in ["ann", "bob", "ann", "ann", "bob", "ann"]

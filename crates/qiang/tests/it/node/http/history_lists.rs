@@ -319,7 +319,7 @@ async fn filters_combine() {
     shop.service.stop().await;
 }
 
-/// Who sees what: users their own, sellers the orders of their sale, and services those of their scope.
+/// Users see their own entries, sellers the orders of their sale, and services the entries of their scope.
 #[tokio::test]
 async fn lists_show_what_the_token_may_see() {
     let mut shop = Shop::open().await;
@@ -403,7 +403,7 @@ async fn lists_show_what_the_token_may_see() {
         let refused = shop.list(&format!("{list}?after={bad}"), &reader).await;
         refused.assert_problem(400, "bad-request");
     }
-    // Sellers see all orders of their own sale, and none of another's.
+    // Sellers see all orders of their own sale, and no order of another's.
     let [own, other] = &shop.sales;
     let seen = shop.list(&format!("orders?campaign={own}"), &sam).await;
     assert_eq!(values(&seen, "user"), ["bob", "ann"]);
