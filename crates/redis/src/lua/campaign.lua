@@ -293,7 +293,8 @@ local function tally()
     int(c.funded + c.withheld_minor), int(c.funded - money - c.refunded), int(money), int(c.refunded),
     int(c.kind == 'sale' and c.grants - skipped or c.granted), int(now), int(seq),
     int(c.version), int(c.opens), int(c.ends), int(c.limit), int(c.price or -1), int(c.terms),
-    int(c.admit or 0), int(c.withheld), int(c.withheld_minor)}, ' ')
+    int(c.admit or 0), int(c.withheld), int(c.withheld_minor),
+    int(c.kind == 'sale' and c.grants or numbered)}, ' ')
 end
 
 -- Terms in the form of a log entry.

@@ -29,6 +29,8 @@ pub(crate) struct PartTally {
     pub(crate) limit: u32,
     /// Revision of the sale's terms.
     pub(crate) revision: u64,
+    /// The last ordinal that was issued. A sale may skip ordinals, so it may exceed the number of grants.
+    pub(crate) numbered: u32,
 }
 
 impl PartTally {
@@ -66,6 +68,7 @@ impl PartTally {
         let admission = AdmissionBound::from_percent(next()?.try_into().ok()?).ok()?;
         tally.withheld = next()?.try_into().ok()?;
         tally.withheld_minor = next()?;
+        let numbered = u32::try_from(next()?).ok()?;
         // A packet has no price, and its terms never change.
         tally.terms = (unit_price_minor >= 0).then_some(SaleSettings {
             window,
@@ -80,6 +83,7 @@ impl PartTally {
             window,
             limit,
             revision,
+            numbered,
         })
     }
 }

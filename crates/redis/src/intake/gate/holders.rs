@@ -28,12 +28,13 @@ pub(super) struct Holders {
     parts: Vec<LoadedGrants>,
 }
 
-/// Number of loaded grants of a shard, in one term of its partition. In another term grants may be missing, and their
-/// numbers may belong to other users.
+/// Number of loaded grants of a shard and its last ordinal, in one term of its partition. Within a term, no ordinal is
+/// skipped. In another term grants may be missing, and their numbers may belong to other users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LoadedGrants {
     term: Arc<str>,
     grants: u32,
+    numbered: u32,
 }
 
 /// Holders of campaigns, including campaigns that are no longer inactive.
@@ -58,6 +59,7 @@ impl KeptHolders {
         let loaded = |(term, part): (&Arc<str>, &PartTally)| LoadedGrants {
             term: Arc::clone(term),
             grants: part.tally.grants,
+            numbered: part.numbered,
         };
         let parts: Vec<_> = terms.iter().zip(tallies).map(loaded).collect();
         let kept = self.0.lock().remove(&meta.id);
@@ -113,13 +115,18 @@ impl Holders {
             self = Self::default();
         }
         for (index, partition) in (0..).zip(partitions.for_campaign(meta)) {
-            let from = self.parts.get(index).map_or(0, |part| part.grants);
-            let made = from..parts[index].grants;
-            if from > 0 && meta.kind == CampaignKind::Sale {
-                self.add_buyers(partitions, meta, (partition, index as u32), made)
-                    .await?;
-            } else if !made.is_empty() {
-                self.add_users(partitions, meta, partition).await?;
+            let now = &parts[index];
+            let before = self.parts.get(index).filter(|part| part.grants > 0);
+            match before {
+                Some(before) if meta.kind == CampaignKind::Sale => {
+                    let made = before.numbered..now.numbered;
+                    self.add_buyers(partitions, meta, (partition, index as u32), made)
+                        .await?;
+                }
+                before if before.map_or(0, |part| part.grants) < now.grants => {
+                    self.add_users(partitions, meta, partition).await?;
+                }
+                _ => {}
             }
         }
         self.parts = parts;

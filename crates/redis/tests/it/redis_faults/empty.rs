@@ -10,6 +10,7 @@ use std::{
 };
 
 use qiang_core::{
+    book::Command,
     event::PartitionId,
     id::CampaignId,
     order::OrderState,
@@ -32,7 +33,7 @@ use qiang_worker::{
 };
 
 use crate::redis_faults::harness::{
-    Harness, INSIST_MAX, blocking, name, node, open_now, options, patient, wait_for,
+    Harness, INSIST_MAX, blocking, grant_of, name, node, open_now, options, patient, wait_for,
 };
 
 /// Units of the large sale.
@@ -479,4 +480,49 @@ async fn a_repair_reads_campaigns_of_its_partition_alone() {
         expected.sort_unstable();
         assert_eq!(live.unwrap(), expected, "{partition:?}");
     }
+}
+
+/// Waits until the gate of a node answers users without a grant.
+async fn learn_sold_out(node: &RedisEngine, target: Target) {
+    let loser = target.one("loser");
+    let until = Instant::now() + INSIST_MAX;
+    while node.try_gate_outcome(&loser).is_none() {
+        assert!(Instant::now() < until, "the gate never knows");
+        node.claim(loser.clone()).await.unwrap();
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// A sale skips order numbers after Redis has lost everything. The gate that reads the orders made since its last read
+/// finds them under their numbers, so it refuses no user with a grant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gate_knows_buyers_after_skipped_numbers() {
+    let mut world = World::new(patient).await;
+    let target = world
+        .open(open_now(sale(7)).limit(3).hold_ms(3_600_000))
+        .await;
+    // More units than orders.
+    let claims = (0..2).map(|n| target.units(&name(n), 3)).collect();
+    world.harness.ask_all(claims).await;
+    world.settle_all().await;
+    world.flush();
+    world.all_halted().await;
+    world.run();
+    world.all_open().await;
+    let node = world.harness.nodes[0].clone();
+    let third = world.harness.ask_all(vec![target.one(&name(2))]).await;
+    let third = grant_of(&third[0].1).unwrap();
+    assert!(third.number > 3, "no number was skipped: {third:?}");
+    learn_sold_out(&node, target).await;
+    let cancel = Command::Cancel {
+        order: third.order_id(),
+        part: None,
+    };
+    world.harness.submit(0, cancel).await.unwrap();
+    let last = target.keyed(&name(3), 1, "key");
+    let answers = world.harness.ask_all(vec![last.clone()]).await;
+    assert!(grant_of(&answers[0].1).is_some());
+    learn_sold_out(&node, target).await;
+    assert_eq!(node.try_gate_outcome(&last), None);
+    world.harness.replay(&answers).await;
 }
