@@ -131,8 +131,9 @@ impl Timestamp {
     /// Instant this many milliseconds after the start of 1970, or the nearest end of the calendar.
     #[must_use]
     pub fn from_millis_saturating(millis: i64) -> Self {
+        // The calendar of `jiff` has milliseconds up to its last whole second.
         let [first, last] = [jiff::Timestamp::MIN, jiff::Timestamp::MAX];
-        Self(millis.clamp(first.as_millisecond(), last.as_millisecond()))
+        Self(millis.clamp(first.as_millisecond(), last.as_second() * 1_000))
     }
 
     /// Milliseconds since the start of 1970.
@@ -251,7 +252,7 @@ mod tests {
         assert_eq!(late, Err(Timestamp::LATE));
         for (millis, written) in [
             (i64::MIN, "-009999-01-02T01:59:59.000Z"),
-            (i64::MAX, "9999-12-30T22:00:00.999Z"),
+            (i64::MAX, "9999-12-30T22:00:00.000Z"),
         ] {
             let shown = Timestamp::from_millis_saturating(millis).to_string();
             assert_eq!(shown, written);
