@@ -66,6 +66,11 @@ CURSORS = {
     "/v1/events": cursor("events", 0),
     "/v1/quarantine": cursor("quarantine", "0-1"),
     "/v1/operation-log": cursor("actions", SALES[0]),
+    "/v1/orders": cursor("all_orders", f"0.{ORDERS[0]}"),
+    "/v1/payments": cursor("payments", f"0.{ORDERS[0]}.pay-1"),
+    "/v1/deposits": cursor("deposits", "0.1"),
+    "/v1/withdrawals": cursor("withdrawals", "0.1"),
+    "/v1/refunds": cursor("refunds", "0.1"),
 }
 
 
