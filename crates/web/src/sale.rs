@@ -21,12 +21,10 @@ use crate::{
 /// Page size of orders.
 const ORDERS_PAGE: usize = 1_000;
 /// Fields of an order that the page's script reads.
-const ORDER_FIELDS: [&str; 9] = [
+const ORDER_FIELDS: [&str; 7] = [
     "id",
-    "campaign",
     "quantity",
     "returned_quantity",
-    "cancelled_quantity",
     "amount",
     "state",
     "created_at",
