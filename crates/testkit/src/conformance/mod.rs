@@ -18,6 +18,7 @@ pub mod downtimes;
 pub mod free;
 pub mod gate;
 pub mod histories;
+pub mod history_lists;
 pub mod keyed_changes;
 pub mod keys;
 pub mod ledger;
@@ -290,9 +291,9 @@ macro_rules! engine_conformance {
             histories::postings_of_a_user_come_newest_first_and_add_up,
             histories::deposits_and_payments_are_found_by_their_names,
             users::ids_of_any_script_are_users,
-            histories::orders_are_listed_by_every_filter,
-            histories::payments_are_listed_by_every_filter,
-            histories::movements_are_listed_by_every_filter,
+            history_lists::orders_are_listed_by_every_filter,
+            history_lists::payments_are_listed_by_every_filter,
+            history_lists::movements_are_listed_by_every_filter,
             audiences::an_audience_is_kept_with_its_campaign,
             audiences::the_luckiest_has_the_largest_share,
             ledger::the_level_of_the_ledger_is_answered_from_the_ledger,
@@ -384,9 +385,9 @@ macro_rules! engine_conformance {
             histories::postings_of_a_user_come_newest_first_and_add_up,
             histories::deposits_and_payments_are_found_by_their_names,
             users::ids_of_any_script_are_users,
-            histories::orders_are_listed_by_every_filter,
-            histories::payments_are_listed_by_every_filter,
-            histories::movements_are_listed_by_every_filter,
+            history_lists::orders_are_listed_by_every_filter,
+            history_lists::payments_are_listed_by_every_filter,
+            history_lists::movements_are_listed_by_every_filter,
             audiences::an_audience_is_kept_with_its_campaign,
             audiences::the_luckiest_has_the_largest_share,
             ledger::claimed_money_can_be_sent_on,
