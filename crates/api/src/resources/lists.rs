@@ -164,6 +164,25 @@ impl Caller {
         }
         Ok(owner)
     }
+
+    /// User whose entries a list has; `None` for all users. A caller without `scope` and `read:any` sees their own.
+    ///
+    /// # Errors
+    /// `forbidden`: another user's.
+    pub(crate) fn lists_user(
+        &self,
+        user: Option<Text<UserId>>,
+        scope: Scope,
+    ) -> Result<Option<UserId>, ApiProblem> {
+        let user = user.map(|Text(user)| user);
+        if user.as_ref() == Some(&self.user) || self.may(scope) || self.may(Scope::ReadAny) {
+            return Ok(user);
+        }
+        if user.is_some() {
+            self.require(Scope::ReadAny)?;
+        }
+        Ok(Some(self.user.clone()))
+    }
 }
 
 /// Refuses an `after` of another list: it must be a campaign of this kind and, if given, of this owner.

@@ -66,27 +66,6 @@ pub(crate) struct PaymentListQuery {
     limit: Option<u32>,
 }
 
-impl Caller {
-    /// User whose entries a list has; `None` for all users. A caller without `scope` and `read:any` sees their own.
-    ///
-    /// # Errors
-    /// `forbidden`: another user's.
-    pub(crate) fn lists_user(
-        &self,
-        user: Option<Text<UserId>>,
-        scope: Scope,
-    ) -> Result<Option<UserId>, ApiProblem> {
-        let user = user.map(|Text(user)| user);
-        if user.as_ref() == Some(&self.user) || self.may(scope) || self.may(Scope::ReadAny) {
-            return Ok(user);
-        }
-        if user.is_some() {
-            self.require(Scope::ReadAny)?;
-        }
-        Ok(Some(self.user.clone()))
-    }
-}
-
 /// Recorded payments, newest first.
 ///
 /// Users see payments for their own orders. With the scope `pay` or `read:any` the list has those of all users. Refused
