@@ -127,6 +127,28 @@ impl App {
         }
     }
 
+    /// Whether a part was cancelled or returned before. The ledger may receive it while this request runs: it may lag,
+    /// and a ledger that was restored has also forgotten the key.
+    ///
+    /// # Errors
+    /// `uncertain` if the ledger lags by more than a moment.
+    async fn had_part(
+        &self,
+        order: OrderId,
+        part: Option<&ReturnPart>,
+    ) -> Result<bool, ApiProblem> {
+        if part.is_none() || self.has_part(order, part).await? {
+            return Ok(part.is_some());
+        }
+        match self.settled().await? {
+            true => self.has_part(order, part).await,
+            false => {
+                let detail = "the ledger does not have all changes of the order yet";
+                Err(ApiProblem::new(ProblemKind::Uncertain, detail))
+            }
+        }
+    }
+
     /// Whether the ledger has a cancellation or a return of a part: a late retry of it is answered.
     async fn has_part(
         &self,
@@ -174,7 +196,7 @@ impl App {
     async fn check_final(
         &self,
         used: Option<&KeyUse>,
-        order: OrderId,
+        (order, part): (OrderId, Option<&ReturnPart>),
         refused: Option<OrderStepError>,
         comes_back: bool,
     ) -> Result<(), ApiProblem> {
@@ -184,7 +206,11 @@ impl App {
         match refused {
             // An unsettled state may be lost with Redis.
             Some(refused) if !comes_back && self.settled().await? => {
-                Err(EngineError::from(Refusal::from(refused)).into())
+                // The part may be settled since the first look.
+                match self.has_part(order, part).await? {
+                    true => Ok(()),
+                    false => Err(EngineError::from(Refusal::from(refused)).into()),
+                }
             }
             // The engine decides. A refusal is kept with its key, because a later payment must not change it.
             _ if used.is_some() => self.limits.check_order_change(order),
@@ -334,7 +360,8 @@ pub(crate) async fn cancel(
             true => OrderStep::Return,
             false => OrderStep::Cancel,
         };
-        app.check_final(used.as_ref(), order, refusal(&view, step), false)
+        let changed = (order, part.as_ref());
+        app.check_final(used.as_ref(), changed, refusal(&view, step), false)
             .await?;
     }
     let cancel = async move {
@@ -402,7 +429,7 @@ pub(crate) async fn return_order(
         Err(_) if view.user == caller.user => {
             let may = app.buyer_may_return(&view)
                 || app.is_in_time(used.as_ref()).await?
-                || app.has_part(order, part.as_ref()).await?;
+                || app.had_part(order, part.as_ref()).await?;
             if !may {
                 return Err(ProblemKind::ReturnPeriodOver.into());
             }
@@ -424,7 +451,7 @@ pub(crate) async fn return_order(
             .is_some_and(|it| matches!(it.state, OrderState::Held | OrderState::Expired));
         app.check_final(
             used.as_ref(),
-            order,
+            (order, part.as_ref()),
             refusal(&view, OrderStep::Return),
             comes_back,
         )
@@ -452,7 +479,7 @@ pub(crate) async fn return_order(
         let app = &call.app;
         let room = match app.room_for_return(&parties, minor).await {
             // Earlier returns need no room again.
-            Err(refused) => match app.has_part(order, part.as_ref()).await? {
+            Err(refused) => match app.had_part(order, part.as_ref()).await? {
                 true => None,
                 false => return Err(refused),
             },

@@ -1,5 +1,16 @@
 //! Orders that are returned in parts, from the request to the refund.
 
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use async_trait::async_trait;
+use qiang_core::{
+    event::{Entry, PartitionId, Seq},
+    ports::{EventLog, LedgerError},
+};
+
 use crate::node::http::common::{Reply, Service, paid};
 use serde_json::{Value, json};
 
@@ -24,6 +35,10 @@ impl Case {
     async fn priced(minor: i64) -> Self {
         let service =
             Service::start_with(|config, _| config.limits.buyer_return_ms = RETURN_MS).await;
+        Self::on(service, minor).await
+    }
+
+    async fn on(service: Service, minor: i64) -> Self {
         let (operator, ann) = (service.operator(), service.token("ann", "claim"));
         let sale = service
             .sale(9, |body| {
@@ -201,6 +216,75 @@ async fn a_late_retry_needs_no_settled_return() {
     assert_eq!((late.status, late.json()), (200, first), "{late:?}");
     give("l").await.assert_problem(403, "return-period-over");
     case.service.stop().await;
+}
+
+/// A log whose first look, once it has a file, comes after the ledger in the file received the missing returns.
+struct LaterSettled {
+    log: Arc<dyn EventLog>,
+    file: Arc<OnceLock<PathBuf>>,
+}
+
+#[async_trait]
+impl EventLog for LaterSettled {
+    fn partitions(&self) -> Vec<PartitionId> {
+        self.log.partitions()
+    }
+
+    async fn epoch(&self, partition: PartitionId) -> Result<String, LedgerError> {
+        self.log.epoch(partition).await
+    }
+
+    async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
+        if let Some(file) = self.file.get() {
+            let file = rusqlite::Connection::open(file).unwrap();
+            file.execute("UPDATE order_returns SET key = ltrim(key, '~')", [])
+                .unwrap();
+        }
+        self.log.head(partition).await
+    }
+
+    async fn read(
+        &self,
+        partition: PartitionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Entry>, LedgerError> {
+        self.log.read(partition, after, limit).await
+    }
+}
+
+/// A ledger was restored: it has forgotten the keys, and receives the returns while a retry of one of them runs. The
+/// order has no unit left by then. The retry is answered as the request was.
+#[tokio::test]
+async fn a_retry_finds_a_return_that_is_settled_meanwhile() {
+    for (late_ms, is_buyer) in [(0, false), (RETURN_MS as i64, true)] {
+        let file = Arc::new(OnceLock::new());
+        let service = Service::start_with(|config, backend| {
+            config.limits.buyer_return_ms = RETURN_MS;
+            let (log, file) = (Arc::clone(&backend.ports.log), Arc::clone(&file));
+            backend.ports.log = Arc::new(LaterSettled { log, file });
+        });
+        let case = Case::on(service.await, 500).await;
+        case.pay().await;
+        let token = if is_buyer { &case.ann } else { &case.operator };
+        let path = format!("{}/return", case.order);
+        let give = async |key: &str| case.service.post_key(&path, token, key, units(1)).await;
+        for key in ["a", "b", "c"] {
+            let given = give(key).await;
+            assert_eq!(given.status, 200, "{given:?}");
+        }
+        assert_eq!(case.due().await, json!(1_500));
+        case.change("DELETE FROM idempotency_keys");
+        case.change("UPDATE order_returns SET key = '~' || key");
+        case.service.clock.advance_ms(late_ms);
+        file.set(case.service.folder.path().join("qiang.db"))
+            .unwrap();
+        let again = give("a").await;
+        assert_eq!(again.status, 200, "{late_ms}: {again:?}");
+        assert_eq!(again.json()["returned_quantity"], json!(3));
+        assert_eq!(case.due().await, json!(1_500));
+        case.service.stop().await;
+    }
 }
 
 /// A return of one unit needs room for what it owes, and not for what the order was paid with. A retry needs none.
