@@ -27,6 +27,29 @@ pub struct ReturnPart {
     pub key: IdempotencyKey,
 }
 
+/// Key of [`ReturnPart::before_payment`].
+const BEFORE_PAYMENT: &str = "cancelled-before-payment";
+
+impl ReturnPart {
+    /// All units of an order that were cancelled before its payment. A node keeps it with the payment that it answered,
+    /// because it may not know the parts: another node answered them, or no answer arrived. If the parts are lost and
+    /// the payment is not, a repair cancels the missing units under this key.
+    #[must_use]
+    pub fn before_payment(cancelled: u32) -> Self {
+        Self {
+            quantity: cancelled,
+            key: IdempotencyKey::new(BEFORE_PAYMENT).expect("it is visible ASCII"),
+        }
+    }
+
+    /// Whether the quantity is that of all parts. A caller may use the same key for a part of its own, so this counts
+    /// only among answers that nodes keep.
+    #[must_use]
+    pub fn is_before_payment(&self) -> bool {
+        self.key.as_str() == BEFORE_PAYMENT
+    }
+}
+
 /// How units of an order were restocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PartKind {

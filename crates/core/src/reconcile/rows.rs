@@ -262,6 +262,7 @@ impl PartRows {
         let is_known = self.cancellations.contains_key(&key);
         let row = self.grants.get_mut(&number);
         if let Some(row) = row.filter(|row| !is_known && row.state == OrderState::Held)
+            && part.quantity > 0
             && row.cancel_units(part.quantity)
         {
             self.cancellations.insert(key, part.quantity);

@@ -57,10 +57,14 @@ impl Node {
             return Ok(Reply::Payment(PaymentOutcome::Paid, view)); // nothing was recorded
         };
         let (number, payment) = (order.number, payment.clone());
+        let kept = &self.runtime(partition).unsettled_answers;
+        let cancelled = view.grant.order.map_or(0, |order| order.cancelled_quantity);
+        if cancelled > 0 {
+            let part = ReturnPart::before_payment(cancelled);
+            kept.keep_step(&meta, Event::PartCancelled { number, part });
+        }
         let event = Event::payment_recorded(number, payment, state);
-        self.runtime(partition)
-            .unsettled_answers
-            .keep_step(&meta, event);
+        kept.keep_step(&meta, event);
         Ok(Reply::Payment(state.outcome, view))
     }
 

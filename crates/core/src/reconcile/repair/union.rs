@@ -174,8 +174,8 @@ impl<'a> Union<'a> {
         {
             return self.return_part(number, part);
         }
-        if let Event::PartCancelled { part, .. } = event {
-            return self.cancel_part(number, part);
+        if matches!(event, Event::PartCancelled { .. }) {
+            return self.cancel_kept_parts(number);
         }
         if let Some((payment, state)) = self.payment_of_more_units(number, event) {
             return self.note_payment(number, payment, state);
@@ -211,7 +211,7 @@ impl<'a> Union<'a> {
     fn add_grant(&mut self, entry: &Entry) {
         let mut answered = PartRows::new(Phase::Scheduled);
         answered.apply(entry.at, &entry.event);
-        self.cancel_kept_parts(&mut answered);
+        self.cancel_kept_parts_of_new(&mut answered);
         let Some((number, row)) = answered.grants.pop_first() else {
             return;
         };

@@ -66,6 +66,41 @@ fn the_price_of_the_rest_pays_after_its_cancellation() {
     );
 }
 
+/// A node kept a payment of the rest, and no source has each cancellation before it: the missing units are cancelled.
+/// So the buyer has the units that the money is for.
+#[test]
+fn the_price_of_the_rest_pays_for_no_more_units() {
+    let held = "1 ann 3 held";
+    let sum = "part_cancelled 1 1 cancelled-before-payment";
+    let paid = "1 ann 3 paid ~cancelled-before-payment=1 p:20";
+    let both = format!("{sum}, paid 1 p 20 CNY");
+    check(held, held, &both, (paid, &both));
+    check(
+        held,
+        held,
+        &format!("paid 1 p 20 CNY, {sum}"),
+        (paid, &both),
+    );
+    let granted = format!("granted 1 ann 3 30, {both}");
+    check("", "", &granted, (paid, &granted));
+    // Known parts count first.
+    let known = "1 ann 3 paid ~k=1 p:20";
+    let cut = "part_cancelled 1 1 k, paid 1 p 20 CNY";
+    for kept in [
+        format!("{sum}, part_cancelled 1 1 k, paid 1 p 20 CNY"),
+        format!("paid 1 p 20 CNY, part_cancelled 1 1 k, {sum}"),
+    ] {
+        check(held, held, &kept, (known, cut));
+    }
+    let one = "1 ann 3 held ~k=1";
+    check(one, one, &both, (known, "paid 1 p 20 CNY"));
+    check(one, held, &both, (known, cut));
+    // One of two parts is known; a sum that an earlier payment left does not count again.
+    let two = "1 ann 3 paid ~k=1 ~cancelled-before-payment=1 p:10";
+    let sums = format!("{sum}, part_cancelled 1 2 cancelled-before-payment, paid 1 p 10 CNY");
+    check(one, one, &sums, (two, &format!("{sum}, paid 1 p 10 CNY")));
+}
+
 /// The ledger has a cancellation that the engine lost before the price of all units paid the order. The money is no
 /// longer its price: it is owed back, and the order waits for the price of the rest.
 #[test]

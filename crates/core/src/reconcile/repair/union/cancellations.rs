@@ -1,6 +1,17 @@
 //! Partial cancellations of orders in the union. Each counts once, as long as its order is held and keeps a unit.
 
+use std::cmp::Reverse;
+
 use super::*;
+
+/// A kept part. From the sum of all parts, units that are cancelled already are subtracted.
+fn without_known(part: &ReturnPart, cancelled: u32) -> ReturnPart {
+    let mut part = part.clone();
+    if part.is_before_payment() {
+        part.quantity = part.quantity.saturating_sub(cancelled);
+    }
+    part
+}
 
 impl<'a> Union<'a> {
     /// Cancels units of a held order, once per key, if the order keeps at least one.
@@ -13,7 +24,7 @@ impl<'a> Union<'a> {
         let Some(row) = row.filter(|row| row.state == OrderState::Held) else {
             return;
         };
-        if !row.cancel_units(part.quantity) {
+        if part.quantity == 0 || !row.cancel_units(part.quantity) {
             return;
         }
         let units = u64::from(part.quantity);
@@ -34,13 +45,33 @@ impl<'a> Union<'a> {
     }
 
     /// Cancels parts of a new order that nodes have answered.
-    pub(super) fn cancel_kept_parts(&self, answered: &mut PartRows) {
-        for (number, parts) in &self.kept_cancellations {
-            for part in parts {
-                let (number, part) = (*number, (*part).clone());
+    pub(super) fn cancel_kept_parts_of_new(&self, answered: &mut PartRows) {
+        let numbers: Vec<u32> = answered.grants.keys().copied().collect();
+        for number in numbers {
+            for part in self.kept_parts(number) {
+                let cancelled = answered.grants.get(&number).map_or(0, |row| row.cancelled);
+                let part = without_known(part, cancelled);
                 answered.apply(self.survey.now, &Event::PartCancelled { number, part });
             }
         }
+    }
+
+    /// Cancels parts of an order that nodes have answered.
+    pub(super) fn cancel_kept_parts(&mut self, number: u32) {
+        for part in self.kept_parts(number) {
+            let row = self.rows.grants.get(&number);
+            let cancelled = row.map_or(0, |row| row.cancelled);
+            self.cancel_part(number, &without_known(part, cancelled));
+        }
+    }
+
+    /// Parts of an order that nodes have answered: those with callers' keys before the sums of all.
+    fn kept_parts(&self, number: u32) -> Vec<&'a ReturnPart> {
+        let kept = self.kept_cancellations.get(&number);
+        let mut parts = kept.cloned().unwrap_or_default();
+        // The highest of several sums counts.
+        parts.sort_by_key(|part| (part.is_before_payment(), Reverse(part.quantity)));
+        parts
     }
 
     /// Cancels the kept parts of an order before a kept payment pays it. If the payment is of the price of all units,
@@ -51,15 +82,7 @@ impl<'a> Union<'a> {
         event: &'e Event,
     ) -> Option<(&'e PaymentRef, PaymentState)> {
         let (payment, state) = event.payment()?;
-        for part in self
-            .kept_cancellations
-            .get(&number)
-            .cloned()
-            .into_iter()
-            .flatten()
-        {
-            self.cancel_part(number, part);
-        }
+        self.cancel_kept_parts(number);
         let named = self.with_money(number, state);
         let pays = state.outcome != PaymentOutcome::RefundDue;
         (pays && named != state).then(|| {
