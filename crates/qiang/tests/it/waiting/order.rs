@@ -17,6 +17,8 @@ use crate::common::{call, sale};
 const QUEUES: u32 = 5;
 /// Users of each queue.
 const PLACES: u32 = 30;
+/// Queues between two printed lines.
+const PROGRESS: u32 = 100;
 /// Longer than the node needs to decide the queue.
 const KILLED_AFTER_MS: std::ops::Range<u64> = 0..60;
 
@@ -75,7 +77,10 @@ async fn grants_have_the_order_of_places(served: Served) {
     let queues = std::env::var("QIANG_KILLS").ok();
     let queues = queues.map_or(QUEUES, |queues| queues.parse().unwrap());
     let mut broken = Vec::new();
-    for _ in 0..queues {
+    for done in 0..queues {
+        if done > 0 && done % PROGRESS == 0 {
+            println!("{done} queues, {} out of order", broken.len());
+        }
         let numbers = numbers_after_a_kill(&served).await;
         let order: Vec<u64> = numbers.into_values().collect();
         if !order.is_sorted() {
@@ -87,6 +92,9 @@ async fn grants_have_the_order_of_places(served: Served) {
         broken.is_empty(),
         "{} of {queues} queues, such as {first:?}",
         broken.len()
+    );
+    println!(
+        "{queues} queues, and the node was killed in each: {PLACES} orders each have the order of their places"
     );
 }
 

@@ -46,6 +46,8 @@ fn no_world_breaks_an_invariant() {
         // A world has about ten orders, and a quarter of them expire: 30 to 70 are expected in 20 worlds.
         assert!(all.expired > 10, "{} orders have expired", all.expired);
         assert!(all.accepted > 5, "{} payments were accepted", all.accepted);
+        let parts = all.parts_cancelled;
+        assert!(parts > 5, "{parts} parts of orders were cancelled");
         let lives = [all.left, all.recalled, all.late_retries, all.seeds_shown];
         assert!(lives.iter().all(|count| *count > 50), "{lives:?}");
     }

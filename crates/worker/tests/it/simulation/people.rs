@@ -5,7 +5,7 @@ use std::time::Duration;
 use qiang_core::{
     admission::AdmissionBound,
     book::{CampaignAction, Claim, Command, Reply, Setup},
-    campaign::SaleSettingsChange,
+    campaign::{CampaignKind, SaleSettingsChange},
     id::{CampaignId, IdempotencyKey, PaymentRef},
     money::Money,
     order::ReturnPart,
@@ -87,8 +87,8 @@ impl World {
         ticket
     }
 
-    /// Retries a command until it is done or refused, or too many answers are missing.
-    async fn command(&self, draw: &mut Draw, command: &Command) -> bool {
+    /// Retries a command until it is done or refused, or too many answers are missing. Returns the reply if it is done.
+    async fn command(&self, draw: &mut Draw, command: &Command) -> Option<Reply> {
         for _ in 0..20 {
             let submit = || self.engine.submit(command.clone());
             match self.ask(draw, submit).await {
@@ -96,33 +96,63 @@ impl World {
                     if is_accepted(command, &reply) {
                         self.count(|numbers| numbers.accepted += 1);
                     }
-                    self.note(Exchange::Command(command.clone(), Ok(reply)));
-                    return true;
+                    self.note(Exchange::Command(command.clone(), Ok(reply.clone())));
+                    return Some(reply);
                 }
-                Some(Err(EngineError::Refused(_))) => return false,
+                Some(Err(EngineError::Refused(_))) => return None,
                 Some(Err(_)) | None => Self::millis(draw, 2_000).await,
             }
         }
-        false
+        None
     }
 
     pub(crate) async fn user(self, n: u64, targets: Vec<(Target, PaymentPolicy)>, mut draw: Draw) {
         for _ in 0..6 {
             Self::millis(&mut draw, 60_000).await;
             let (target, policy) = targets[draw.below(targets.len() as u64) as usize];
-            let claim = target.keyed(&format!("user-{n}"), 1, &format!("key-{}", draw.below(2)));
+            let key = draw.below(2);
+            let units = match target.kind {
+                CampaignKind::Sale => 1 + key as u32,
+                CampaignKind::RedPacket => 1,
+            };
+            let claim = target.keyed(&format!("user-{n}"), units, &format!("key-{key}"));
             let times = 1 + draw.below(2);
             let outcome = self.claim(&mut draw, &claim, times).await;
             let grant = outcome.as_ref().and_then(Outcome::grant).copied();
             if let Some(grant) = grant.filter(|grant| grant.order.is_some()) {
-                self.order(n, &grant, policy, &mut draw).await;
+                self.order(n, grant, policy, &mut draw).await;
             }
         }
     }
 
-    /// Pays or cancels an order. A paid order is sometimes returned.
-    async fn order(&self, n: u64, grant: &Grant, policy: PaymentPolicy, draw: &mut Draw) {
+    /// Cancels one unit of an order of several. Returns the order's grant and cancelled units after it.
+    async fn cancel_one(&self, n: u64, grant: Grant, draw: &mut Draw) -> (Grant, u32) {
+        let part = ReturnPart {
+            quantity: 1,
+            key: IdempotencyKey::new(&format!("cancel-{n}")).unwrap(),
+        };
+        let command = Command::Cancel {
+            order: grant.order_id(),
+            part: Some(part),
+        };
+        match self.command(draw, &command).await {
+            Some(Reply::Cancelled(view)) => {
+                self.count(|numbers| numbers.parts_cancelled += 1);
+                let state = view.grant.order.expect("an order has a state");
+                (view.grant, state.cancelled_quantity)
+            }
+            _ => (grant, 0),
+        }
+    }
+
+    /// Pays or cancels an order, or cancels one of its units and pays the others. A paid order is sometimes returned.
+    async fn order(&self, n: u64, mut grant: Grant, policy: PaymentPolicy, draw: &mut Draw) {
         let order = grant.order_id();
+        let mut cancelled = 0;
+        if grant.quantity > 1 && draw.once_in(2) {
+            Self::millis(draw, 30_000).await;
+            (grant, cancelled) = self.cancel_one(n, grant, draw).await;
+        }
         let cancels = draw.once_in(4);
         Self::millis(draw, 60_000).await;
         if cancels {
@@ -136,18 +166,21 @@ impl World {
         let turn = (n + u64::from(order.number)) % DIFFERENCES.len() as u64;
         let price = Money::new(grant.amount_minor, currency());
         let arrived = Money::new(price.minor + DIFFERENCES[turn as usize], currency());
-        let received = ReceivedMoney::new(arrived, price, policy);
+        let received = match ReceivedMoney::new(arrived, price, policy) {
+            ReceivedMoney::Price if cancelled > 0 => ReceivedMoney::Accepted(arrived),
+            received => received,
+        };
         let pay = Command::Pay {
             order,
             payment: PaymentRef::new(&payment).unwrap(),
             paid_at,
             received,
-            cancelled: 0,
+            cancelled,
         };
         if paid_at.is_some() {
             Self::millis(draw, 20_000).await;
         }
-        if self.command(draw, &pay).await && draw.once_in(4) {
+        if self.command(draw, &pay).await.is_some() && draw.once_in(4) {
             Self::millis(draw, 60_000).await;
             let part = draw.once_in(2).then(|| ReturnPart {
                 quantity: 1,
@@ -186,7 +219,7 @@ impl World {
                 _ => act(CampaignAction::Pause),
             };
             let done = self.command(&mut draw, &command).await;
-            if done && command == act(CampaignAction::Pause) {
+            if done.is_some() && command == act(CampaignAction::Pause) {
                 Self::millis(&mut draw, 20_000).await;
                 self.command(&mut draw, &act(CampaignAction::Resume)).await;
             }
@@ -227,9 +260,11 @@ impl World {
                 granted.push((claim.clone(), *grant));
             }
         }
-        // The state of an order may have changed since, so it is not compared.
+        // The state of an order may have changed since, and units may be cancelled. Their price has not changed.
         let bare = |grant: &Grant| Grant {
             order: None,
+            quantity: grant.quantity + grant.order.map_or(0, |order| order.cancelled_quantity),
+            amount_minor: grant.amount_minor / i64::from(grant.quantity.max(1)),
             ..*grant
         };
         let mut breaches = Vec::new();

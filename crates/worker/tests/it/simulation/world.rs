@@ -80,6 +80,8 @@ pub(crate) struct Numbers {
     pub(crate) late_retries: u64,
     /// Orders that were paid by an amount other than their price.
     pub(crate) accepted: u64,
+    /// Answered cancellations of one unit of an order.
+    pub(crate) parts_cancelled: u64,
     pub(crate) seeds_shown: u64,
 }
 
@@ -99,6 +101,7 @@ impl Numbers {
         self.recalled += other.recalled;
         self.late_retries += other.late_retries;
         self.accepted += other.accepted;
+        self.parts_cancelled += other.parts_cancelled;
         self.seeds_shown += other.seeds_shown;
     }
 }
