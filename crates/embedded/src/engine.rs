@@ -96,6 +96,18 @@ impl Engine for Embedded {
         self.enqueue(|answer| WriterTask::Claim(claim, answer))
     }
 
+    fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<PendingReply<Claimed>> {
+        let asked = claims.into_iter().map(|claim| {
+            let (answer, ticket) = PendingReply::new();
+            ((claim, answer), ticket)
+        });
+        let (claims, tickets): (Vec<_>, Vec<_>) = asked.unzip();
+        if !claims.is_empty() {
+            self.push(WriterTask::Claims(claims));
+        }
+        tickets
+    }
+
     fn submit(&self, command: Command) -> PendingReply<Reply> {
         self.enqueue(|answer| WriterTask::Command(command, answer))
     }

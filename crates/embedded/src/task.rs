@@ -23,6 +23,8 @@ pub(crate) enum RecallTask {
 /// Task of the writer thread with the channel of its answer.
 pub(crate) enum WriterTask {
     Claim(Claim, ReplySender<Claimed>),
+    /// Claims of one campaign that are decided in this order.
+    Claims(Vec<(Claim, ReplySender<Claimed>)>),
     Command(Command, ReplySender<Reply>),
     /// Read of a campaign that the current commit changes. It is answered after the commit.
     Read(DeferredRead),
@@ -39,6 +41,11 @@ impl WriterTask {
     pub(crate) fn refuse(self, error: &EngineError) {
         match self {
             Self::Claim(_, answer) => answer.send(Err(error.clone())),
+            Self::Claims(claims) => {
+                for (_, answer) in claims {
+                    answer.send(Err(error.clone()));
+                }
+            }
             Self::Command(_, answer) => answer.send(Err(error.clone())),
             Self::Read(errand) => errand.refuse(error),
             Self::Probe(answer) => answer.send(Err(error.clone())),

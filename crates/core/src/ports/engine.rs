@@ -169,7 +169,9 @@ pub trait Engine: Send + Sync + 'static {
     fn claim(&self, claim: Claim) -> PendingReply<Claimed>;
 
     /// Submits claims of one campaign that are decided in this order. If the process dies, the decided ones are a
-    /// prefix. The shards of a spread campaign decide independently, each in this order.
+    /// prefix. If a claim cannot be granted because the campaign is paused or has not started, no later one is granted:
+    /// the campaign may resume or open at the same time. The shards of a spread campaign decide independently, each in
+    /// this order.
     fn claim_in_order(&self, claims: Vec<Claim>) -> Vec<PendingReply<Claimed>> {
         claims.into_iter().map(|claim| self.claim(claim)).collect()
     }

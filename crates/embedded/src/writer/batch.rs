@@ -5,18 +5,22 @@ use std::{
     time::Instant,
 };
 
-use hashbrown::HashMap;
 use qiang_core::{
     book::{Book, Command, Refusal, Reply},
     campaign::AckLevel,
     event::Entry,
     id::CampaignId,
-    outcome::Outcome,
-    ports::{Claimed, EngineError, ProbeResult, ReplySender},
+    ports::{Claimed, EngineError, ProbeResult},
     time::Timestamp,
 };
 
-use super::{PARTITION, Writer, ledger_ack_queue::ack_of};
+use super::{
+    PARTITION, Writer,
+    admission::BatchAdmission,
+    claims::{ClaimDecider, UndecidedClaims},
+    decided_task::DecidedTask,
+    ledger_ack_queue::ack_of,
+};
 use crate::{
     error::DataFileError,
     file,
@@ -30,65 +34,6 @@ use crate::{
 
 /// Events that one tick may make before claims get their turn again.
 const TICK_EVENTS_MAX: usize = 1_024;
-
-/// Number of further claims of each sale that this batch decides.
-#[derive(Default)]
-struct BatchAdmission {
-    /// Campaigns without a limit are left out.
-    left: HashMap<CampaignId, u32>,
-    holds_back: bool,
-    /// A command was held back: all later tasks are, so that commands keep their turn.
-    holds_all: bool,
-}
-
-impl BatchAdmission {
-    /// Whether a task has to wait for the commit of this batch.
-    fn holds_back(&mut self, book: &Book, task: &WriterTask) -> bool {
-        let holds = match task {
-            WriterTask::Claim(claim, _) => {
-                self.holds_all || self.remaining_units(book, claim.campaign) == Some(0)
-            }
-            WriterTask::Command(..) => {
-                self.holds_all |= self.holds_back;
-                self.holds_all
-            }
-            WriterTask::Probe(_)
-            | WriterTask::Ledger(_)
-            | WriterTask::Enter(_)
-            | WriterTask::Recalled(..)
-            | WriterTask::Read(_) => false,
-        };
-        self.holds_back |= holds;
-        holds
-    }
-
-    fn remaining_units(&mut self, book: &Book, campaign: CampaignId) -> Option<u32> {
-        if let Some(left) = self.left.get(&campaign) {
-            return Some(*left);
-        }
-        let admits = book.admits(campaign)?;
-        self.left.insert(campaign, admits);
-        Some(admits)
-    }
-
-    /// A grant and a sold-out answer use an admission; every other answer leaves it.
-    fn decided(&mut self, campaign: CampaignId, outcome: &Result<Outcome, Refusal>) {
-        let uses = matches!(outcome, Ok(Outcome::Granted(_) | Outcome::SoldOut { .. }));
-        if let Some(left) = self.left.get_mut(&campaign)
-            && uses
-        {
-            *left = left.saturating_sub(1);
-        }
-    }
-}
-
-/// A task that was decided and waits for the commit.
-pub(super) enum DecidedTask {
-    Claim(Result<Outcome, Refusal>, ReplySender<Claimed>),
-    Command(Result<Reply, Refusal>, ReplySender<Reply>),
-    Probe(ReplySender<ProbeResult>),
-    Ledger(Box<dyn LedgerJob>),
-}
 
 /// Prerequisite that a command lacks.
 enum Prerequisite {
@@ -206,32 +151,29 @@ impl Writer {
                 continue;
             }
             decided.push(match task {
-                WriterTask::Claim(claim, answer) => {
-                    let known = ack_of(&book, claim.campaign, &mut self.last_ack);
-                    if let Some((AckLevel::Ledger, owner)) = known
-                        && !self.parked.expect(claim.campaign, owner)
-                    {
-                        // Too many of its campaign or owner wait for the ledger: only what it has is answered.
-                        let outcome = book.try_gate_outcome(now, &claim, committed);
-                        let outcome = outcome.filter(|outcome| self.parked.is_settled(outcome));
-                        let Some(outcome) = outcome else {
-                            answer.send(Err(EngineError::LedgerShareFull));
-                            continue;
-                        };
-                        decided.push(DecidedTask::Claim(Ok(outcome), answer));
-                        continue;
+                WriterTask::Claim(..) | WriterTask::Claims(_) => {
+                    let mut decider = ClaimDecider {
+                        book: &mut book,
+                        now,
+                        committed,
+                        last_ack: &mut self.last_ack,
+                        parked: &mut self.parked,
+                        entries: &mut self.entries,
+                        admission: &mut admission,
+                        decided,
+                        claims: &mut claims,
+                    };
+                    match decider.run(task) {
+                        None => {}
+                        Some(UndecidedClaims::Absent(id, task)) => {
+                            self.absent.found.push((id, task));
+                        }
+                        Some(UndecidedClaims::HeldBack(task)) => {
+                            admission.holds_back = true;
+                            self.held_back.push(task);
+                        }
                     }
-                    let outcome = book.claim(now, &claim, &mut self.entries);
-                    if outcome == Ok(Outcome::UnknownCampaign) && !book.has(claim.campaign) {
-                        let id = claim.campaign;
-                        self.absent
-                            .found
-                            .push((id, WriterTask::Claim(claim, answer)));
-                        continue;
-                    }
-                    claims += 1;
-                    admission.decided(claim.campaign, &outcome);
-                    DecidedTask::Claim(outcome, answer)
+                    continue;
                 }
                 WriterTask::Command(Command::Tick { .. }, _) if self.absent.awaits_due() => {
                     self.absent.hold_tick(task);
@@ -473,17 +415,6 @@ fn jobs(decided: &mut [DecidedTask]) -> impl Iterator<Item = &mut dyn LedgerJob>
         DecidedTask::Ledger(job) => Some(job.as_mut() as &mut dyn LedgerJob),
         _ => None,
     })
-}
-
-impl DecidedTask {
-    fn refuse(self, error: &EngineError) {
-        match self {
-            Self::Claim(_, answer) => answer.send(Err(error.clone())),
-            Self::Command(_, answer) => answer.send(Err(error.clone())),
-            Self::Probe(answer) => answer.send(Err(error.clone())),
-            Self::Ledger(job) => job.answer(Err(error)),
-        }
-    }
 }
 
 #[cfg(test)]

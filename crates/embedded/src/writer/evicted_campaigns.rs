@@ -272,6 +272,11 @@ impl Writer {
                 let (outcome, ack) = (Outcome::UnknownCampaign, AckLevel::Fsync);
                 answer.send(Ok(Claimed { outcome, ack }));
             }
+            WriterTask::Claims(claims) => {
+                for (claim, answer) in claims {
+                    self.answer_unknown(now, WriterTask::Claim(claim, answer));
+                }
+            }
             WriterTask::Command(command, answer) => {
                 let mut entries = Vec::new();
                 let result = self.shared.book.write().apply(now, &command, &mut entries);

@@ -7,8 +7,11 @@
 //! Architecture invariant (fail-stop): after a failed commit, nothing is granted until the book has been rebuilt from
 //! the file and a commit has succeeded.
 
+mod admission;
 mod batch;
+mod claims;
 mod creation_backlog;
+mod decided_task;
 mod due;
 mod evicted_campaigns;
 mod ledger_ack_queue;
@@ -35,8 +38,8 @@ use qiang_core::{
 };
 
 use self::{
-    batch::DecidedTask,
     creation_backlog::CreationBacklog,
+    decided_task::DecidedTask,
     evicted_campaigns::EvictedCampaigns,
     ledger_ack_queue::{LastAck, LedgerAckQueue},
     share_staging::ShareStaging,

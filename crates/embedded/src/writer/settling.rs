@@ -67,7 +67,7 @@ impl Writer {
         let reason = "settlement is stuck and the log may run no further ahead of it";
         let unavailable = EngineError::unavailable(reason);
         let is_refused = |task: &mut WriterTask| match task {
-            WriterTask::Claim(..) | WriterTask::Probe(_) => true,
+            WriterTask::Claim(..) | WriterTask::Claims(_) | WriterTask::Probe(_) => true,
             WriterTask::Command(..) | WriterTask::Enter(_) => is_far_behind,
             WriterTask::Ledger(job) => is_far_behind && job.entries() == 0,
             WriterTask::Read(_) | WriterTask::Recalled(..) => false,

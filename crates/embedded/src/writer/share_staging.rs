@@ -12,7 +12,7 @@ use std::{
 
 use qiang_core::ports::EngineError;
 
-use super::{Writer, batch::DecidedTask};
+use super::{Writer, decided_task::DecidedTask};
 use crate::{
     error::DataFileError, job::LedgerJob as _, ledger::preparations,
     new_campaign_ids::NewCampaignIds, task::WriterTask,

@@ -16,6 +16,7 @@ mod model;
 mod moved_files;
 mod one_file;
 mod opening;
+mod ordered_claims;
 mod other_amounts;
 mod quarantine;
 mod restores;

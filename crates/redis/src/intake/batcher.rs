@@ -87,14 +87,20 @@ impl ClaimBatcher {
         true
     }
 
-    /// Queues claims of one campaign so that no connection takes some of them before the last one is there: up to
-    /// [`BATCH_MAX`] are one call. Those without room are answered that they were refused. Returns the number of the
-    /// others.
+    /// Queues claims of one campaign as one call: no connection takes some of them before the last one is there. Claims
+    /// without room in the queue, or in the call that has the first one, are answered that they were refused. Returns
+    /// the number of the others.
     pub(crate) fn push_together(&self, mut pending: Vec<PendingClaim>, room: usize) -> usize {
         let mut waiting = self.waiting.lock();
         let (error, free) = match waiting.closed {
             true => (EngineError::Stopping, 0),
-            false => (EngineError::Overloaded, room.saturating_sub(waiting.count)),
+            false => {
+                let room = room.saturating_sub(waiting.count);
+                let in_call = pending
+                    .first()
+                    .map_or(0, |it| waiting.room_in_call(&it.claim));
+                (EngineError::Overloaded, room.min(in_call))
+            }
         };
         let refused = pending.split_off(free.min(pending.len()));
         let queued = pending.len();
@@ -169,6 +175,13 @@ impl BatchQueue {
         if queue.len() == 1 {
             self.turns.push_back(group);
         }
+    }
+
+    /// Number of further claims like this one that the call with the next one takes.
+    fn room_in_call(&self, claim: &Claim) -> usize {
+        let group = (claim.campaign, claim.kind);
+        let waiting = self.groups.get(&group).map_or(0, Vec::len);
+        BATCH_MAX - waiting % BATCH_MAX
     }
 
     /// Claims of the next groups: of one sale, or of as many packets as one call decides.
@@ -394,6 +407,18 @@ mod tests {
         assert_eq!(batcher.push_together(pending, 2), 2);
         let last = tickets.into_iter().next_back().expect("a ticket");
         assert_eq!(answer_of(last), Some(EngineError::Overloaded));
+        // The call has other claims already. No claim of the order follows in the next one.
+        let batcher = ClaimBatcher::default();
+        for _ in 0..10 {
+            assert!(batcher.push(self::pending(1), usize::MAX));
+        }
+        let all = (0..BATCH_MAX as u64).map(|since_ms| submitted(1, since_ms));
+        let (pending, mut tickets): (Vec<_>, Vec<_>) = all.unzip();
+        let queued = batcher.push_together(pending, usize::MAX);
+        assert_eq!(queued, BATCH_MAX - 10);
+        for ticket in tickets.split_off(queued) {
+            assert_eq!(answer_of(ticket), Some(EngineError::Overloaded));
+        }
         batcher.close();
         let (pending, ticket) = submitted(1, 0);
         assert_eq!(batcher.push_together(vec![pending], 9), 0);
