@@ -29,10 +29,10 @@ use crate::{
     resources::{
         accounts, audits, campaigns, events,
         health::{self, HealthState},
-        histories, lists, movement_lists, operation_log, order_list, orders, partition_commands,
-        partitions, payment_list, payments, problem_pages, profile, quarantine, reconciliation,
-        recorded_events, red_packet_batch, red_packets, refunds, sale_changes, sale_orders, sales,
-        server_seeds, sessions, stats, webhooks,
+        histories, lists, metadata, movement_lists, operation_log, order_list, orders,
+        partition_commands, partitions, payment_list, payments, problem_pages, profile, quarantine,
+        reconciliation, recorded_events, red_packet_batch, red_packets, refunds, sale_changes,
+        sale_orders, sales, server_seeds, sessions, stats, webhooks,
     },
 };
 
@@ -93,7 +93,9 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(red_packets::get))
         .routes(routes!(lists::sales, sales::create))
         .routes(routes!(sales::get, sale_changes::change))
+        .routes(routes!(metadata::of_campaign, metadata::change_campaign))
         .routes(routes!(orders::get))
+        .routes(routes!(metadata::of_order, metadata::change_order))
         .routes(routes!(orders::pay))
         .routes(routes!(order_list::list))
         .routes(routes!(payment_list::list, payments::report))

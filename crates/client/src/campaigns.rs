@@ -33,6 +33,8 @@ pub struct Listing {
     pub all: bool,
     /// Product of sales; sorts them by start.
     pub product_id: Option<Id>,
+    /// The shop's own number of the campaigns, in their metadata.
+    pub reference: Option<String>,
     /// Phase of the campaigns.
     pub phase: Option<Phase>,
     /// Creation at this time or later.
@@ -58,6 +60,7 @@ impl Listing {
                 "product_id",
                 self.product_id.as_ref().map(|id| encoded(id.as_str())),
             ),
+            ("reference", self.reference.as_deref().map(encoded)),
             ("phase", self.phase.map(|phase| phase.to_string())),
             ("limit", self.page_size.map(|size| size.to_string())),
             ("all", self.all.then(|| "true".to_owned())),

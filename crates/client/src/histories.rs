@@ -21,6 +21,8 @@ pub struct OrderFilter {
     pub campaign: Option<CampaignId>,
     /// Buyer of the orders.
     pub user: Option<UserId>,
+    /// The shop's own number of the orders, in their metadata. Excludes all other filters.
+    pub reference: Option<String>,
     /// State of the orders.
     pub state: Option<OrderState>,
     /// Creation at this time or later.
@@ -68,6 +70,7 @@ impl OrderFilter {
                 "user",
                 self.user.as_ref().map(|user| encoded(user.as_str())),
             ),
+            ("reference", self.reference.as_deref().map(encoded)),
             ("state", self.state.map(|state| state.to_string())),
         ];
         let times = times(self.created_after, self.created_before);

@@ -50,6 +50,7 @@ mod events;
 mod histories;
 #[cfg(feature = "load")]
 pub mod load;
+mod metadata;
 mod metrics;
 mod orders;
 mod partitions;

@@ -1,5 +1,7 @@
 //! Bodies of requests. The service's OpenAPI document states their limits.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -86,6 +88,10 @@ requests! {
         description: String,
         /// URL of a picture of the product.
         image_url: String,
+        /// The shop's own number of the campaign. Users do not see it.
+        reference: String,
+        /// Up to 20 texts of the shop by name. Users do not see them.
+        metadata: BTreeMap<String, String>,
     }
     /// Red packet to send from the caller's account.
     NewRedPacket {
@@ -118,6 +124,10 @@ requests! {
         audience: Audience,
         /// Users who may see the claimed shares; default: all users.
         draws: Draws,
+        /// The shop's own number of the campaign. Users do not see it.
+        reference: String,
+        /// Up to 20 texts of the shop by name. Users do not see them.
+        metadata: BTreeMap<String, String>,
     }
     /// Red packet of a batch.
     KeyedRedPacket {
@@ -150,6 +160,14 @@ requests! {
         description: Option<String>,
         /// New URL of a picture; `Some(None)` removes it.
         image_url: Option<String>,
+    }
+    /// Change of the metadata of a campaign or an order. Fields and names that are absent stay as they are.
+    MetadataChange {
+        ;
+        /// New number of the shop; `Some(None)` removes it.
+        reference: Option<String>,
+        /// New values by name; `None` removes a name.
+        metadata: BTreeMap<String, Option<String>>,
     }
     /// Payment or refund to report.
     NewPayment {

@@ -260,6 +260,10 @@ impl PaymentRef {
 }
 
 visible_text! {
+    /// A shop's own number of a campaign or an order: 1 to 128 visible ASCII characters, without spaces.
+    ShopReference, "reference", REFERENCE_CHARS_MAX
+}
+visible_text! {
     /// Id of a product, chosen by the seller: 1 to 128 visible ASCII characters, without spaces.
     ProductId, "product id", PRODUCT_ID_CHARS_MAX
 }

@@ -15,6 +15,7 @@ pub mod fair_share;
 pub mod gate;
 pub mod hash_tags;
 pub mod id;
+pub mod metadata;
 pub mod money;
 pub mod order;
 pub mod outcome;

@@ -212,6 +212,8 @@ pub struct EventData {
     pub amount_minor: i64,
     /// Reference of the payment, or of the refund; `None` for other events.
     pub payment: Option<String>,
+    /// The shop's own number of the order; in other events that of the campaign.
+    pub reference: Option<String>,
 }
 
 /// A webhook event.

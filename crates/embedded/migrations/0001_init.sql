@@ -289,6 +289,25 @@ CREATE TABLE actions (
 CREATE INDEX actions_subject ON actions (subject, id);
 CREATE INDEX actions_kind ON actions (kind, id);
 
+-- Metadata of campaigns, orders and deposits: texts of the shop by name, and the shop's own number. Nothing is decided
+-- by them. The object may not be settled yet.
+CREATE TABLE metadata (
+    object TEXT NOT NULL,
+    id     TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    value  TEXT NOT NULL,
+    PRIMARY KEY (object, id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE shop_references (
+    object    TEXT NOT NULL,
+    id        TEXT NOT NULL,
+    reference TEXT NOT NULL,
+    PRIMARY KEY (object, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX shop_references_reference ON shop_references (object, reference, id);
+
 -- Refused payment reports: their actions and the payments' references.
 CREATE TABLE payment_refusals (
     action    TEXT NOT NULL PRIMARY KEY REFERENCES actions (id),

@@ -18,6 +18,7 @@ mod histories;
 mod keys;
 mod listing;
 mod made_changes;
+mod metadata;
 mod mysql;
 mod order_restoration;
 mod payouts;

@@ -1,6 +1,7 @@
 //! The `Ledger` port, on either database.
 
 mod bindings;
+mod metadata;
 mod repair_record;
 mod waiting_rooms;
 mod webhooks;

@@ -18,6 +18,8 @@ pub use self::{
     stats::{ClaimLatency, Stats},
     webhooks::{RecordedEvent, Webhook, WebhookTest},
 };
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -112,6 +114,12 @@ bodies! {
         /// Time of its archiving. Lists show archived campaigns only on request.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_at: Option<Timestamp>,
+        /// The shop's own number. Absent unless the caller may read the metadata.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference: Option<String>,
+        /// Metadata of the shop. Absent unless the caller may read it.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        metadata: BTreeMap<String, String>,
         /// Its counters.
         state: State,
     }
@@ -181,6 +189,12 @@ bodies! {
         /// Time of its archiving. Lists show archived campaigns only on request.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_at: Option<Timestamp>,
+        /// The shop's own number. Absent unless the caller may read the metadata.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference: Option<String>,
+        /// Metadata of the shop. Absent unless the caller may read it.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        metadata: BTreeMap<String, String>,
         /// Its counters.
         state: State,
     }
@@ -207,6 +221,12 @@ bodies! {
         /// Time of its archiving. Lists show archived campaigns only on request.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_at: Option<Timestamp>,
+        /// The shop's own number. Absent unless the caller may read the metadata.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference: Option<String>,
+        /// Metadata of the shop. Absent unless the caller may read it.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        metadata: BTreeMap<String, String>,
         /// Its counters, as settled.
         state: State,
     }
@@ -261,11 +281,30 @@ bodies! {
         /// Title of the sale. Only in lists of several sales' orders.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
+        /// The shop's own number. Only in lists, for callers who may read the metadata.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference: Option<String>,
+        /// Metadata of the shop. Only in lists, for callers who may read it.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        metadata: BTreeMap<String, String>,
         /// Time of the decision.
         created_at: Timestamp,
         /// Acknowledgement level that it has reached. Only in the answer to a claim.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ack: Option<AckLevel>,
+    }
+    /// Metadata of a campaign or an order.
+    Metadata {
+        /// Id of the campaign or the order.
+        id: Id,
+        /// `sale`, `red_packet` or `order`.
+        object: ObjectKind,
+        /// The shop's own number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference: Option<String>,
+        /// Texts of the shop by name.
+        #[serde(default)]
+        metadata: BTreeMap<String, String>,
     }
     /// Result of a payment report.
     Payment {
@@ -319,6 +358,9 @@ bodies! {
         /// Reference of the payment service; absent if it was made without one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
+        /// Metadata of the shop. Absent unless the caller may read it.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        metadata: BTreeMap<String, String>,
         /// Time of the deposit.
         created_at: Timestamp,
         /// Whether all of it was reversed.

@@ -43,6 +43,13 @@ fn example_for_one(schema: &str, property: &str) -> Option<Value> {
             "refunded": {"amount": 0, "currency": "USD"},
         }]),
         ("SaleChange", "stock") => json!(20),
+        (
+            "Sale" | "RedPacket" | "ListedRedPacket" | "Order" | "NewSale" | "NewRedPacket"
+            | "Metadata" | "MetadataChange",
+            "reference",
+        ) => json!("PO-4711"),
+        ("Metadata", "object") => json!("order"),
+        ("Metadata", "id") => json!(ORDER),
         ("NewOrder", "quantity") => json!(1),
         ("Credentials", "passphrase") => json!("芝麻开门"),
         ("NewInvitation", "expires_at") => json!("2026-11-22T12:00:00.000Z"),
@@ -63,6 +70,7 @@ fn example_for_any(property: &str) -> Option<Value> {
         "order" => json!(ORDER),
         "idempotency_key" => json!(KEY),
         "reference" => json!(PAYMENT),
+        "metadata" => json!({"channel": "app"}),
         "commitment" | "server_seed_hash" => json!(hash),
         "phase" => json!("live"),
         "ack" => json!("fsync"),

@@ -116,7 +116,7 @@ pub(super) fn event() -> Value {
                     "kind": {"type": "string", "enum": ["red_packet", "sale"]},
                     "owner": text, "number": number,
                     "order": {"type": "string", "pattern": schemas::ORDER_ID},
-                    "user": text, "quantity": number, "amount": money, "payment": text,
+                    "user": text, "quantity": number, "amount": money, "payment": text, "reference": text,
                     "returned": number, "refunded": money,
                 },
             },

@@ -1,5 +1,7 @@
 //! Bodies of grants: claims of red packets, and orders of sales.
 
+use std::collections::BTreeMap;
+
 use qiang_core::{
     book::OrderView,
     campaign::AckLevel,
@@ -89,6 +91,8 @@ fn order_of(grant: &Grant, user: &UserId, currency: Currency) -> Option<Order> {
         hold_until: Some(terms.hold_until.to_wire()),
         refundable_payments: None,
         title: None,
+        reference: None,
+        metadata: BTreeMap::new(),
         created_at: grant.granted_at.to_wire(),
         ack: None,
     })
@@ -111,6 +115,8 @@ pub(crate) fn settled_order(campaign: CampaignId, grant: GrantRecord, currency: 
         hold_until: None,
         refundable_payments: None,
         title: None,
+        reference: None,
+        metadata: BTreeMap::new(),
         created_at: grant.granted_at.to_wire(),
         ack: None,
     }

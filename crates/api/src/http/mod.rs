@@ -6,6 +6,7 @@ pub(crate) mod cors;
 pub(crate) mod declared;
 pub(crate) mod grant_bodies;
 pub(crate) mod https;
+pub(crate) mod metadata_bodies;
 pub(crate) mod paging;
 pub(crate) mod problem;
 pub(crate) mod request_id;

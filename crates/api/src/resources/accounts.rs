@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     id::{PaymentRef, UserId},
+    metadata::MetadataSubject,
     money::{Currency, Money},
     ports::ActionKind,
 };
@@ -22,6 +23,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::{self, ObjectRequest, Param},
     http::{
+        metadata_bodies::NewMetadata,
         problem::ApiProblem,
         wire::{self, Location, Text, ToWire as _},
     },
@@ -44,6 +46,10 @@ pub(crate) struct DepositRequest {
     /// prefix them.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
+    /// Up to 20 texts of the shop by name. The user does not see them.
+    #[serde(default, skip_serializing_if = "NewMetadata::is_empty")]
+    #[schema(inline)]
+    metadata: NewMetadata,
 }
 
 /// Path of a user's account.
@@ -87,10 +93,15 @@ pub(crate) async fn deposit(
     if binding.fresh {
         operation_log::log(&action);
     }
+    let metadata = request.metadata.of(None);
+    call.app
+        .add_metadata(MetadataSubject::Deposit(binding.id), &metadata)
+        .await?;
     let made = ledger.deposit_of(binding.id).await?;
     let made =
         made.ok_or_else(|| ApiProblem::internal("the ledger lacks a deposit that it made"))?;
     let body = deposit_body(binding.id, &made);
+    let body = call.app.with_deposit_metadata(body, binding.id).await?;
     let status = wire::created(binding.fresh);
     let location = wire::location(status, || {
         format!("{}/deposits/{}", account_path(&call.id), binding.id)

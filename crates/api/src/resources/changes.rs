@@ -51,6 +51,16 @@ pub(crate) trait Change: Send + Sync + 'static {
 
     fn campaign(&self) -> CampaignId;
 
+    /// Subject of the actions that may undo it.
+    fn subject(&self) -> String {
+        self.campaign().to_string()
+    }
+
+    /// Refuses the change above the limit of its object: each one stores rows.
+    fn check_limit(&self, app: &App) -> Result<(), ApiProblem> {
+        app.limits.check_change(self.campaign())
+    }
+
     /// Answer if the campaign already has the requested values.
     fn already(&self) -> impl Future<Output = Result<Option<Self::Body>, ApiProblem>> + Send;
 
@@ -152,7 +162,7 @@ impl App {
             return Ok(answer(so));
         }
         if !is_urgent {
-            self.limits.check_change(campaign)?;
+            change.check_limit(self)?;
         }
         let begun = BegunChange::free(self.fresh_id());
         change.make(&begun).await.map(answer)
@@ -171,7 +181,7 @@ impl App {
             so = self.so(&change).await.ok().flatten();
             // Each key is a row, even if nothing changes.
             if so.is_some() || !is_urgent {
-                self.limits.check_change(campaign)?;
+                change.check_limit(self)?;
             }
         }
         // Older than the action of any change that the engine may carry out after this one.
@@ -253,7 +263,7 @@ impl App {
         }
         // The engine may have carried out, later, an action that another node recorded just before.
         let since = begun_at.plus_millis(-late_for_ms);
-        let subject = change.campaign().to_string();
+        let subject = change.subject();
         let later = ledger
             .actions(&subject, Some(first_id_at(since)), LATER_MAX)
             .await?;

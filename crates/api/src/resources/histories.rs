@@ -1,7 +1,7 @@
 //! A user's history, newest first: claimed shares, orders and postings of accounts. Also a deposit and a payment by
 //! id. All of it comes from the ledger, which follows the engine.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
@@ -128,6 +128,7 @@ pub(crate) fn deposit_body(id: Uuid, deposit: &DepositRecord) -> Deposit {
         user: deposit.user.to_wire(),
         amount: deposit.amount.to_wire(),
         reference: deposit.reference.as_ref().map(ToString::to_string),
+        metadata: BTreeMap::new(),
         created_at: deposit.at.to_wire(),
         reversed: deposit.is_reversed(),
         reversed_amount: reversed.to_wire(),
@@ -306,8 +307,12 @@ pub(crate) async fn deposit(
     let deposit = app.ports.ledger.deposit_of(id).await?;
     let deposit = deposit.filter(|deposit| deposit.user == user);
     let missing = || ApiProblem::new(ProblemKind::NotFound, "the user has no such deposit");
-    let deposit = deposit.ok_or_else(missing)?;
-    Ok(Json(deposit_body(id, &deposit)))
+    let body = deposit_body(id, &deposit.ok_or_else(missing)?);
+    let body = match caller.may(Scope::Deposit) || caller.may(Scope::ReadAny) {
+        true => app.with_deposit_metadata(body, id).await?,
+        false => body,
+    };
+    Ok(Json(body))
 }
 
 /// Outcome of a payment.

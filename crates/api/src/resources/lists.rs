@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::{extract::State, http::Uri, response::Response};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
-    id::{CampaignId, ProductId, UserId},
+    id::{CampaignId, ProductId, ShopReference, UserId},
+    metadata::{MetadataObject, MetadataSubject},
     ports::{CampaignQuery, CampaignRecord, TimeRange, first_id_at},
     time::Timestamp,
 };
@@ -49,6 +50,9 @@ pub(crate) struct CampaignListQuery {
     /// Sales of this product, which are its rounds, ordered by start. Without it, the order is by id.
     #[param(value_type = Option<String>)]
     product_id: Option<Text<ProductId>>,
+    /// Campaigns with this reference in their metadata, by id. Not together with `product_id`, `open` or `order`.
+    #[param(value_type = Option<String>)]
+    reference: Option<Text<ShopReference>>,
     /// draft, scheduled, live, paused, ended or closed.
     phase: Option<String>,
     /// Only sales that every user may buy in, of all sellers: without an audience, and with `phase` `scheduled` or
@@ -101,6 +105,7 @@ pub(crate) async fn sales(
     let is_open = list.open;
     let found = records(&app, &caller, list, CampaignKind::Sale).await?;
     let mut sales = Vec::with_capacity(found.records.len());
+    let mut ids = Vec::with_capacity(found.records.len());
     for record in found.records {
         if is_open {
             // A sale for some users is not announced to the others.
@@ -110,7 +115,11 @@ pub(crate) async fn sales(
             }
         }
         let tally = record.settled_tally(app.ports.engine_clock.now());
+        ids.push(MetadataSubject::Campaign(record.campaign.id));
         sales.push(sale_body(record, &tally, &app).await?);
+    }
+    if !is_open {
+        app.fill_metadata(&mut sales, &ids).await?;
     }
     let settled = Some(found.settled);
     Ok(found.page.answer(&uri, sales, found.next, settled))
@@ -137,10 +146,14 @@ pub(crate) async fn red_packets(
         return Err(ApiProblem::invalid("only sales are open to all users").in_parameter("open"));
     }
     let found = records(&app, &caller, list, CampaignKind::RedPacket).await?;
+    let subject = |record: &CampaignRecord| MetadataSubject::Campaign(record.campaign.id);
+    let ids: Vec<_> = found.records.iter().map(subject).collect();
     let packet = |record| listed(record, &app);
     let packets: Result<Vec<_>, ApiProblem> = found.records.into_iter().map(packet).collect();
+    let mut packets = packets?;
+    app.fill_metadata(&mut packets, &ids).await?;
     let settled = Some(found.settled);
-    Ok(found.page.answer(&uri, packets?, found.next, settled))
+    Ok(found.page.answer(&uri, packets, found.next, settled))
 }
 
 impl Caller {
@@ -253,6 +266,11 @@ async fn records(
         let detail = "rounds of a product are always ordered by their start";
         return Err(ApiProblem::invalid(detail));
     }
+    if list.reference.is_some() && (list.product_id.is_some() || list.open || list.order.is_some())
+    {
+        let detail = "`reference` excludes `product_id`, `open` and `order`";
+        return Err(ApiProblem::invalid(detail).in_parameter("reference"));
+    }
     check_place(app, page.after, kind, owner.as_ref()).await?;
     let created = created_range(list.created_after, list.created_before)?;
     let newest_first = list.order == Some(ListOrder::Newest);
@@ -275,7 +293,10 @@ async fn records(
         until,
         limit: page.reads(),
     };
-    let mut records = app.ports.ledger.list(&query).await?;
+    let mut records = match &list.reference {
+        Some(Text(reference)) => with_reference(app, &query, reference).await?,
+        None => app.ports.ledger.list(&query).await?,
+    };
     let next = page.cut(&mut records, |record| record.campaign.id);
     Ok(ListedCampaigns {
         page,
@@ -283,6 +304,51 @@ async fn records(
         next,
         settled,
     })
+}
+
+/// Campaigns with a reference that a query would list, by id. A reference is that of few campaigns.
+async fn with_reference(
+    app: &App,
+    query: &CampaignQuery,
+    reference: &ShopReference,
+) -> Result<Vec<CampaignRecord>, ApiProblem> {
+    let ledger = &app.ports.ledger;
+    let mut after = query.after.map(|id| id.to_string());
+    let mut records = Vec::new();
+    loop {
+        let object = MetadataObject::Campaign;
+        let found = ledger.with_reference(object, reference, after.as_deref(), query.limit);
+        let ids = found.await?;
+        for id in &ids {
+            let unreadable = |_| ApiProblem::internal("metadata of a campaign has another id");
+            let record = ledger.campaign(id.parse().map_err(unreadable)?).await?;
+            records.extend(record.filter(|record| is_listed(query, record)));
+            if records.len() >= query.limit as usize {
+                return Ok(records);
+            }
+        }
+        if ids.len() < query.limit as usize {
+            return Ok(records);
+        }
+        after = ids.into_iter().next_back();
+    }
+}
+
+/// Whether a query without a product lists a campaign.
+fn is_listed(query: &CampaignQuery, record: &CampaignRecord) -> bool {
+    let campaign = &record.campaign;
+    let owned = query
+        .owner
+        .as_ref()
+        .is_none_or(|owner| *owner == campaign.owner);
+    let phase = record.settled_tally(query.now).phase;
+    let created = campaign.created_at;
+    campaign.kind() == query.kind
+        && owned
+        && query.phase.is_none_or(|wanted| wanted == phase)
+        && (query.archived || record.archived_at.is_none())
+        && query.created.from.is_none_or(|from| created >= from)
+        && query.created.before.is_none_or(|before| created < before)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod histories;
 pub(crate) mod lists;
+pub(crate) mod metadata;
 pub(crate) mod money_room;
 pub(crate) mod movement_lists;
 pub(crate) mod new_money;

@@ -8,20 +8,21 @@ use qiang_core::{
     ports::{DepositRecord, Movement, MovementKind, MovementPlace, MovementQuery},
 };
 use qiang_wire::{
-    answers::{Refund, Withdrawal},
+    answers::{self, Refund, Withdrawal},
     lists::{DepositList, RefundList, WithdrawalList},
     problem::Problem,
     words::ObjectKind,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
+use uuid::Uuid;
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::Params,
     http::{
-        paging::{Cursor, PagedList, created_range},
+        paging::{Cursor, Page, PagedList, created_range},
         problem::ApiProblem,
         wire::{Rfc3339, Text, ToWire as _},
     },
@@ -73,6 +74,18 @@ impl MovementList {
         list: MovementListQuery,
         body: fn(Movement) -> Option<W>,
     ) -> Result<Response, ApiProblem> {
+        let (page, bodies, next) = self.read(app, caller, list, body).await?;
+        Ok(page.answer(uri, bodies, next, None))
+    }
+
+    /// Reads a page.
+    async fn read<W>(
+        &self,
+        app: &App,
+        caller: &Caller,
+        list: MovementListQuery,
+        body: fn(Movement) -> Option<W>,
+    ) -> Result<(Page<'static, MovementPlace>, Vec<W>, Option<MovementPlace>), ApiProblem> {
         let user = caller.lists_user(list.user, self.scope)?;
         let page = self.pages.page(list.after.as_ref(), list.limit)?;
         let query = MovementQuery {
@@ -88,7 +101,7 @@ impl MovementList {
         let bodies: Option<Vec<_>> = found.into_iter().map(body).collect();
         let incomplete =
             || ApiProblem::internal("a row of the ledger has no reference or no order");
-        Ok(page.answer(uri, bodies.ok_or_else(incomplete)?, next, None))
+        Ok((page, bodies.ok_or_else(incomplete)?, next))
     }
 }
 
@@ -119,9 +132,17 @@ pub(crate) async fn deposits(
             reference: it.reference,
             reversed_minor: it.reversed_minor,
         };
-        Some(deposit_body(id, &deposit))
+        Some((id, deposit_body(id, &deposit)))
     };
-    deposits.answer(&app, (&caller, &uri), list, body).await
+    let (page, found, next) = deposits.read(&app, &caller, list, body).await?;
+    let (ids, mut bodies): (Vec<Uuid>, Vec<answers::Deposit>) = found.into_iter().unzip();
+    if caller.may(Scope::Deposit) || caller.may(Scope::ReadAny) {
+        let metadata = app.deposit_metadata(&ids).await?;
+        for (body, metadata) in bodies.iter_mut().zip(metadata) {
+            body.metadata = metadata;
+        }
+    }
+    Ok(page.answer(&uri, bodies, next, None))
 }
 
 /// Withdrawals, newest first.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use axum::{extract::State, http::Uri, response::Response};
 use qiang_core::{
-    id::{CampaignId, UserId},
-    ports::{OrderPlace, OrderQuery},
+    id::{CampaignId, OrderId, ShopReference, UserId},
+    metadata::{MetadataObject, MetadataSubject},
+    ports::{OrderPlace, OrderQuery, UserOrder},
 };
-use qiang_wire::{lists::OrderList, problem::Problem};
+use qiang_wire::{answers, lists::OrderList, problem::Problem};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -25,6 +26,7 @@ use crate::{
 };
 
 const ORDERS: PagedList = PagedList::new("all_orders").with_gaps();
+const REFERENCED: PagedList = PagedList::new("referenced_orders").with_gaps();
 
 /// Entries that a page reads of all users, if a filter may reject most of them.
 pub(crate) const READS_MAX: u32 = 10_000;
@@ -40,6 +42,10 @@ pub(crate) struct OrderListQuery {
     /// Orders of this buyer. Default: all that the caller sees.
     #[param(value_type = Option<String>)]
     user: Option<Text<UserId>>,
+    /// Orders with this reference in their metadata, by id, as far as the caller may read the metadata. Not together
+    /// with other filters.
+    #[param(value_type = Option<String>)]
+    reference: Option<Text<ShopReference>>,
     /// Orders in this state.
     state: Option<String>,
     /// Orders from this time on.
@@ -72,6 +78,9 @@ pub(crate) async fn list(
     uri: Uri,
     Params(list): Params<OrderListQuery>,
 ) -> Result<Response, ApiProblem> {
+    if let Some(Text(reference)) = &list.reference {
+        return with_reference(&app, &caller, &uri, &list, reference).await;
+    }
     let (user, campaign) = (list.user.map(|it| it.0), list.campaign.map(|it| it.0));
     let user = match (user, campaign) {
         (Some(user), _) if user == caller.user => Some(user),
@@ -98,8 +107,87 @@ pub(crate) async fn list(
     let mut orders = found.items;
     let early = found.read_from.map(|at| OrderPlace { at, order: None });
     let next = page.cut(&mut orders, |order| order.place()).or(early);
-    let orders: Vec<_> = orders.into_iter().map(order_in_history).collect();
+    let reads_metadata = match campaign {
+        _ if caller.may(Scope::ReadAny) => true,
+        Some(sale) => is_seller(&app, &caller, sale).await?,
+        None => false,
+    };
+    let orders = bodies(&app, orders, reads_metadata).await?;
     Ok(page.answer(&uri, orders, next, Some(settled)))
+}
+
+/// Bodies of orders, with their metadata if the caller may read it.
+async fn bodies(
+    app: &App,
+    orders: Vec<UserOrder>,
+    reads_metadata: bool,
+) -> Result<Vec<answers::Order>, ApiProblem> {
+    let id = |order: &UserOrder| OrderId {
+        campaign: order.campaign,
+        number: order.grant.number,
+    };
+    let ids = orders.iter().map(id).map(MetadataSubject::Order);
+    let ids: Vec<_> = ids.collect();
+    let mut bodies: Vec<_> = orders.into_iter().map(order_in_history).collect();
+    if reads_metadata {
+        app.fill_metadata(&mut bodies, &ids).await?;
+    }
+    Ok(bodies)
+}
+
+/// Orders with a reference, by id.
+async fn with_reference(
+    app: &App,
+    caller: &Caller,
+    uri: &Uri,
+    list: &OrderListQuery,
+    reference: &ShopReference,
+) -> Result<Response, ApiProblem> {
+    let has_others = list.campaign.is_some()
+        || list.user.is_some()
+        || list.state.is_some()
+        || list.created_after.is_some()
+        || list.created_before.is_some();
+    if has_others {
+        let detail = "`reference` excludes all other filters";
+        return Err(ApiProblem::invalid(detail).in_parameter("reference"));
+    }
+    let page = REFERENCED.page::<OrderId>(list.after.as_ref(), list.limit)?;
+    let ledger = &app.ports.ledger;
+    let settled = app.settled().await?;
+    let after = page.after.map(|id| id.to_string());
+    let found = ledger.with_reference(
+        MetadataObject::Order,
+        reference,
+        after.as_deref(),
+        page.reads(),
+    );
+    let mut ids = Vec::new();
+    for id in found.await? {
+        let unreadable = |_| ApiProblem::internal("metadata of an order has another id");
+        ids.push(id.parse::<OrderId>().map_err(unreadable)?);
+    }
+    let next = page.cut(&mut ids, |id| *id);
+    let mut orders = Vec::with_capacity(ids.len());
+    for id in ids {
+        if !caller.may(Scope::ReadAny) && !is_seller(app, caller, id.campaign).await? {
+            continue;
+        }
+        let record = ledger.campaign(id.campaign).await?;
+        let before = id.number.saturating_sub(1);
+        let grants = ledger.grants(id.campaign, before, 1).await?;
+        let grant = grants.into_iter().find(|grant| grant.number == id.number);
+        if let (Some(record), Some(grant)) = (record, grant) {
+            orders.push(UserOrder {
+                campaign: id.campaign,
+                currency: record.campaign.currency(),
+                title: record.campaign.title,
+                grant,
+            });
+        }
+    }
+    let orders = bodies(app, orders, true).await?;
+    Ok(page.answer(uri, orders, next, Some(settled)))
 }
 
 async fn is_seller(app: &App, caller: &Caller, sale: CampaignId) -> Result<bool, ApiProblem> {

@@ -1,6 +1,6 @@
 //! Red packets: creating and reading them, and their claims.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Json,
@@ -10,7 +10,8 @@ use axum::{
 };
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally, check_title},
-    id::CampaignId,
+    id::{CampaignId, ShopReference},
+    metadata::MetadataSubject,
     money::Money,
     payment::PaymentPolicy,
     ports::CampaignRecord,
@@ -33,6 +34,7 @@ use crate::{
     extract::{self, MaybeCaller, Param, Params, RequestKey},
     http::{
         grant_bodies::settled_claim,
+        metadata_bodies::NewMetadata,
         paging::{GrantPageQuery, PagedList},
         problem::{ApiProblem, NoAnswer},
         wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
@@ -98,6 +100,14 @@ pub(crate) struct RedPacketRequest {
     /// Whether claims wait in a queue and are decided in order of arrival; default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
+    /// The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 128)]
+    reference: Option<Text<ShopReference>>,
+    /// Up to 20 texts of the shop by name. Users do not see them.
+    #[serde(default, skip_serializing_if = "NewMetadata::is_empty")]
+    #[schema(inline)]
+    metadata: NewMetadata,
 }
 
 impl RedPacketRequest {
@@ -178,8 +188,14 @@ impl RedPacketRequest {
             let audience = self.audience.as_ref();
             app.check_repeated(created.id, audience).await?;
         }
+        let id = created.id;
+        let metadata = self.metadata.of(self.reference.as_ref());
+        app.add_metadata(MetadataSubject::Campaign(id), &metadata)
+            .await?;
         let (record, tally) = app.created(created, CampaignKind::RedPacket).await?;
-        packet_body(record, &tally, app, Some(caller)).await
+        let mut body = packet_body(record, &tally, app, Some(caller)).await?;
+        app.fill_metadata_for(Some(caller), id, &mut body).await?;
+        Ok(body)
     }
 }
 
@@ -277,6 +293,8 @@ async fn packet_body(
         remaining: money(tally.remaining_minor),
         refunded: money(tally.refunded_minor),
         withheld: money(tally.withheld_minor),
+        reference: None,
+        metadata: BTreeMap::new(),
         title: campaign.title,
     })
 }
@@ -303,6 +321,8 @@ pub(crate) fn listed(
         updated_at: record.updated_at.to_wire(),
         archived_at: record.archived_at.map(|at| at.to_wire()),
         state: wire::state_body(&tally, campaign.window, now),
+        reference: None,
+        metadata: BTreeMap::new(),
         title: campaign.title,
     })
 }
@@ -366,7 +386,9 @@ pub(crate) async fn get(
         app.settled().await?;
         (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
     }
-    let body = packet_body(record, &tally, &app, caller.as_ref()).await?;
+    let mut body = packet_body(record, &tally, &app, caller.as_ref()).await?;
+    app.fill_metadata_for(caller.as_ref(), id, &mut body)
+        .await?;
     Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }
 

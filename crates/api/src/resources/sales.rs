@@ -1,6 +1,6 @@
 //! Flash sales: creating and reading them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Json,
@@ -14,7 +14,8 @@ use qiang_core::{
         AckLevel, CampaignError, CampaignKind, Description, Details, ImageUrl, Phase, Rules, Sale,
         Tally, check_title,
     },
-    id::{CampaignId, ProductId, UserId},
+    id::{CampaignId, ProductId, ShopReference, UserId},
+    metadata::MetadataSubject,
     money::Money,
     payment::{PaymentPolicy, PaymentPolicyKind},
     ports::CampaignRecord,
@@ -34,6 +35,7 @@ use crate::{
     claims::requirements::RequirementList,
     extract::{self, MaybeCaller, Param, RequestKey},
     http::{
+        metadata_bodies::NewMetadata,
         problem::{ApiProblem, NoAnswer},
         wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
     },
@@ -118,6 +120,14 @@ pub(crate) struct SaleRequest {
     /// Whether claims wait in a queue and are decided in order of arrival; default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
+    /// The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 128)]
+    reference: Option<Text<ShopReference>>,
+    /// Up to 20 texts of the shop by name. Users do not see them.
+    #[serde(default, skip_serializing_if = "NewMetadata::is_empty")]
+    #[schema(inline)]
+    metadata: NewMetadata,
 }
 
 /// Default seconds for which an unpaid order keeps its units.
@@ -179,6 +189,8 @@ pub(crate) async fn sale_body(
         product_id: details.product_id.map(|id| ids::Id::from_service(&id)),
         description: details.description.map(|text| text.to_string()),
         image_url: details.image_url.map(|url| url.to_string()),
+        reference: None,
+        metadata: BTreeMap::new(),
         state: wire::state_body(tally, campaign.window, app.ports.engine_clock.now()),
         title: campaign.title,
     })
@@ -263,9 +275,13 @@ pub(crate) async fn create(
         let audience = request.audience.as_ref();
         app.check_repeated(id, audience).await?;
     }
+    let metadata = request.metadata.of(request.reference.as_ref());
+    app.add_metadata(MetadataSubject::Campaign(id), &metadata)
+        .await?;
     let (record, tally) = app.created(created, CampaignKind::Sale).await?;
     let location = wire::location(status, || format!("/v1/sales/{id}"));
-    let body = sale_body(record, &tally, &app).await?;
+    let mut body = sale_body(record, &tally, &app).await?;
+    app.fill_metadata_for(Some(&caller), id, &mut body).await?;
     Ok((status, location, Json(body)))
 }
 
@@ -301,11 +317,13 @@ fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, ApiProblem> {
         (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
-    _: MaybeCaller,
+    MaybeCaller(caller): MaybeCaller,
     Param(id): Param<CampaignId>,
     headers: HeaderMap,
 ) -> Result<Response, ApiProblem> {
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
-    let body = sale_body(record, &tally, &app).await?;
+    let mut body = sale_body(record, &tally, &app).await?;
+    app.fill_metadata_for(caller.as_ref(), id, &mut body)
+        .await?;
     Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }

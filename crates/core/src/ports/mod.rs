@@ -10,6 +10,7 @@ mod history;
 mod key;
 mod ledger;
 mod log;
+mod metadata;
 mod operator;
 mod payout;
 mod reconcile;
@@ -45,6 +46,7 @@ pub use self::{
         SettlementStore,
     },
     log::EventLog,
+    metadata::MetadataStore,
     operator::{NodeSighting, OperatorEngine, PartitionView, ReconcileResult},
     payout::{
         Payout, PayoutKind, PayoutReceipt, PayoutStore, RefundBalance, RefundBalanceQuery,

@@ -2,8 +2,8 @@
 
 use super::{
     AccountStore, ActionStore, AudienceStore, BindingStore, CampaignStore, HistoryStore, KeyStore,
-    PayoutStore, QuarantineStore, ReconcileStore, RepairStore, SettlementStore, WaitingRoomStore,
-    WebhookStore,
+    MetadataStore, PayoutStore, QuarantineStore, ReconcileStore, RepairStore, SettlementStore,
+    WaitingRoomStore, WebhookStore,
 };
 
 /// The ledger: the durable SQL record that people query. Implemented for every type that implements its parts.
@@ -20,6 +20,7 @@ pub trait Ledger:
     + RepairStore
     + AudienceStore
     + BindingStore
+    + MetadataStore
     + WaitingRoomStore
     + WebhookStore
 {
@@ -38,6 +39,8 @@ impl<T> Ledger for T where
         + RepairStore
         + AudienceStore
         + BindingStore
+        + MetadataStore
+        + MetadataStore
         + WaitingRoomStore
         + WebhookStore
 {

@@ -94,8 +94,8 @@ impl WebhookRecord {
 }
 
 /// Columns of a [`WebhookEvent`]: place, partition and seq of its entry, kind, at, campaign id, kind, owner and
-/// currency, number, user, quantity, amount, payment, currency. The last one is that of the amount, and null for the
-/// campaign's currency.
+/// currency, number, user, quantity, amount, payment, currency, reference. The second currency is that of the amount,
+/// and null for the campaign's currency.
 pub type WebhookEventColumns = (
     i64,
     i64,
@@ -110,6 +110,7 @@ pub type WebhookEventColumns = (
     Option<String>,
     i64,
     i64,
+    Option<String>,
     Option<String>,
     Option<String>,
 );
@@ -136,6 +137,7 @@ impl WebhookEvent {
             amount_minor,
             payment,
             own_currency,
+            reference,
         ) = columns;
         let own_currency = own_currency.filter(|own| *own != currency);
         let bad = |what: &str| Contradiction::new(format!("event {place} has a bad {what}"));
@@ -172,6 +174,7 @@ impl WebhookEvent {
                 quantity,
                 amount_minor,
                 payment,
+                reference,
             }),
         })
     }
@@ -288,6 +291,7 @@ mod tests {
             500,
             None,
             None,
+            None,
         )
     }
 
@@ -308,6 +312,8 @@ mod tests {
             first,
             "a repeated settlement only changes the place"
         );
+        let referred = id(|columns| columns.15 = Some("PO-1".to_owned()));
+        assert_eq!(referred, first, "a shop may add its reference later");
         // Other events at the same log position after a restore.
         let others = [
             id(|columns| columns.10 = Some("bob".to_owned())),

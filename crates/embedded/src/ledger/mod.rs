@@ -14,6 +14,7 @@ pub(crate) mod known;
 pub(crate) mod list_index;
 pub(crate) mod listing;
 mod made_changes;
+pub(crate) mod metadata;
 pub(crate) mod order_restoration;
 pub(crate) mod payouts;
 pub(crate) mod preparations;

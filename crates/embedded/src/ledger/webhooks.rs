@@ -184,7 +184,10 @@ pub(crate) fn events(
 ) -> Result<Vec<WebhookEvent>, DataFileError> {
     let mut read = conn.prepare_cached(
         "SELECT e.place, e.partition, e.seq, e.kind, e.at, c.id, c.kind, c.owner, c.currency, e.number, e.user, \
-         e.quantity, e.amount, e.payment, e.currency FROM webhook_events e JOIN campaigns c ON c.ref = e.campaign \
+         e.quantity, e.amount, e.payment, e.currency, (SELECT r.reference FROM shop_references r \
+         WHERE (r.object, r.id) = (SELECT iif(e.number IS NULL OR c.kind <> 'sale', 'campaign', 'order'), \
+         iif(e.number IS NULL OR c.kind <> 'sale', c.id, c.id || '-' || e.number))) \
+         FROM webhook_events e JOIN campaigns c ON c.ref = e.campaign \
          WHERE e.place > ?1 ORDER BY e.place LIMIT ?2",
     )?;
     let rows = read.query_map(params![after, limit], |row| {

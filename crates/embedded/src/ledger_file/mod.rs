@@ -6,6 +6,7 @@ mod bindings;
 mod campaigns;
 mod histories;
 mod keys;
+mod metadata;
 mod payouts;
 mod repairs;
 mod settlement;

@@ -25,7 +25,11 @@ fn claims(target: Target) -> Vec<Claim> {
 }
 
 /// Whether claims were granted, in their order, with `meanwhile` at the same time.
-async fn granted(embedded: &Embedded, target: Target, meanwhile: impl FnOnce() + Send) -> Vec<bool> {
+async fn granted(
+    embedded: &Embedded,
+    target: Target,
+    meanwhile: impl FnOnce() + Send,
+) -> Vec<bool> {
     let claims = claims(target);
     let begins = Barrier::new(2);
     let tickets: Vec<PendingReply<Claimed>> = thread::scope(|scope| {

@@ -279,6 +279,24 @@ CREATE TABLE IF NOT EXISTS actions (
     KEY actions_kind (kind, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- Metadata of campaigns, orders and deposits: texts of the shop by name, and the shop's own number. Nothing is decided
+-- by them. The object may not be settled yet.
+CREATE TABLE IF NOT EXISTS metadata (
+    object VARCHAR(16)  NOT NULL,
+    id     VARCHAR(64)  NOT NULL,
+    name   VARCHAR(40)  NOT NULL,
+    value  VARCHAR(500) NOT NULL,
+    PRIMARY KEY (object, id, name)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS shop_references (
+    object    VARCHAR(16)  NOT NULL,
+    id        VARCHAR(64)  NOT NULL,
+    reference VARCHAR(128) NOT NULL,
+    PRIMARY KEY (object, id),
+    KEY shop_references_reference (object, reference, id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- Refused payment reports: their actions and the payments' references.
 CREATE TABLE IF NOT EXISTS payment_refusals (
     action    CHAR(36)     NOT NULL PRIMARY KEY,

@@ -283,6 +283,25 @@ CREATE TABLE actions (
 CREATE INDEX actions_subject ON actions (subject, id);
 CREATE INDEX actions_kind ON actions (kind, id);
 
+-- Metadata of campaigns, orders and deposits: texts of the shop by name, and the shop's own number. Nothing is decided
+-- by them. The object may not be settled yet.
+CREATE TABLE metadata (
+    object TEXT COLLATE "C" NOT NULL,
+    id     TEXT COLLATE "C" NOT NULL,
+    name   TEXT COLLATE "C" NOT NULL,
+    value  TEXT NOT NULL,
+    PRIMARY KEY (object, id, name)
+);
+
+CREATE TABLE shop_references (
+    object    TEXT COLLATE "C" NOT NULL,
+    id        TEXT COLLATE "C" NOT NULL,
+    reference TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (object, id)
+);
+
+CREATE INDEX shop_references_reference ON shop_references (object, reference, id);
+
 -- Refused payment reports: their actions and the payments' references.
 CREATE TABLE payment_refusals (
     action    TEXT COLLATE "C" PRIMARY KEY,

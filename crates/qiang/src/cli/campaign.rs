@@ -74,6 +74,9 @@ pub(crate) struct CampaignFilter {
     /// Only campaigns in this phase: draft, scheduled, live, paused, ended or closed.
     #[arg(long)]
     phase: Option<Phase>,
+    /// Only campaigns with this number of the shop in their metadata.
+    #[arg(long)]
+    reference: Option<String>,
     #[command(flatten)]
     times: TimeArgs,
     /// Include archived campaigns.
@@ -90,6 +93,7 @@ impl CampaignFilter {
             owner: self.owner.clone(),
             all: self.owner.is_none() && !self.mine,
             phase: self.phase,
+            reference: self.reference.clone(),
             created_after: self.times.created_after,
             created_before: self.times.created_before,
             archived: self.archived,

@@ -16,6 +16,7 @@ mod health;
 mod histogram;
 mod history_filter;
 mod log;
+mod metadata;
 mod migrate;
 mod openapi;
 mod operator;
@@ -94,6 +95,7 @@ enum CliCommand {
     Packet(packet::RedPacketArgs),
     Order(order::OrderArgs),
     Payment(payment::PaymentArgs),
+    Metadata(metadata::MetadataArgs),
     Account(account::AccountArgs),
     Webhook(webhook::WebhookArgs),
     /// Compare the engine on Redis with the ledger, row by row.
@@ -152,6 +154,7 @@ fn main() -> ExitCode {
         CliCommand::Packet(args) => packet::run(&args),
         CliCommand::Order(args) => order::run(&args),
         CliCommand::Payment(args) => payment::run(&args),
+        CliCommand::Metadata(args) => metadata::run(&args),
         CliCommand::Account(args) => account::run(&args),
         CliCommand::Webhook(args) => webhook::run(&args),
         CliCommand::Reconcile(args) => reconcile::run(&args),

@@ -41,6 +41,9 @@ enum OrderCommand {
         /// Only orders in this state: held, paid, cancelled, expired or returned.
         #[arg(long)]
         state: Option<OrderState>,
+        /// Only orders with this number of the shop in their metadata. Excludes all other filters.
+        #[arg(long)]
+        reference: Option<String>,
         #[command(flatten)]
         times: TimeArgs,
     },
@@ -152,11 +155,13 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             user,
             sale,
             state,
+            reference,
             times,
         } => {
             let filter = OrderFilter {
                 campaign: sale.clone(),
                 user: user.clone(),
+                reference: reference.clone(),
                 state: *state,
                 created_after: times.created_after,
                 created_before: times.created_before,

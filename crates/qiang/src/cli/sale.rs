@@ -7,6 +7,7 @@ use qiang_client::{CampaignId, Id, NewSale, PaymentPolicy, Sale, SaleChange, Tim
 use crate::{
     amounts,
     campaign::{CampaignArgs, CampaignFilter, CampaignVerb, act, numbers},
+    metadata::{self, NamedValue},
     service::{EXITS, Service, ServiceArgs, ask, or_dash, plain},
 };
 
@@ -128,6 +129,12 @@ struct CreateSaleArgs {
     /// URL of its picture: `https://…`, or a path that begins with `/`.
     #[arg(long, value_name = "URL")]
     image_url: Option<String>,
+    /// The shop's own number of the sale. Users do not see it.
+    #[arg(long)]
+    reference: Option<String>,
+    /// Name and value of the shop's own data. Users do not see it. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    metadata: Vec<NamedValue>,
     /// Users admitted to a decision at a time for each 100 remaining units; 0: no bound.
     #[arg(long, value_name = "PERCENT")]
     admission_percent: Option<u32>,
@@ -165,6 +172,8 @@ impl CreateSaleArgs {
             product_id: self.product_id.clone(),
             description: self.description.clone(),
             image_url: self.image_url.clone(),
+            reference: self.reference.clone(),
+            metadata: metadata::named(&self.metadata),
             ..NewSale::new(
                 self.title.as_str(),
                 self.stock,

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::Scenario;
 use crate::campaign::{currency, red_packet, sale, user};
 
-fn action(n: u128, kind: ActionKind, subject: &str) -> Action {
+pub(super) fn action(n: u128, kind: ActionKind, subject: &str) -> Action {
     Action {
         id: Uuid::from_u128(n << 64),
         at: Timestamp::from_millis(1_795_262_400_000),

@@ -25,6 +25,7 @@ pub mod ledger;
 pub mod lifecycle;
 pub mod limits;
 pub mod listing;
+pub mod metadata;
 pub mod orders;
 pub mod outcomes;
 pub mod packets;
@@ -301,6 +302,8 @@ macro_rules! engine_conformance {
             ledger::the_log_is_read_without_gaps,
             ledger::claimed_money_can_be_sent_on,
             ledger::a_waiting_room_is_added_once,
+            metadata::metadata_is_kept_and_found_by_its_reference,
+            metadata::names_of_metadata_are_changed_each_for_itself,
             listing::details_are_entered_and_changed,
             listing::last_change_is_dated,
             listing::campaigns_are_listed_by_their_creation,
@@ -392,6 +395,8 @@ macro_rules! engine_conformance {
             audiences::the_luckiest_has_the_largest_share,
             ledger::claimed_money_can_be_sent_on,
             ledger::a_waiting_room_is_added_once,
+            metadata::metadata_is_kept_and_found_by_its_reference,
+            metadata::names_of_metadata_are_changed_each_for_itself,
             listing::details_are_entered_and_changed,
             listing::last_change_is_dated,
             listing::campaigns_are_listed_by_their_creation,

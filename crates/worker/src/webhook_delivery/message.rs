@@ -53,6 +53,8 @@ struct EventDataJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     payment: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     returned: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refunded: Option<MoneyJson>,
@@ -74,6 +76,7 @@ impl<'a> EventDataJson<'a> {
         let about = Self {
             kind: Some(data.campaign_kind.name()),
             owner: Some(&data.owner),
+            reference: data.reference.as_deref(),
             ..Self::default()
         };
         if kind == EventType::CampaignClosed {

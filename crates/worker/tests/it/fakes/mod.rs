@@ -23,11 +23,12 @@ use qiang_core::{
     book::Setup,
     campaign::{Details, DetailsChange},
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, UserId},
+    id::{CampaignId, ShopReference, UserId},
+    metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
     ports::{
         Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard, EventLog,
-        GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-        RepairAttempt, SettlementStore, WaitingRoomStore,
+        GrantRecord, LedgerError, MetadataStore, QuarantineCount, QuarantineStore,
+        QuarantinedEntry, RepairAttempt, SettlementStore, WaitingRoomStore,
     },
 };
 use qiang_testkit::{
@@ -348,6 +349,36 @@ impl AudienceStore for FakeLedger {
     }
 
     async fn luckiest(&self, _: CampaignId) -> Result<Option<GrantRecord>, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl MetadataStore for FakeLedger {
+    async fn add_metadata(&self, _: MetadataSubject, _: &Metadata) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn change_metadata(
+        &self,
+        _: MetadataSubject,
+        _: &MetadataChange,
+        _: (&Action, Option<Uuid>),
+    ) -> Result<Option<Metadata>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn metadata(&self, _: &[MetadataSubject]) -> Result<Vec<Metadata>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn with_reference(
+        &self,
+        _: MetadataObject,
+        _: &ShopReference,
+        _: Option<&str>,
+        _: u32,
+    ) -> Result<Vec<String>, LedgerError> {
         Err(broken())
     }
 }

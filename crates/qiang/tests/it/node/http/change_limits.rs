@@ -67,6 +67,30 @@ async fn one_campaign_takes_so_many_changes_a_minute() {
     }
     let refused = service.patch(&sale, &service.operator(), stock(20)).await;
     refused.assert_problem(429, "throttled");
+    // Metadata of a campaign counts as its changes, and that of an order as the order's.
+    let bought = service.sale(5, |_| ()).await;
+    let bought = service
+        .act(
+            &format!("/v1/sales/{bought}/orders"),
+            &service.token("ann", "claim"),
+        )
+        .await;
+    let order = format!("/v1/orders/{}/metadata", bought.text("id"));
+    let packet = service.red_packet(5, |_| ()).await;
+    let packet = format!("/v1/campaigns/{packet}/metadata");
+    for (path, token) in [(order, service.operator()), (packet, sam)] {
+        let change = async |n: u32| {
+            let body = json!({ "reference": n.to_string() });
+            service.patch(&path, &token, body).await
+        };
+        for n in 0..CHANGES {
+            let made = change(n).await;
+            assert_eq!(made.status, 200, "{path}: {made:?}");
+        }
+        let rows = service.count("actions");
+        change(CHANGES).await.assert_problem(429, "throttled");
+        assert_eq!(service.count("actions"), rows);
+    }
     service.stop().await;
 }
 

@@ -31,6 +31,7 @@ mod jwks_url;
 mod late_retries;
 mod limits;
 mod lists;
+mod metadata;
 mod metrics;
 mod mistakes;
 #[cfg(feature = "servers")]

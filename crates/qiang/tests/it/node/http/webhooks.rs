@@ -192,6 +192,35 @@ async fn an_endpoint_is_told_that_a_free_order_is_paid() {
     service.stop().await;
 }
 
+/// An event about an order has the shop's number of the order, once the shop has stored it; others have the campaign's.
+#[tokio::test]
+async fn an_endpoint_is_told_the_shops_own_number() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    webhook(&service, &receiver, json!({})).await;
+    let operator = service.operator();
+    let sale = service
+        .sale(5, |body| body["reference"] = json!("SALE-1"))
+        .await;
+    let bought = order(&service, &sale, "ann").await.text("id");
+    until("the first delivery", async || receiver.count() == 1).await;
+    let path = format!("/v1/orders/{bought}/metadata");
+    let stored = service.patch(&path, &operator, json!({"reference": "SO-7"}));
+    assert_eq!(stored.await.status, 200);
+    for path in [
+        format!("/v1/orders/{bought}/cancellation"),
+        format!("/v1/campaigns/{sale}/close"),
+    ] {
+        assert_eq!(service.act(&path, &operator).await.status, 200);
+    }
+    until("all deliveries", async || receiver.count() == 3).await;
+    let told = receiver.received();
+    let events = told.events.iter().map(|(_, body)| &body["data"]);
+    let references: Vec<_> = events.map(|data| data["reference"].as_str()).collect();
+    assert_eq!(references, [None, Some("SO-7"), Some("SALE-1")]);
+    service.stop().await;
+}
+
 /// Attempts at a failing endpoint become rarer, and it is disabled in the end. A redrive delivers all its events.
 #[tokio::test]
 async fn an_endpoint_that_fails_is_disabled_and_redriven() {

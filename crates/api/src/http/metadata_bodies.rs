@@ -1,0 +1,163 @@
+//! Metadata in requests, and in the bodies of objects.
+
+use std::{collections::BTreeMap, fmt};
+
+use qiang_core::{
+    id::ShopReference,
+    metadata::{
+        METADATA_NAME_CHARS_MAX, METADATA_NAMES_MAX, METADATA_VALUE_CHARS_MAX, Metadata,
+        MetadataChange, MetadataName, MetadataValue,
+    },
+};
+use qiang_wire::answers;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        RefOr, Schema,
+        schema::{ObjectBuilder, SchemaType, Type},
+    },
+};
+
+use crate::http::wire::Text;
+
+/// Values by name in the body of a request; with `null` as a value if the type allows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MetadataBody<V>(pub(crate) BTreeMap<MetadataName, V>);
+
+/// Metadata of a new object.
+pub(crate) type NewMetadata = MetadataBody<Text<MetadataValue>>;
+/// Changed names of metadata; `null` removes a name.
+pub(crate) type ChangedMetadata = MetadataBody<Option<Text<MetadataValue>>>;
+
+impl<V> Default for MetadataBody<V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<V> MetadataBody<V> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<V: Serialize> Serialize for MetadataBody<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name.as_str(), value)))
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for MetadataBody<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let texts = BTreeMap::<String, V>::deserialize(deserializer)?;
+        let mut values = BTreeMap::new();
+        for (name, value) in texts {
+            values.insert(name.parse().map_err(D::Error::custom)?, value);
+        }
+        match values.len() <= METADATA_NAMES_MAX {
+            true => Ok(Self(values)),
+            false => Err(D::Error::custom(format!(
+                "a request has at most {METADATA_NAMES_MAX} names of metadata"
+            ))),
+        }
+    }
+}
+
+impl<V: MetadataSchema> PartialSchema for MetadataBody<V> {
+    fn schema() -> RefOr<Schema> {
+        let value = ObjectBuilder::new()
+            .schema_type(V::value_type())
+            .min_length(Some(1))
+            .max_length(Some(METADATA_VALUE_CHARS_MAX))
+            .pattern(Some("^[^\\x00-\\x1f\\x7f-\\x9f]+$"));
+        let name = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some(format!(
+                "^[A-Za-z0-9._-]{{1,{METADATA_NAME_CHARS_MAX}}}$"
+            )));
+        ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .additional_properties(Some(value))
+            .property_names(Some(name))
+            .max_properties(Some(METADATA_NAMES_MAX))
+            .into()
+    }
+}
+
+impl<V: MetadataSchema> ToSchema for MetadataBody<V> {}
+
+/// Type of a value in the schema.
+pub(crate) trait MetadataSchema {
+    fn value_type() -> SchemaType;
+}
+
+impl MetadataSchema for Text<MetadataValue> {
+    fn value_type() -> SchemaType {
+        Type::String.into()
+    }
+}
+
+impl MetadataSchema for Option<Text<MetadataValue>> {
+    fn value_type() -> SchemaType {
+        SchemaType::from_iter([Type::String, Type::Null])
+    }
+}
+
+impl NewMetadata {
+    /// Metadata of a new object, with its reference.
+    pub(crate) fn of(&self, reference: Option<&Text<ShopReference>>) -> Metadata {
+        let values = self.0.iter();
+        Metadata {
+            reference: reference.map(|it| it.0.clone()),
+            values: values
+                .map(|(name, value)| (name.clone(), value.0.clone()))
+                .collect(),
+        }
+    }
+}
+
+impl ChangedMetadata {
+    /// The requested change, with that of the reference.
+    pub(crate) fn change(&self, reference: Option<&Option<Text<ShopReference>>>) -> MetadataChange {
+        let values = self.0.iter();
+        MetadataChange {
+            reference: reference.map(|to| to.as_ref().map(|it| it.0.clone())),
+            values: values
+                .map(|(name, value)| (name.clone(), value.as_ref().map(|it| it.0.clone())))
+                .collect(),
+        }
+    }
+}
+
+/// Fields of the metadata in a body.
+pub(crate) trait WithMetadata {
+    fn fields(&mut self) -> (&mut Option<String>, &mut BTreeMap<String, String>);
+
+    /// Fills in the fields.
+    fn set_metadata(&mut self, metadata: &Metadata) {
+        let (reference, values) = self.fields();
+        *reference = metadata.reference.as_ref().map(ToString::to_string);
+        *values = texts(metadata);
+    }
+}
+
+/// Names and values as text.
+pub(crate) fn texts(metadata: &Metadata) -> BTreeMap<String, String> {
+    fn text(it: &impl fmt::Display) -> String {
+        it.to_string()
+    }
+    let values = metadata.values.iter();
+    values.map(|(name, it)| (text(name), text(it))).collect()
+}
+
+macro_rules! with_metadata {
+    ($($body:ident)*) => {$(
+        impl WithMetadata for answers::$body {
+            fn fields(&mut self) -> (&mut Option<String>, &mut BTreeMap<String, String>) {
+                (&mut self.reference, &mut self.metadata)
+            }
+        }
+    )*};
+}
+with_metadata!(Sale RedPacket ListedRedPacket Order);

@@ -1,0 +1,399 @@
+//! Metadata of campaigns and orders: the shop's own number and texts. Sellers, senders and operators read and change
+//! it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{Json, extract::State, response::Response};
+use qiang_core::{
+    campaign::CampaignKind,
+    id::{CampaignId, OrderId, ShopReference},
+    metadata::{Metadata, MetadataChange, MetadataError, MetadataSubject},
+    ports::{Action, ActionKind},
+};
+use qiang_wire::{
+    answers, ids,
+    problem::{Problem, ProblemKind},
+    words::ObjectKind,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{self, ObjectRequest, Param},
+    http::{
+        metadata_bodies::{self, ChangedMetadata, WithMetadata},
+        problem::{ApiProblem, NoAnswer},
+        wire::{Text, nullable},
+    },
+    resources::{
+        changes::{BegunChange, Change},
+        operation_log,
+    },
+};
+
+/// A change of metadata. Absent fields and names do not change.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = MetadataChange)]
+pub(crate) struct MetadataRequest {
+    /// The shop's own number of the object; null removes it. Several objects may have the same one.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, max_length = 128)]
+    reference: Option<Option<Text<ShopReference>>>,
+    /// New values by name; null removes a name. An object has at most 20 names.
+    #[serde(default, skip_serializing_if = "ChangedMetadata::is_empty")]
+    #[schema(inline)]
+    metadata: ChangedMetadata,
+}
+
+impl MetadataRequest {
+    /// Detail for the operation log: the reference, and the changed names without their values.
+    fn changed(&self) -> Value {
+        let names: Vec<_> = self.metadata.0.keys().map(|name| name.as_str()).collect();
+        match &self.reference {
+            Some(reference) => json!({ "reference": reference, "metadata": names }),
+            None => json!({ "metadata": names }),
+        }
+    }
+}
+
+/// Whether a change with this detail in the operation log may have replaced one of the requested values.
+fn is_replaced(asked: &Value, detail: &str) -> bool {
+    let Ok(other) = serde_json::from_str::<Value>(detail) else {
+        return true;
+    };
+    let names = |of: &Value| of["metadata"].as_array().cloned().unwrap_or_default();
+    let later = names(&other);
+    let is_renamed = asked.get("reference").is_some() && other.get("reference").is_some();
+    is_renamed || names(asked).iter().any(|name| later.contains(name))
+}
+
+impl App {
+    /// Refuses a caller who may not read the metadata of a campaign's objects.
+    async fn check_reads_metadata(
+        &self,
+        caller: &Caller,
+        campaign: CampaignId,
+    ) -> Result<(), ApiProblem> {
+        if caller.may(Scope::ReadAny) {
+            return Ok(());
+        }
+        match self.meta(campaign).await? {
+            Some(meta) if meta.owner == caller.user => Ok(()),
+            Some(_) => caller.require(Scope::ReadAny),
+            None => Err(self.missing(campaign).await),
+        }
+    }
+
+    /// Stores the metadata of a new object. The object exists: a failure is `uncertain`, and a retry under the same key
+    /// stores it.
+    pub(crate) async fn add_metadata(
+        &self,
+        subject: MetadataSubject,
+        metadata: &Metadata,
+    ) -> Result<(), ApiProblem> {
+        if metadata.is_empty() {
+            return Ok(());
+        }
+        let added = self.ports.ledger.add_metadata(subject, metadata).await;
+        added.map_err(|error| ApiProblem::from(error).after_the_command())
+    }
+
+    /// Fills the metadata into bodies of objects that the caller may read it of.
+    pub(crate) async fn fill_metadata<B: WithMetadata>(
+        &self,
+        bodies: &mut [B],
+        subjects: &[MetadataSubject],
+    ) -> Result<(), ApiProblem> {
+        if subjects.is_empty() {
+            return Ok(());
+        }
+        let found = self.ports.ledger.metadata(subjects).await?;
+        for (body, metadata) in bodies.iter_mut().zip(&found) {
+            body.set_metadata(metadata);
+        }
+        Ok(())
+    }
+
+    /// Fills the metadata into the body of one campaign, if the caller may read it.
+    pub(crate) async fn fill_metadata_for<B: WithMetadata>(
+        &self,
+        caller: Option<&Caller>,
+        campaign: CampaignId,
+        body: &mut B,
+    ) -> Result<(), ApiProblem> {
+        let Some(caller) = caller else { return Ok(()) };
+        match self.check_reads_metadata(caller, campaign).await {
+            Ok(()) => {
+                let subject = MetadataSubject::Campaign(campaign);
+                self.fill_metadata(std::slice::from_mut(body), &[subject])
+                    .await
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// A deposit with its metadata.
+    pub(crate) async fn with_deposit_metadata(
+        &self,
+        deposit: answers::Deposit,
+        id: Uuid,
+    ) -> Result<answers::Deposit, ApiProblem> {
+        let found = self.deposit_metadata(&[id]).await?.pop();
+        Ok(answers::Deposit {
+            metadata: found.unwrap_or_default(),
+            ..deposit
+        })
+    }
+
+    /// Metadata of deposits, in their order.
+    pub(crate) async fn deposit_metadata(
+        &self,
+        ids: &[Uuid],
+    ) -> Result<Vec<BTreeMap<String, String>>, ApiProblem> {
+        let subjects: Vec<_> = ids.iter().copied().map(MetadataSubject::Deposit).collect();
+        let found = self.ports.ledger.metadata(&subjects).await?;
+        Ok(found.iter().map(metadata_bodies::texts).collect())
+    }
+
+    async fn metadata_body(
+        &self,
+        subject: MetadataSubject,
+        metadata: &Metadata,
+    ) -> Result<answers::Metadata, ApiProblem> {
+        let object = match subject {
+            MetadataSubject::Order(_) => ObjectKind::Order,
+            MetadataSubject::Deposit(_) => ObjectKind::Deposit,
+            MetadataSubject::Campaign(id) => {
+                let meta = self.meta(id).await?;
+                let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(id))?;
+                match meta.kind {
+                    CampaignKind::RedPacket => ObjectKind::RedPacket,
+                    CampaignKind::Sale => ObjectKind::Sale,
+                }
+            }
+        };
+        Ok(answers::Metadata {
+            id: ids::Id::from_service(&subject.id()),
+            object,
+            reference: metadata.reference.as_ref().map(ToString::to_string),
+            metadata: metadata_bodies::texts(metadata),
+        })
+    }
+
+    async fn read_metadata(
+        &self,
+        subject: MetadataSubject,
+    ) -> Result<answers::Metadata, ApiProblem> {
+        let found = self.ports.ledger.metadata(&[subject]).await?.pop();
+        self.metadata_body(subject, &found.unwrap_or_default())
+            .await
+    }
+
+    /// Refuses an order that does not exist.
+    async fn check_order(&self, id: OrderId) -> Result<(), ApiProblem> {
+        match self.ports.engine.order(id).await? {
+            Some(_) => Ok(()),
+            None => Err(ApiProblem::new(
+                ProblemKind::NotFound,
+                "there is no such order",
+            )),
+        }
+    }
+}
+
+/// A requested change of an object's metadata.
+struct MetadataPatch<T> {
+    call: ObjectRequest<T>,
+    campaign: CampaignId,
+    subject: MetadataSubject,
+    change: MetadataChange,
+    changed: Value,
+}
+
+impl<T: std::fmt::Display + Send + Sync + 'static> MetadataPatch<T> {
+    async fn run(
+        call: ObjectRequest<T>,
+        route: &str,
+        (campaign, subject): (CampaignId, MetadataSubject),
+        request: &MetadataRequest,
+    ) -> Result<Response, ApiProblem> {
+        let change = request.metadata.change(request.reference.as_ref());
+        if change == MetadataChange::default() {
+            return Err(ApiProblem::invalid("there is nothing to change"));
+        }
+        let used = call.key_use(route, request);
+        let app = Arc::clone(&call.app);
+        let patch = Self {
+            call,
+            campaign,
+            subject,
+            change,
+            changed: request.changed(),
+        };
+        app.change(used, false, patch).await
+    }
+}
+
+impl<T: std::fmt::Display + Send + Sync + 'static> Change for MetadataPatch<T> {
+    type Body = answers::Metadata;
+
+    fn campaign(&self) -> CampaignId {
+        self.campaign
+    }
+
+    fn subject(&self) -> String {
+        self.subject.id()
+    }
+
+    fn check_limit(&self, app: &App) -> Result<(), ApiProblem> {
+        match self.subject {
+            MetadataSubject::Order(order) => app.limits.check_order_change(order),
+            _ => app.limits.check_change(self.campaign),
+        }
+    }
+
+    async fn already(&self) -> Result<Option<answers::Metadata>, ApiProblem> {
+        let app = &self.call.app;
+        let found = app.ports.ledger.metadata(&[self.subject]).await?.pop();
+        let before = found.unwrap_or_default();
+        match self.change.apply(before.clone()) {
+            Ok(after) if after == before => {
+                Ok(Some(app.metadata_body(self.subject, &before).await?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn is_undone_by(&self, action: &Action) -> bool {
+        action.kind == ActionKind::Change && is_replaced(&self.changed, &action.detail)
+    }
+
+    async fn present(&self) -> Result<answers::Metadata, ApiProblem> {
+        self.call.app.read_metadata(self.subject).await
+    }
+
+    async fn make(&self, begun: &BegunChange) -> Result<answers::Metadata, ApiProblem> {
+        begun.check_in_time()?;
+        let app = &self.call.app;
+        let action = self
+            .call
+            .action_begun(begun, ActionKind::Change, &self.changed);
+        let ledger = &app.ports.ledger;
+        let changed = ledger.change_metadata(self.subject, &self.change, (&action, begun.made()));
+        let Some(metadata) = changed.await? else {
+            let detail = MetadataError::Count.to_string();
+            return Err(ApiProblem::invalid_at("#/metadata", detail));
+        };
+        operation_log::log(&action);
+        let body = app.metadata_body(self.subject, &metadata).await;
+        body.map_err(ApiProblem::after_the_command)
+    }
+}
+
+/// Metadata of a campaign.
+///
+/// Its seller or sender reads it; others need the scope `read:any`.
+#[utoipa::path(get, path = "/v1/campaigns/{id}/metadata", tag = "campaigns",
+    operation_id = "getCampaignMetadata", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("id" = String, Path, description = "The campaign's id")),
+    responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
+        (status = 404, body = Problem), NoAnswer))]
+pub(crate) async fn of_campaign(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(id): Param<CampaignId>,
+) -> Result<Json<answers::Metadata>, ApiProblem> {
+    app.check_reads_metadata(&caller, id).await?;
+    let body = app.read_metadata(MetadataSubject::Campaign(id)).await?;
+    Ok(Json(body))
+}
+
+/// Changes the metadata of a campaign. Users do not see it.
+#[utoipa::path(patch, path = "/v1/campaigns/{id}/metadata", tag = "campaigns", request_body = MetadataRequest,
+    operation_id = "changeCampaignMetadata", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
+    params(("id" = String, Path, description = "The campaign's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
+    responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
+        (status = 404, body = Problem),
+        (status = 409, description = "`superseded`: an earlier request with this key broke off, and a later change may \
+            have set the same values; `key-pending`: the same, and Redis lost entries in between", body = Problem),
+        (status = 422, body = Problem), NoAnswer))]
+pub(crate) async fn change_campaign(
+    call: ObjectRequest<CampaignId>,
+    extract::Json(request): extract::Json<MetadataRequest>,
+) -> Result<Response, ApiProblem> {
+    let id = call.id;
+    call.app.check_leads(&call.caller, id).await?;
+    let of = (id, MetadataSubject::Campaign(id));
+    MetadataPatch::run(call, "PATCH /v1/campaigns/{id}/metadata", of, &request).await
+}
+
+/// Metadata of an order.
+///
+/// The seller of its sale reads it; others need the scope `read:any`. The buyer does not see it.
+#[utoipa::path(get, path = "/v1/orders/{id}/metadata", tag = "orders",
+    operation_id = "getOrderMetadata", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("id" = String, Path, description = "The order's id")),
+    responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
+        (status = 404, body = Problem), NoAnswer))]
+pub(crate) async fn of_order(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(id): Param<OrderId>,
+) -> Result<Json<answers::Metadata>, ApiProblem> {
+    app.check_reads_metadata(&caller, id.campaign).await?;
+    app.check_order(id).await?;
+    let body = app.read_metadata(MetadataSubject::Order(id)).await?;
+    Ok(Json(body))
+}
+
+/// Changes the metadata of an order. The buyer does not see it.
+///
+/// The seller of its sale may do this, and others with the scope `campaigns:write:any`.
+#[utoipa::path(patch, path = "/v1/orders/{id}/metadata", tag = "orders", request_body = MetadataRequest,
+    operation_id = "changeOrderMetadata", security(("bearer" = ["campaigns:write"]),
+        ("bearer" = ["campaigns:write:any"])),
+    params(("id" = String, Path, description = "The order's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
+    responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
+        (status = 404, body = Problem),
+        (status = 409, description = "`superseded`: an earlier request with this key broke off, and a later change may \
+            have set the same values; `key-pending`: the same, and Redis lost entries in between", body = Problem),
+        (status = 422, body = Problem), NoAnswer))]
+pub(crate) async fn change_order(
+    call: ObjectRequest<OrderId>,
+    extract::Json(request): extract::Json<MetadataRequest>,
+) -> Result<Response, ApiProblem> {
+    let id = call.id;
+    call.app.check_leads(&call.caller, id.campaign).await?;
+    call.app.check_order(id).await?;
+    let of = (id.campaign, MetadataSubject::Order(id));
+    MetadataPatch::run(call, "PATCH /v1/orders/{id}/metadata", of, &request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::is_replaced;
+
+    #[test]
+    fn a_later_change_of_the_same_name_or_reference_is_found() {
+        let asked = json!({ "reference": "PO-1", "metadata": ["a"] });
+        let is_replaced = |detail: serde_json::Value| is_replaced(&asked, &detail.to_string());
+        assert!(is_replaced(json!({ "metadata": ["b", "a"] })));
+        assert!(is_replaced(json!({ "reference": null, "metadata": [] })));
+        assert!(!is_replaced(json!({ "metadata": ["b"] })));
+        assert!(!is_replaced(json!({ "stock": 5 })));
+    }
+}

@@ -1,0 +1,144 @@
+//! Metadata of campaigns, orders and deposits.
+
+use std::collections::BTreeMap;
+
+use qiang_core::{
+    id::ShopReference,
+    metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
+    ports::Action,
+    rows::{Value, add_metadata_value, metadata_reference},
+};
+use uuid::Uuid;
+
+use crate::{
+    actions,
+    dialect::{Dialect, Statement, fetch, fetch_of, sql},
+    error::{WorkError, raced},
+    made_changes,
+};
+
+const VALUES_OF: Statement = sql!("metadata_values");
+const REFERENCES_OF: Statement = sql!("metadata_references");
+const DROP_VALUE: Statement =
+    sql!(both "DELETE FROM metadata WHERE object = $1 AND id = $2 AND name = $3");
+const ADD_VALUE: Statement =
+    sql!(both "INSERT INTO metadata (object, id, name, value) VALUES ($1, $2, $3, $4)");
+const DROP_REFERENCE: Statement =
+    sql!(both "DELETE FROM shop_references WHERE object = $1 AND id = $2");
+const ADD_REFERENCE: Statement =
+    sql!(both "INSERT INTO shop_references (object, id, reference) VALUES ($1, $2, $3)");
+const WITH_REFERENCE: Statement = sql!(both "SELECT id FROM shop_references
+    WHERE object = $1 AND reference = $2 AND id > $3 ORDER BY id LIMIT $4");
+
+/// Stores the metadata of a new object, unless it has some.
+pub(crate) async fn add<D: Dialect>(
+    conn: &mut D::Connection,
+    subject: MetadataSubject,
+    metadata: &Metadata,
+) -> Result<(), WorkError> {
+    match of_one::<D>(conn, subject).await?.is_empty() {
+        true => store::<D>(conn, subject, &metadata.as_change()).await,
+        false => Ok(()),
+    }
+}
+
+/// Changes the metadata of an object. `None`, and no change, if it would have too many names.
+pub(crate) async fn change<D: Dialect>(
+    conn: &mut D::Connection,
+    subject: MetadataSubject,
+    change: &MetadataChange,
+    (by, made): (&Action, Option<Uuid>),
+) -> Result<Option<Metadata>, WorkError> {
+    let before = of_one::<D>(conn, subject).await?;
+    let Ok(after) = change.apply(before) else {
+        return Ok(None);
+    };
+    store::<D>(conn, subject, change).await?;
+    actions::enter::<D>(&mut *conn, by).await?;
+    made_changes::enter_made_changes::<D>(conn, made.as_slice()).await?;
+    Ok(Some(after))
+}
+
+async fn store<D: Dialect>(
+    conn: &mut D::Connection,
+    subject: MetadataSubject,
+    change: &MetadataChange,
+) -> Result<(), WorkError> {
+    let id = subject.id();
+    let (object, id): (Value<'_>, Value<'_>) = (subject.object().name().into(), id.as_str().into());
+    if let Some(reference) = &change.reference {
+        D::execute(&mut *conn, &DROP_REFERENCE, &[object, id]).await?;
+        if let Some(reference) = reference {
+            let values = [object, id, reference.as_str().into()];
+            raced(D::execute(&mut *conn, &ADD_REFERENCE, &values).await)?;
+        }
+    }
+    for (name, value) in &change.values {
+        let name: Value<'_> = name.as_str().into();
+        D::execute(&mut *conn, &DROP_VALUE, &[object, id, name]).await?;
+        if let Some(value) = value {
+            let values = [object, id, name, value.as_str().into()];
+            raced(D::execute(&mut *conn, &ADD_VALUE, &values).await)?;
+        }
+    }
+    Ok(())
+}
+
+async fn of_one<D: Dialect>(
+    conn: &mut D::Connection,
+    subject: MetadataSubject,
+) -> Result<Metadata, WorkError> {
+    let mut found = of::<D>(conn, &[subject]).await?;
+    Ok(found.pop().unwrap_or_default())
+}
+
+/// Metadata of these objects, in their order.
+pub(crate) async fn of<D: Dialect>(
+    conn: &mut D::Connection,
+    subjects: &[MetadataSubject],
+) -> Result<Vec<Metadata>, WorkError> {
+    let mut found: BTreeMap<(MetadataObject, String), Metadata> = BTreeMap::new();
+    let named = |subject: &MetadataSubject| (subject.object(), subject.id());
+    let names: Vec<(MetadataObject, String)> = subjects.iter().map(named).collect();
+    let names_and_ids = names.iter();
+    let wanted: Vec<[Value<'_>; 2]> = names_and_ids
+        .map(|(object, id)| [object.name().into(), id.as_str().into()])
+        .collect();
+    let key = |object: &str, id: String| {
+        let object = MetadataObject::from_name(object);
+        let object =
+            object.ok_or_else(|| WorkError::damaged(format!("{id} has no kind of object")));
+        object.map(|object| (object, id))
+    };
+    let rows: Vec<(String, String, String, String)> =
+        fetch_of::<D, _, 2>(&mut *conn, &VALUES_OF, &[], &wanted).await?;
+    for (object, id, name, value) in rows {
+        let metadata = found.entry(key(&object, id)?).or_default();
+        add_metadata_value(metadata, &name, &value)?;
+    }
+    let rows: Vec<(String, String, String)> =
+        fetch_of::<D, _, 2>(conn, &REFERENCES_OF, &[], &wanted).await?;
+    for (object, id, reference) in rows {
+        let metadata = found.entry(key(&object, id)?).or_default();
+        metadata.reference = Some(metadata_reference(&reference)?);
+    }
+    let of = |name| found.get(name).cloned().unwrap_or_default();
+    Ok(names.iter().map(of).collect())
+}
+
+/// Ids of objects with a reference, in the order of their text.
+pub(crate) async fn with_reference<D: Dialect>(
+    conn: &mut D::Connection,
+    object: MetadataObject,
+    reference: &ShopReference,
+    (after, limit): (Option<&str>, u32),
+) -> Result<Vec<String>, WorkError> {
+    let values = [
+        object.name().into(),
+        reference.as_str().into(),
+        after.unwrap_or("").into(),
+        i64::from(limit).into(),
+    ];
+    let rows = fetch::<D, (String,)>(conn, &WITH_REFERENCE, &values).await?;
+    Ok(rows.into_iter().map(|(id,)| id).collect())
+}

@@ -1,0 +1,241 @@
+//! Metadata over HTTP: a shop stores its own number and texts with campaigns, orders and deposits. Users do not see
+//! them.
+
+use serde_json::{Value, json};
+
+use crate::node::http::common::{Reply, Service, call, packet, sale};
+
+async fn patch_with(service: &Service, path: &str, token: &str, key: &str, body: Value) -> Reply {
+    let headers = [("idempotency-key", key)];
+    call(
+        service.addr,
+        "PATCH",
+        path,
+        Some(token),
+        &headers,
+        Some(body),
+    )
+    .await
+}
+
+fn found(reply: &Reply) -> Vec<String> {
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let body = reply.json();
+    let all = body["data"].as_array().unwrap().iter();
+    all.map(|one| one["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_shop_sees_the_metadata_of_its_campaigns_and_users_do_not() {
+    let service = Service::start().await;
+    let shop = service.token("shop", "campaigns:write send");
+    let other = service.token("other", "campaigns:write send");
+    let (ann, all) = (service.token("ann", ""), service.token("desk", "read:any"));
+    service.deposit("shop", 1_000).await;
+    let mut new_sale = sale(5);
+    new_sale["reference"] = json!("PO-1");
+    new_sale["metadata"] = json!({ "channel": "app", "note": "上海 \"1\"" });
+    let mut new_packet = packet(1_000, 5);
+    new_packet["reference"] = json!("PO-1");
+    for (list, new, object) in [
+        ("/v1/sales", new_sale, "sale"),
+        ("/v1/red-packets", new_packet, "red_packet"),
+    ] {
+        let made = service.post_key(list, &shop, "new", new.clone()).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        assert_eq!(made.json()["reference"], "PO-1");
+        let id = made.text("id");
+        let one = format!("{list}/{id}");
+        let metadata = format!("/v1/campaigns/{id}/metadata");
+        for token in [&shop, &all] {
+            let seen = service.get(&one, token).await.json();
+            assert_eq!(seen["reference"], "PO-1", "{seen}");
+            assert_eq!(seen["metadata"], new["metadata"]);
+            let alone = service.get(&metadata, token).await.json();
+            assert_eq!(alone["object"], object, "{alone}");
+            assert_eq!(alone["reference"], "PO-1", "{alone}");
+        }
+        for token in [&ann, &other] {
+            let seen = service.get(&one, token).await.json();
+            assert_eq!(seen.get("reference"), None, "{seen}");
+            assert_eq!(seen.get("metadata"), None, "{seen}");
+            let refused = service.get(&metadata, token).await;
+            refused.assert_problem(403, "forbidden");
+            let change = json!({ "reference": "mine" });
+            let refused = service.patch(&metadata, token, change).await;
+            refused.assert_problem(403, "forbidden");
+        }
+        let listed = service.get(&format!("{list}?reference=PO-1"), &shop).await;
+        assert_eq!(found(&listed), [id.clone()]);
+        assert_eq!(listed.json()["data"][0]["reference"], "PO-1");
+        let whole = service.get(list, &shop).await.json();
+        assert_eq!(whole["data"][0]["reference"], "PO-1", "{whole}");
+        let every = format!("{list}?reference=PO-1&all=true");
+        assert_eq!(found(&service.get(&every, &all).await), [id.clone()]);
+        for (token, query) in [
+            (&other, "reference=PO-1"),
+            (&shop, "reference=PO-2"),
+            (&shop, "reference=PO-1&phase=closed"),
+        ] {
+            let none = service.get(&format!("{list}?{query}"), token).await;
+            assert_eq!(found(&none), [""; 0], "{query}");
+        }
+
+        // A change merges names; the retry of a creation does not undo it.
+        let change = json!({ "reference": null, "metadata": { "channel": null, "batch": "7" } });
+        let changed = service.patch(&metadata, &shop, change).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+        let again = service.post_key(list, &shop, "new", new.clone()).await;
+        assert_eq!(again.status, 200, "{again:?}");
+        for seen in [changed, again, service.get(&one, &shop).await] {
+            let seen = seen.json();
+            assert_eq!(seen.get("reference"), None, "{seen}");
+            assert_eq!(seen["metadata"]["batch"], "7", "{seen}");
+            assert_eq!(seen["metadata"].get("channel"), None, "{seen}");
+            assert_eq!(seen["metadata"]["note"], new["metadata"]["note"]);
+        }
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_metadata_of_an_order_is_its_sellers() {
+    let service = Service::start().await;
+    let shop = service.token("shop", "campaigns:write");
+    let (ann, all) = (
+        service.token("ann", "claim"),
+        service.token("desk", "read:any"),
+    );
+    let opened = service.post("/v1/sales", &shop, sale(5)).await;
+    let id = opened.text("id");
+    let orders = format!("/v1/sales/{id}/orders");
+    let bought = service.post(&orders, &ann, json!({ "quantity": 1 })).await;
+    assert_eq!(bought.status, 201, "{bought:?}");
+    let order = bought.text("id");
+    let metadata = format!("/v1/orders/{order}/metadata");
+    let change = json!({ "reference": "SO-9", "metadata": { "warehouse": "3" } });
+    let changed = service.patch(&metadata, &shop, change).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    let expected = json!({ "id": order, "object": "order", "reference": "SO-9",
+        "metadata": { "warehouse": "3" } });
+    assert_eq!(changed.json(), expected);
+    assert_eq!(service.get(&metadata, &shop).await.json(), expected);
+    assert_eq!(service.get(&metadata, &all).await.json(), expected);
+    service
+        .get(&metadata, &ann)
+        .await
+        .assert_problem(403, "forbidden");
+    let missing = format!("/v1/orders/{id}-99/metadata");
+    let missing = service
+        .patch(&missing, &shop, json!({ "reference": "x" }))
+        .await;
+    missing.assert_problem(404, "not-found");
+    let page = "/v1/orders?reference=SO-9";
+    for token in [&shop, &all] {
+        let listed = service.get(page, token).await;
+        assert_eq!(found(&listed), [order.clone()]);
+        assert_eq!(listed.json()["data"][0]["metadata"]["warehouse"], "3");
+        let of_sale = service
+            .get(&format!("/v1/orders?campaign={id}"), token)
+            .await;
+        assert_eq!(of_sale.json()["data"][0]["reference"], "SO-9");
+    }
+    assert_eq!(found(&service.get(page, &ann).await), [""; 0]);
+    let own = service.get("/v1/orders", &ann).await.json();
+    assert_eq!(own["data"][0].get("reference"), None, "{own}");
+    let refused = service.get(&format!("{page}&state=held"), &shop).await;
+    refused.assert_problem(422, "invalid");
+    service.stop().await;
+}
+
+/// A late retry under the key of an earlier change does not act again.
+#[tokio::test]
+async fn a_late_retry_does_not_repeat_an_old_change_of_metadata() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let id = service.sale(5, |_| {}).await;
+    let path = format!("/v1/campaigns/{id}/metadata");
+    let change = |value: &str| json!({ "metadata": { "a": value } });
+    let first = patch_with(&service, &path, &operator, "first", change("1")).await;
+    assert_eq!(first.status, 200, "{first:?}");
+    let second = patch_with(&service, &path, &operator, "second", change("2")).await;
+    assert_eq!(second.status, 200, "{second:?}");
+    let again = patch_with(&service, &path, &operator, "first", change("1")).await;
+    assert_eq!((again.status, again.json()), (200, first.json()));
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    let now = service.get(&path, &operator).await.json();
+    assert_eq!(now["metadata"]["a"], "2");
+    let reused = patch_with(&service, &path, &operator, "first", change("3")).await;
+    reused.assert_problem(422, "key-reused");
+    let actions = service
+        .get(&format!("/v1/operation-log?subject={id}"), &operator)
+        .await;
+    let actions = actions.json()["data"].as_array().unwrap().clone();
+    let changes = actions.iter().filter(|it| it["action"] == "change");
+    assert_eq!(changes.count(), 2, "{actions:?}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn metadata_has_few_names_and_short_values() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let id = service.sale(5, |_| {}).await;
+    let path = format!("/v1/campaigns/{id}/metadata");
+    let names = |from: u32, to: u32| -> Value {
+        let names = (from..=to).map(|n| (format!("n{n}"), json!("x")));
+        json!({ "metadata": names.collect::<serde_json::Map<_, _>>() })
+    };
+    let full = service.patch(&path, &operator, names(1, 20)).await;
+    assert_eq!(full.status, 200, "{full:?}");
+    for bad in [
+        json!({}),
+        json!({ "metadata": {} }),
+        names(21, 21),
+        names(1, 21),
+        json!({ "metadata": { "a b": "x" } }),
+        json!({ "metadata": { "a": "" } }),
+        json!({ "metadata": { "n1": "字".repeat(501) } }),
+        json!({ "metadata": { "n1": "a\nb" } }),
+        json!({ "metadata": { "n1": 1 } }),
+        json!({ "reference": "" }),
+        json!({ "reference": "a b" }),
+        json!({ "reference": "r".repeat(129) }),
+        json!({ "title": "x" }),
+    ] {
+        let refused = service.patch(&path, &operator, bad.clone()).await;
+        assert!([400, 422].contains(&refused.status), "{bad}: {refused:?}");
+    }
+    assert_eq!(service.get(&path, &operator).await.json(), full.json());
+    let longest = json!({ "metadata": { "n1": "字".repeat(500) } });
+    assert_eq!(service.patch(&path, &operator, longest).await.status, 200);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_deposits_metadata_is_for_the_service_that_made_it() {
+    let service = Service::start().await;
+    let (teller, ann) = (service.token("teller", "deposit"), service.token("ann", ""));
+    let body = json!({ "amount": 500, "currency": "CNY", "reference": "D-1",
+        "metadata": { "till": "4" } });
+    let made = service
+        .post("/v1/accounts/ann/deposits", &teller, body.clone())
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(made.json()["metadata"]["till"], "4");
+    let again = service
+        .post("/v1/accounts/ann/deposits", &teller, body)
+        .await;
+    assert_eq!((again.status, again.json()), (200, made.json()));
+    let one = made.header("location").to_owned();
+    for path in [one.as_str(), "/v1/deposits"] {
+        for (token, is_shown) in [(&teller, true), (&ann, false)] {
+            let seen = service.get(path, token).await.json();
+            let deposit = seen.get("data").map_or(&seen, |all| &all[0]);
+            assert_eq!(deposit["id"], made.json()["id"], "{seen}");
+            assert_eq!(deposit.get("metadata").is_some(), is_shown, "{seen}");
+        }
+    }
+    service.stop().await;
+}

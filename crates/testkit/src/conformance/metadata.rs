@@ -1,0 +1,139 @@
+//! Metadata of campaigns, orders and deposits in the ledger.
+
+use futures_util::future::join_all;
+use qiang_core::{
+    id::{OrderId, ShopReference},
+    metadata::{METADATA_NAMES_MAX, Metadata, MetadataChange, MetadataObject, MetadataSubject},
+    ports::ActionKind,
+};
+use uuid::Uuid;
+
+use super::{Scenario, actions::action};
+use crate::campaign::id;
+
+fn change(values: &[(&str, Option<&str>)]) -> MetadataChange {
+    let parsed = |(name, value): &(&str, Option<&str>)| {
+        let value = value.map(|value| value.parse().expect("a value"));
+        (name.parse().expect("a name"), value)
+    };
+    MetadataChange {
+        reference: None,
+        values: values.iter().map(parsed).collect(),
+    }
+}
+
+fn named(reference: &str) -> ShopReference {
+    ShopReference::new(reference).expect("well-formed")
+}
+
+fn metadata(reference: Option<&str>, values: &[(&str, &str)]) -> Metadata {
+    let values: Vec<_> = values.iter().map(|(name, it)| (*name, Some(*it))).collect();
+    let change = MetadataChange {
+        reference: reference.map(|reference| Some(named(reference))),
+        ..change(&values)
+    };
+    change.apply(Metadata::default()).expect("few names")
+}
+
+/// Metadata of a new object is stored once, changed name by name, and found by its reference, also after a restart.
+pub async fn metadata_is_kept_and_found_by_its_reference(case: &mut Scenario) {
+    let campaign = id(1);
+    let order = OrderId {
+        campaign,
+        number: 7,
+    };
+    let subjects = [
+        MetadataSubject::Campaign(campaign),
+        MetadataSubject::Order(order),
+        MetadataSubject::Deposit(Uuid::from_u128(9)),
+        MetadataSubject::Campaign(id(2)),
+    ];
+    let [sale, order, deposit, other] = subjects;
+    let none = Metadata::default();
+    let first = metadata(Some("PO-1"), &[("shop", "上海'\"\\"), ("batch", "3")]);
+    let ledger = case.ledger();
+    assert_eq!(ledger.metadata(&subjects).await, Ok(vec![none.clone(); 4]));
+    for again in [&first, &metadata(Some("PO-2"), &[("late", "retry")])] {
+        assert_eq!(ledger.add_metadata(sale, again).await, Ok(()));
+    }
+    let invoice = metadata(Some("PO-1"), &[("invoice", "17")]);
+    assert_eq!(ledger.add_metadata(order, &invoice).await, Ok(()));
+    let alone = metadata(Some("PO-1"), &[]);
+    assert_eq!(ledger.add_metadata(other, &alone).await, Ok(()));
+    let all = Ok(vec![first, invoice, none.clone(), alone]);
+    assert_eq!(ledger.metadata(&subjects).await, all);
+
+    let by = action(1, ActionKind::Change, "sale");
+    let changed = change(&[("shop", None), ("batch", Some("4")), ("new", Some("x"))]);
+    let after = metadata(Some("PO-1"), &[("batch", "4"), ("new", "x")]);
+    let made = ledger.change_metadata(sale, &changed, (&by, None)).await;
+    assert_eq!(made, Ok(Some(after.clone())));
+    let recorded = ledger.actions("sale", None, 9).await;
+    assert_eq!(recorded, Ok(vec![by]));
+    let moved = MetadataChange {
+        reference: Some(Some(named("PO-9"))),
+        ..MetadataChange::default()
+    };
+    let by = action(2, ActionKind::Change, "deposit");
+    let moved = ledger.change_metadata(deposit, &moved, (&by, None)).await;
+    assert_eq!(moved, Ok(Some(metadata(Some("PO-9"), &[]))));
+    let cleared = MetadataChange {
+        reference: Some(None),
+        ..MetadataChange::default()
+    };
+    let by = action(3, ActionKind::Change, "deposit");
+    let cleared = ledger.change_metadata(deposit, &cleared, (&by, None)).await;
+    assert_eq!(cleared, Ok(Some(none)));
+
+    case.restart().await;
+    let ledger = case.ledger();
+    assert_eq!(ledger.metadata(&[sale]).await, Ok(vec![after]));
+    let with = async |object, reference, after: Option<&str>, limit| {
+        let reference = named(reference);
+        let found = ledger.with_reference(object, &reference, after, limit);
+        found.await.expect("the ledger answers")
+    };
+    let ids = [sale.id(), other.id()];
+    let campaigns = MetadataObject::Campaign;
+    assert_eq!(with(campaigns, "PO-1", None, 9).await, ids);
+    assert_eq!(with(campaigns, "PO-1", None, 1).await, ids[..1]);
+    assert_eq!(with(campaigns, "PO-1", Some(&ids[0]), 9).await, ids[1..]);
+    let orders = with(MetadataObject::Order, "PO-1", None, 9).await;
+    assert_eq!(orders, [order.id()]);
+    for (object, reference) in [(campaigns, "po-1"), (MetadataObject::Deposit, "PO-9")] {
+        let found = with(object, reference, None, 9).await;
+        assert!(found.is_empty(), "{reference}: {found:?}");
+    }
+}
+
+/// Concurrent changes of different names keep each other's values, and the number of names is bounded.
+pub async fn names_of_metadata_are_changed_each_for_itself(case: &mut Scenario) {
+    let subject = MetadataSubject::Campaign(id(1));
+    let ledger = case.ledger();
+    let changes = (1..=METADATA_NAMES_MAX).map(|n| async move {
+        let by = action(n as u128, ActionKind::Change, "all");
+        let name = format!("name-{n}");
+        let change = change(&[(&name, Some("x"))]);
+        ledger.change_metadata(subject, &change, (&by, None)).await
+    });
+    for changed in join_all(changes).await {
+        assert!(matches!(changed, Ok(Some(_))), "{changed:?}");
+    }
+    let held = ledger
+        .metadata(&[subject])
+        .await
+        .expect("the ledger answers");
+    assert_eq!(held[0].values.len(), METADATA_NAMES_MAX);
+    let by = action(1_000, ActionKind::Change, "all");
+    let one_more = change(&[("one-more", Some("x"))]);
+    let refused = ledger
+        .change_metadata(subject, &one_more, (&by, None))
+        .await;
+    assert_eq!(refused, Ok(None));
+    let instead = change(&[("one-more", Some("x")), ("name-1", None)]);
+    let made = ledger.change_metadata(subject, &instead, (&by, None)).await;
+    assert!(matches!(made, Ok(Some(_))), "{made:?}");
+    let recorded = ledger.actions("all", None, 100).await;
+    let recorded = recorded.expect("the ledger answers").len();
+    assert_eq!(recorded, METADATA_NAMES_MAX + 1, "a refusal is no action");
+}
