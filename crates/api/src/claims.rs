@@ -17,7 +17,7 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind},
     id::{CampaignId, UserId},
     outcome::{Grant, Outcome},
-    ports::Claimed,
+    ports::{Claimed, EngineError},
 };
 use qiang_wire::{
     answers::{self, Place},
@@ -261,7 +261,12 @@ async fn decide(
     }
     let user = claim.user.clone();
     let claimed = app.ports.engine.claim(claim).await;
-    let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;
+    let Claimed { outcome, ack } = claimed.inspect_err(|error| {
+        app.metrics.failed();
+        if matches!(error, EngineError::Uncertain { .. }) {
+            app.metrics.unconfirmed();
+        }
+    })?;
     app.metrics.claimed(&outcome);
     let answer = GrantAnswer {
         user: &user,

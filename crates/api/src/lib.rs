@@ -26,7 +26,7 @@ pub use self::{
     config::{ApiConfig, UsageError},
     http::request_id::current_trace,
     observe::{
-        gauges::{Disk, Gauges, PartitionReport, TransportReport},
+        gauges::{Disk, Gauges, MemoryOfServer, PartitionReport, TransportReport},
         metrics::Build,
     },
     router::document,

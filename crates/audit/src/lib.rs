@@ -13,6 +13,7 @@ mod copy;
 mod engine;
 mod open;
 mod place;
+mod remedies;
 mod report;
 mod splits;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use self::open::LedgerConnection;
 pub use self::{
     open::LedgerFileKind,
     place::{EnginePlace, ServerKind},
+    remedies::remedy,
     report::{AuditFindings, CheckResult, QuarantineTotals},
 };
 

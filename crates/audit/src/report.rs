@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::LedgerFileKind;
+use super::{LedgerFileKind, remedies::remedy};
 
 /// Maximum offending rows that a check lists. Further ones are only counted.
 const OFFENDING_MAX: usize = 20;
@@ -54,6 +54,9 @@ pub struct CheckResult {
     pub offending: Vec<String>,
     /// Number of offending rows.
     pub offending_total: u64,
+    /// Remedy for operators; `None` unless the check is broken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<&'static str>,
 }
 
 impl CheckResult {
@@ -65,6 +68,7 @@ impl CheckResult {
             examined,
             offending: Vec::new(),
             offending_total: 0,
+            remedy: None,
         }
     }
 
@@ -88,6 +92,7 @@ impl CheckResult {
 
     pub(super) fn offend(&mut self, what: String) {
         self.ok = Some(false);
+        self.remedy = remedy(self.name);
         self.offending_total += 1;
         if self.offending.len() < OFFENDING_MAX {
             self.offending.push(what);
@@ -125,6 +130,9 @@ impl fmt::Display for AuditFindings {
             let unlisted = check.offending_total - check.offending.len() as u64;
             if unlisted > 0 {
                 writeln!(f, "  and {unlisted} more")?;
+            }
+            if let Some(remedy) = check.remedy {
+                writeln!(f, "  do: {remedy}")?;
             }
         }
         if let Some(entries) = self.in_flight {

@@ -81,6 +81,7 @@ impl Auditor for NodeAuditor {
             examined: check.examined,
             offending: check.offending,
             offending_total: check.offending_total,
+            remedy: check.remedy,
         });
         let quarantine = report.set_aside.map(|count| QuarantineCount {
             refused: count.refused,

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use qiang_api::{Disk, Gauges, Ports};
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{ArchiveLog, Clock, Engine, EventLog, GateAnswers, QuarantineCount},
+    ports::{
+        ArchiveLog, AuditMonitor, Clock, Engine, EventLog, GateAnswers, LastAudit, QuarantineCount,
+    },
     time::Timestamp,
 };
 use qiang_embedded::{Embedded, EmbeddedOptions, GuardedClock, LogArchives};
@@ -29,6 +31,7 @@ struct EmbeddedGauges {
     engine: Arc<Embedded>,
     upkeep: Arc<Host>,
     wall_clock: WallClock,
+    audits: Arc<AuditMonitor>,
 }
 
 impl Gauges for EmbeddedGauges {
@@ -80,6 +83,10 @@ impl Gauges for EmbeddedGauges {
 
     fn disk(&self) -> Option<Disk> {
         disk_of(self.engine.path())
+    }
+
+    fn last_audit(&self) -> Option<LastAudit> {
+        self.audits.last()
     }
 
     fn upkeep_stuck(&self) -> Option<String> {
@@ -141,6 +148,8 @@ pub struct Backend {
     pub(crate) upkeep: Arc<Host>,
     /// The log to archive; `None` if archiving is off.
     pub(crate) archives: Option<Arc<dyn ArchiveLog>>,
+    /// State of scheduled audits that a node runs; `None` if the engine's processes run them.
+    pub(crate) audits: Option<Arc<AuditMonitor>>,
     close: Arc<dyn CloseComponent>,
 }
 
@@ -196,6 +205,7 @@ impl Backend {
                     background: Arc::new(distributed.engine.clone()),
                     upkeep,
                     archives: None,
+                    audits: None,
                     close: distributed,
                 })
             }
@@ -208,10 +218,12 @@ impl Backend {
         let shared = Arc::new(embedded);
         let upkeep = Arc::new(Host::new(UPKEEP));
         let auditor = NodeAuditor::File(shared.path().to_owned());
+        let audits = Arc::<AuditMonitor>::default();
         let gauges = EmbeddedGauges {
             engine: Arc::clone(&shared),
             upkeep: Arc::clone(&upkeep),
             wall_clock: WallClock::start(),
+            audits: Arc::clone(&audits),
         };
         let ports = Ports {
             engine: shared.clone(),
@@ -232,6 +244,7 @@ impl Backend {
             background: shared.clone(),
             upkeep,
             archives: None,
+            audits: Some(audits),
             close: shared,
         }
     }

@@ -1,5 +1,6 @@
 //! The configuration: built-in defaults, a file, environment variables and flags. Later sources win.
 
+mod audit;
 mod environment;
 mod ledger;
 mod redis;
@@ -15,8 +16,9 @@ use std::{
 
 use anyhow::Context as _;
 pub use qiang_api::config::{
-    AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig, OrderCheckPolicy,
-    PacketsConfig, PaymentsConfig, QueueConfig, Secret, ServerConfig, TicketsConfig, TracesConfig,
+    AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig,
+    OrderCheckPolicy, PacketsConfig, PaymentsConfig, QueueConfig, Secret, ServerConfig,
+    TicketsConfig, TracesConfig,
 };
 use qiang_api::{Admin, UsageError};
 use qiang_core::{book::Grace, time::Timestamp, web_url};
@@ -24,13 +26,14 @@ use qiang_embedded::EmbeddedOptions;
 use qiang_redis::RedisOptions;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use self::{environment::variables, source::Sources};
 pub use self::{
+    audit::AuditConfig,
     ledger::{LedgerConfig, SettlementConfig, TransportName},
     redis::{RedisConfig, TopologyKind},
     source::{ConfigSource, Setting},
     webhooks::WebhooksConfig,
 };
+use self::{environment::variables, source::Sources};
 
 /// The annotated defaults. They are the documentation of the configuration.
 pub const DEFAULTS: &str = include_str!("config.default.toml");
@@ -46,6 +49,7 @@ pub struct NodeConfig {
     pub ledger: LedgerConfig,
     pub settlement: SettlementConfig,
     pub worker: WorkerConfig,
+    pub audit: AuditConfig,
     pub redis: RedisConfig,
     pub auth: AuthConfig,
     pub limits: LimitsConfig,
@@ -297,6 +301,7 @@ impl NodeConfig {
     fn check(&self) -> Result<(), UsageError> {
         self.redis.check()?;
         self.settlement.check()?;
+        self.audit.check()?;
         self.server.check()?;
         if self.admin.listen == Admin::Apart(self.server.listen) && self.server.listen.port() != 0 {
             return Err(UsageError::new(

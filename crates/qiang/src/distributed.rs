@@ -4,10 +4,10 @@ mod ack_engine;
 pub(crate) mod binding;
 mod confirmations;
 mod engine_clock;
+mod gauges;
 pub(crate) mod old_log;
 
 use std::{
-    collections::BTreeSet,
     path::PathBuf,
     sync::{
         Arc,
@@ -18,39 +18,37 @@ use std::{
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use qiang_api::{Disk, Gauges, PartitionReport, TransportReport};
 use qiang_core::{
     book::{Claim, Command, Reply},
     campaign::AckLevel,
     event::{PartitionId, Seq},
-    id::CampaignId,
     outcome::Outcome,
     ports::{
-        Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, QuarantineCount,
-        RepairEngine, RetireEngine as _, Transport, TransportStatus,
+        AuditMonitor, Claimed, Clock, Engine, EngineError, EventLog, Ledger, RepairEngine,
+        RetireEngine as _, Transport,
     },
-    reconcile::PartitionFindings,
 };
-use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
+use qiang_embedded::{Embedded, SqliteLedger};
 use qiang_redis::{RedisEngine, RedisOptions, RedisTransport};
 #[cfg(feature = "rabbitmq")]
 use qiang_worker::broker::RabbitTransport;
 use qiang_worker::{
+    audits::ScheduledAudit,
     host::Host,
     reconcile::{ReconcileMonitor, Reconciliation},
     repair,
     retirement::Retirement,
-    settlement::{Position, Settlement, SettlementMonitor, SettlementOptions, settle_rest},
+    settlement::{Settlement, SettlementMonitor, SettlementOptions, settle_rest},
 };
 use tokio::runtime::Handle;
 
 pub(crate) use self::engine_clock::EngineClock;
 use self::{ack_engine::LedgerAckEngine, binding::Binder, confirmations::ConfirmationPermits};
 use crate::{
+    audit::NodeAuditor,
     close_component::CloseComponent,
     config::{NodeConfig, TransportName},
     ledger_ack::{confirm, confirm_command, has_grant, reach},
-    machine::disk_of,
     transport_cleanup::TransportCleanup,
 };
 
@@ -148,6 +146,7 @@ pub(crate) struct Distributed {
     is_rest_settled: AtomicBool,
     confirmations: ConfirmationPermits,
     monitor: Arc<SettlementMonitor>,
+    audits: Arc<AuditMonitor>,
     monitoring: Host,
     upkeep: Arc<Host>,
 }
@@ -207,6 +206,12 @@ impl Distributed {
         let retirement = Retirement::new(Arc::new(engine.clone()), Arc::clone(&ledger));
         monitoring.start("retirement", Retirement::SCHEDULE, retirement);
         repair::start_all(&monitoring, &repairing, &ledger, config.redis.repair);
+        let audits = Arc::<AuditMonitor>::default();
+        if let Some(interval) = config.audit.interval() {
+            let auditor = Arc::new(NodeAuditor::beside(config));
+            let audit = ScheduledAudit::new(auditor, clock.clone(), audits.clone(), interval);
+            monitoring.start("audit", ScheduledAudit::schedule(interval), audit);
+        }
         let findings = config.redis.reconcile_options().map(|options| {
             let findings = Arc::<ReconcileMonitor>::default();
             let reconciliation = Reconciliation::new(
@@ -236,6 +241,7 @@ impl Distributed {
             is_rest_settled: AtomicBool::new(false),
             confirmations: ConfirmationPermits::new(),
             monitor,
+            audits,
             monitoring,
             upkeep,
         }))
@@ -359,93 +365,6 @@ async fn settlement(
         Arc::clone(ledger),
         options,
     ))
-}
-
-impl Gauges for Distributed {
-    fn queued(&self) -> usize {
-        self.engine.queued()
-    }
-
-    fn gate_answers(&self) -> GateAnswers {
-        self.engine.gate_answers()
-    }
-
-    fn positions(&self) -> (Seq, Seq) {
-        let settled = self.monitor.settled();
-        (self.monitor.lag() + settled, settled)
-    }
-
-    fn lag_in(&self, partition: PartitionId) -> Option<u64> {
-        Some(self.monitor.lag_of(partition))
-    }
-
-    fn stuck(&self) -> Option<String> {
-        let own = self.settlement.as_ref().and_then(|it| it.stuck());
-        // Another process may settle the partition.
-        own.or_else(|| self.monitor.stalled())
-    }
-
-    fn stuck_in(&self, partition: PartitionId) -> Option<String> {
-        let own = self.settlement.as_ref();
-        let own = own.and_then(|it| it.stuck_in(partition));
-        own.or_else(|| self.monitor.stalled_in(partition))
-    }
-
-    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
-        self.monitor.quarantine()
-    }
-
-    fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
-        let mut states = self.engine.partition_states();
-        for (partition, reason) in &mut states {
-            if reason.is_none() && self.monitor.is_behind(*partition, self.lag_entries_max) {
-                let lag = self.monitor.lag_of(*partition);
-                *reason = Some(format!("{lag} entries wait for the ledger: too many"));
-            }
-        }
-        states
-    }
-
-    fn replicas_missing(&self) -> Vec<(PartitionId, u32)> {
-        self.engine.replicas_missing()
-    }
-
-    fn clock_offset_seconds(&self) -> Option<f64> {
-        let now_ms = SystemClock.now().as_millis();
-        let times = self.engine.times();
-        let offsets = times.map(|(_, redis)| redis.as_millis() - now_ms);
-        let furthest = offsets.max_by_key(|offset_ms| offset_ms.unsigned_abs())?;
-        Some(furthest as f64 / 1_000.0)
-    }
-
-    fn disk(&self) -> Option<Disk> {
-        self.file.as_deref().and_then(disk_of)
-    }
-
-    fn upkeep_stuck(&self) -> Option<String> {
-        self.upkeep.stuck()
-    }
-
-    fn campaigns_out_of_service(&self) -> BTreeSet<CampaignId> {
-        self.engine.campaigns_out_of_service()
-    }
-
-    fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
-        Some(self.findings.as_ref()?.findings())
-    }
-
-    fn transport_report(&self) -> Option<TransportReport> {
-        let settlement = self.settlement.as_ref()?;
-        let report = |(position, status): (Position, TransportStatus)| PartitionReport {
-            partition: position.partition,
-            lag: position.lag(),
-            status,
-        };
-        Some(TransportReport {
-            transport: self.transport,
-            partitions: settlement.statuses().into_iter().map(report).collect(),
-        })
-    }
 }
 
 #[async_trait]

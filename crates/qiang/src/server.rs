@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use qiang_api::Listeners;
 use qiang_worker::{
     archive::LogArchiver,
+    audits::ScheduledAudit,
     discards::Discarder,
     drafts::DraftOpener,
     host::Host,
@@ -69,6 +70,15 @@ impl NodeStarter {
             monitor: webhooks.monitor,
             options: config.webhooks.options(),
         };
+        let audits = backend.audits.clone().zip(ports.auditor.clone());
+        let audit = config.audit.interval().zip(audits);
+        let audit = audit.map(|(interval, (monitor, auditor))| {
+            let clock = Arc::clone(&ports.clock);
+            (
+                interval,
+                ScheduledAudit::new(auditor, clock, monitor, interval),
+            )
+        });
         let surround = pages::surround(&config)?;
         let api = qiang_api::Server::start(config.api(), ports, surround, listeners)?;
         let upkeep = &backend.upkeep;
@@ -85,6 +95,9 @@ impl NodeStarter {
         if let Some(archiver) = archiver {
             discarding.start("archive", LogArchiver::SCHEDULE, archiver);
         }
+        if let Some((interval, audit)) = audit {
+            discarding.start("audit", ScheduledAudit::schedule(interval), audit);
+        }
         Ok(RunningNode {
             api,
             backend,
@@ -99,7 +112,7 @@ impl NodeStarter {
 pub struct RunningNode {
     api: qiang_api::RunningServer,
     backend: Backend,
-    /// Discards refused grants, deletes old keys, and archives old entries.
+    /// Discards refused grants, deletes old keys, archives old entries, and audits.
     discarding: Host,
     /// Delivers webhook events. An endpoint that does not answer makes no node unready.
     telling: Host,

@@ -23,8 +23,8 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use crate::{
     campaigns::claims::{self, CALLS_MAX},
     connection::{
-        ConnectError, ConnectionContext, PartitionHandle, PartitionHealth, RedisConnections,
-        RedisOptions, check_servers, check_set_up,
+        ConnectError, ConnectionContext, MemoryUse, PartitionHandle, PartitionHealth,
+        RedisConnections, RedisOptions, check_servers, check_set_up,
     },
     intake::reload_queue::ReloadNeed,
     node::Node,
@@ -375,6 +375,15 @@ impl RedisEngine {
         }
         let ids = partitions.list().iter().map(|partition| partition.id);
         ids.map(|id| (id, partitions.replicas_missing(id)))
+            .collect()
+    }
+
+    /// Memory of each partition's primary, as of the last presence call.
+    #[must_use]
+    pub fn memory(&self) -> Vec<(PartitionId, MemoryUse)> {
+        let partitions = &self.node.partitions;
+        let ids = partitions.list().iter().map(|partition| partition.id);
+        ids.filter_map(|id| Some((id, partitions.memory(id)?)))
             .collect()
     }
 

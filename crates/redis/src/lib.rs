@@ -43,8 +43,8 @@ mod transport;
 mod waiting_room;
 
 pub use self::connection::{
-    ConnectError, Identity, PARTITIONS_MAX, PartitionHealth, RedisOptions, Topology, WaitFor,
-    foreign, log_ends, new_epoch,
+    ConnectError, Identity, MemoryUse, PARTITIONS_MAX, PartitionHealth, RedisOptions, Topology,
+    WaitFor, foreign, log_ends, new_epoch,
 };
 
 pub use self::{

@@ -5,6 +5,7 @@
 //! - [`webhook_delivery`] sends webhook events to endpoints.
 
 pub mod archive;
+pub mod audits;
 #[cfg(feature = "rabbitmq")]
 pub mod broker;
 pub mod discards;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{GateAnswers, QuarantineCount, TransportStatus},
+    ports::{GateAnswers, LastAudit, QuarantineCount, TransportStatus},
     reconcile::PartitionFindings,
 };
 
@@ -58,6 +58,11 @@ pub trait Gauges: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Memory of each partition's primary in Redis.
+    fn redis_memory(&self) -> Vec<(PartitionId, MemoryOfServer)> {
+        Vec::new()
+    }
+
     /// Seconds by which the clock that decides is ahead of its reference; `None` while it is unknown. With Redis: the
     /// server with the largest difference, compared with this machine. Otherwise: the system clock, compared since
     /// the start with a clock that cannot be set.
@@ -72,6 +77,11 @@ pub trait Gauges: Send + Sync + 'static {
 
     /// Disk of the file that this process writes; `None` if it writes none.
     fn disk(&self) -> Option<Disk> {
+        None
+    }
+
+    /// Result of the last scheduled audit; `None` if this process runs none.
+    fn last_audit(&self) -> Option<LastAudit> {
         None
     }
 
@@ -96,6 +106,15 @@ pub trait Gauges: Send + Sync + 'static {
     fn transport_report(&self) -> Option<TransportReport> {
         None
     }
+}
+
+/// Memory of a server, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryOfServer {
+    /// Used memory.
+    pub used: u64,
+    /// Limit; 0 without one.
+    pub max: u64,
 }
 
 /// A disk, in bytes.

@@ -1,5 +1,6 @@
 //! Metrics of the API for Prometheus. Handles are created once, so a claim needs no lookup.
 
+mod audit;
 mod claims;
 mod gate;
 mod limits;
@@ -7,6 +8,7 @@ mod order_check;
 mod payments;
 mod process;
 mod reconciliation;
+mod redis;
 #[cfg(feature = "traces")]
 mod traces;
 mod transport;
@@ -46,10 +48,6 @@ const PARTITION_READY: Labelled = (
     "qiang_partition_ready",
     "1 while the partition grants; /readyz has the reason if it does not",
 );
-const REPLICAS_MISSING: Labelled = (
-    "qiang_redis_replicas_missing",
-    "Replicas of redis.replicas that the primary lacks, by partition",
-);
 const CLOCK_OFFSET: Labelled = (
     "qiang_clock_offset_seconds",
     "Seconds by which the deciding clock is ahead: Redis' of this machine's, or the system's of elapsed time",
@@ -82,6 +80,14 @@ const TOKEN_FILE_FAILING: Labelled = (
 const CERTIFICATE_FAILING: Labelled = (
     "qiang_certificate_failing",
     "1 while the files of certificate and key cannot be used, and the previous certificate stays in use",
+);
+const CERTIFICATE_EXPIRES: Labelled = (
+    "qiang_certificate_expires_timestamp_seconds",
+    "End of the first certificate of the served chain that ends",
+);
+const CONNECTIONS_MAX: Labelled = (
+    "qiang_http_connections_max",
+    "Limit of open connections of the public listener",
 );
 const WAITING_LEASES_LOST: Labelled = (
     "qiang_queue_leases_lost_total",
@@ -252,6 +258,11 @@ impl Metrics {
         self.claims.undecided(1);
     }
 
+    /// Counts a claim whose result is unknown: it may be granted.
+    pub(crate) fn unconfirmed(&self) {
+        self.claims.unconfirmed();
+    }
+
     /// Counts a claim that does not meet a requirement of its campaign.
     pub(crate) fn unmet(&self) {
         self.claims.undecided(2);
@@ -291,10 +302,7 @@ impl Metrics {
             let ready = f64::from(reason.is_none());
             self.set(PARTITION_READY, labels, ready);
         }
-        for (partition, missing) in gauges.replicas_missing() {
-            let labels = vec![partition_label(partition)];
-            self.set(REPLICAS_MISSING, labels, f64::from(missing));
-        }
+        redis::show(self, gauges);
         self.stuck.set(f64::from(gauges.stuck().is_some()));
         if let Some(offset) = gauges.clock_offset_seconds() {
             self.set(CLOCK_OFFSET, Vec::new(), offset);
@@ -316,6 +324,7 @@ impl Metrics {
                 self.set(SET_ASIDE, labels, count as f64);
             }
         }
+        audit::show(self, gauges.last_audit());
         if let Some(reports) = gauges.reconciliation() {
             reconciliation::show(self, &reports);
         }
@@ -341,8 +350,16 @@ impl Metrics {
         self.set(TOKEN_FILE_FAILING, Vec::new(), f64::from(failing));
     }
 
-    pub(crate) fn show_certificate(&self, failing: bool) {
+    /// Shows the state of the certificate, and its end if it is known.
+    pub(crate) fn show_certificate(&self, failing: bool, expires_at_s: Option<i64>) {
         self.set(CERTIFICATE_FAILING, Vec::new(), f64::from(failing));
+        if let Some(at_s) = expires_at_s {
+            self.set(CERTIFICATE_EXPIRES, Vec::new(), at_s as f64);
+        }
+    }
+
+    pub(crate) fn show_connections_max(&self, connections_max: u32) {
+        self.set(CONNECTIONS_MAX, Vec::new(), f64::from(connections_max));
     }
 
     pub(crate) fn upkeep(&self) {

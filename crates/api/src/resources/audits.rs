@@ -63,6 +63,7 @@ fn check_body(check: &AuditCheck) -> answers::AuditCheck {
         examined: check.examined,
         offending: check.offending.clone(),
         offending_total: check.offending_total,
+        remedy: check.remedy.map(str::to_owned),
     }
 }
 

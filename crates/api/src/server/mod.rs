@@ -153,7 +153,8 @@ fn start(
     let (certificate, shown) = (own.tls.clone(), Arc::clone(&metrics));
     let upkeep = move || {
         if let Some(tls) = &certificate {
-            shown.show_certificate(tls.refresh());
+            let failing = tls.refresh();
+            shown.show_certificate(failing, tls.expires_at_s());
         }
         upkeep();
     };
@@ -173,6 +174,7 @@ fn start(
         Admin::Shared | Admin::Nowhere => None,
     };
     let over_tls = own.tls.is_some();
+    metrics.show_connections_max(config.connections_max);
     let public = Listening::start(config, metrics, own, router, listener)?;
     tracing::info!(addr = %public.addr, over_tls, "serving");
     Ok(RunningServer {

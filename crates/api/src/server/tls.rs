@@ -65,6 +65,20 @@ impl Tls {
     pub(super) fn refresh(&self) -> bool {
         self.certificate.refresh()
     }
+
+    /// End of the certificate in use, in seconds since 1970.
+    pub(super) fn expires_at_s(&self) -> Option<i64> {
+        expires_at_s(&self.certificate.current.load().cert)
+    }
+}
+
+/// End of the first certificate of a chain that ends, in seconds since 1970. `None` if none says so.
+fn expires_at_s(chain: &[CertificateDer<'_>]) -> Option<i64> {
+    let ends = chain.iter().filter_map(|certificate| {
+        let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+        Some(parsed.validity().not_after.timestamp())
+    });
+    ends.min()
 }
 
 /// Whether the connection negotiated HTTP/2.

@@ -29,7 +29,7 @@ pub use self::{
     action::{Action, ActionKind, ActionQuery, THE_SERVICE},
     archive::{ArchiveLog, LogArchive, LogStretch},
     audience::AudienceStore,
-    audit::{AuditCheck, AuditReport, Auditor},
+    audit::{AuditCheck, AuditMonitor, AuditReport, Auditor, LastAudit},
     binding::{BindingStore, EngineBinding},
     engine::{Claimed, Engine, EngineError, GateAnswers, PendingReply, ProbeResult, ReplySender},
     history::{

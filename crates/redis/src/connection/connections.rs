@@ -22,6 +22,7 @@ use crate::connection::{
     error::{ConnectError, is_transient, no_answer, unavailable},
     keys::KeySpace,
     lanes::{CallLane, CallLanes, LaneRefusal},
+    memory::{MemoryUse, PrimaryMemory},
     options::RedisOptions,
     partition::{PartitionHandle, PartitionHealth},
     replicas::OnlineReplicas,
@@ -43,6 +44,8 @@ pub(crate) struct RedisConnections {
     list: Vec<Arc<PartitionHandle>>,
     /// Online replicas, one entry per partition.
     replicas: Vec<OnlineReplicas>,
+    /// Memory of primaries, one entry per partition.
+    memory: Vec<PrimaryMemory>,
     /// Connections for everything except claims, one set per partition.
     lanes: Vec<CallLanes>,
     /// Confirmations by replicas. At most one `WAIT` per partition runs at a time.
@@ -73,6 +76,7 @@ impl RedisConnections {
         let ids = (0..context.options.partitions).map(PartitionId);
         let mut connections = Self {
             replicas: ids.clone().map(|_| OnlineReplicas::unknown()).collect(),
+            memory: ids.clone().map(|_| PrimaryMemory::default()).collect(),
             list: ids.map(partition).collect(),
             context: Arc::new(context),
             lanes: Vec::new(),
@@ -144,6 +148,16 @@ impl RedisConnections {
     /// Number of required replicas that a partition's primary lacks, as of the last presence call.
     pub(crate) fn replicas_missing(&self, id: PartitionId) -> u32 {
         self.replicas[usize::from(id.0)].missing(self.options().replicas)
+    }
+
+    /// Memory of a partition's primary, as of the last presence call.
+    pub(crate) fn memory(&self, id: PartitionId) -> Option<MemoryUse> {
+        self.memory[usize::from(id.0)].get()
+    }
+
+    /// Records the memory of a partition's primary.
+    pub(crate) fn note_memory(&self, id: PartitionId, memory: MemoryUse) {
+        self.memory[usize::from(id.0)].note(memory);
     }
 
     /// Reason why the level `replica` is out of reach: too few replicas of the partition are online. `None` if enough

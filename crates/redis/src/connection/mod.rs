@@ -18,6 +18,7 @@ mod info;
 mod keys;
 mod lanes;
 mod log_ends;
+mod memory;
 mod options;
 mod partition;
 mod presence;
@@ -31,6 +32,7 @@ pub use self::{
     identity::{Identity, foreign},
     keys::PARTITIONS_MAX,
     log_ends::log_ends,
+    memory::MemoryUse,
     options::{RedisOptions, Topology, WaitFor},
     partition::PartitionHealth,
     presence::new_epoch,

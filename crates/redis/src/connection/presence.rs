@@ -14,6 +14,7 @@ use crate::connection::{
     connections::RedisConnections,
     error::{ConnectError, no_answer, unavailable},
     identity::{IdentityClaim, Mark},
+    memory::MemoryUse,
     partition::{PartitionHealth, PresenceReply, PresenceReport, Term, TermCheck},
     script::eval_at_maxmemory,
 };
@@ -141,8 +142,9 @@ impl RedisConnections {
         match reply.first().map(String::as_str) {
             Some("ok") => {
                 note(Mark::Own);
-                let answer = read(&reply).map(|(answer, replicas)| {
+                let answer = read(&reply).map(|(answer, replicas, memory)| {
                     self.note_replicas(id, replicas);
+                    self.note_memory(id, memory);
                     PresenceResult::Answer(answer)
                 });
                 answer.ok_or_else(|| failure("cannot read a reply to a presence call"))
@@ -203,8 +205,8 @@ pub fn new_epoch() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-/// Parses a script's reply: the answer, and the number of the server's online replicas.
-fn read(reply: &[String]) -> Option<(PresenceReply, u32)> {
+/// Parses a script's reply: the answer, the number of the server's online replicas, and its memory.
+fn read(reply: &[String]) -> Option<(PresenceReply, u32, MemoryUse)> {
     let [
         _,
         epoch,
@@ -217,6 +219,8 @@ fn read(reply: &[String]) -> Option<(PresenceReply, u32)> {
         from,
         to,
         replicas,
+        used,
+        max,
         _primary,
     ] = reply
     else {
@@ -239,7 +243,12 @@ fn read(reply: &[String]) -> Option<(PresenceReply, u32)> {
         began: began.parse().ok()?,
     };
     let term = (!epoch.is_empty()).then_some(term);
-    Some((PresenceReply { term, state }, replicas.parse().ok()?))
+    let memory = MemoryUse {
+        used: used.parse().ok()?,
+        max: max.parse().ok()?,
+    };
+    let answer = PresenceReply { term, state };
+    Some((answer, replicas.parse().ok()?, memory))
 }
 
 fn evicts(policy: &str) -> RedisError {

@@ -54,5 +54,8 @@ bodies! {
         offending: Vec<String>,
         /// Total number of breaches.
         offending_total: u64,
+        /// Remedy for operators; absent unless there are breaches.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        remedy: Option<String>,
     }
 }

@@ -6,14 +6,23 @@ use std::{
     time::Duration,
 };
 
-use metrics::{Counter, Recorder};
+use metrics::{Counter, Key, Recorder};
 use qiang_core::outcome::Outcome;
 
-use super::{LATENCY_BUCKETS, counters};
+use super::{LATENCY_BUCKETS, METADATA, counters};
 
 /// Ends of claims that are not outcomes, in addition to [`Outcome::NAMES`].
 const UNDECIDED: [&str; 4] = ["throttled", "failed", "unmet", "waiting"];
 const OUTCOMES: usize = Outcome::NAMES.len();
+
+/// Counter of claims whose result is unknown.
+fn unconfirmed(recorder: &impl Recorder) -> Counter {
+    let name = "qiang_claims_unconfirmed_total";
+    let text =
+        "Claims that may be granted although their answer could not say so; a retry gets the grant";
+    recorder.describe_counter(name.into(), None, text.into());
+    recorder.register_counter(&Key::from_static_name(name), &METADATA)
+}
 
 /// Counts claims.
 #[derive(Default)]
@@ -21,8 +30,11 @@ pub(crate) struct ClaimMetrics {
     ends: [AtomicU64; OUTCOMES + UNDECIDED.len()],
     /// Number of claims by the first bound that they did not exceed; the last element is for claims above all bounds.
     took: [AtomicU64; LATENCY_BUCKETS.len() + 1],
+    /// Claims whose result is unknown; they also count as failed.
+    unconfirmed: AtomicU64,
     /// Empty in a process without claims.
     shown: Vec<Counter>,
+    shown_unconfirmed: Option<Counter>,
 }
 
 /// Counts up to a point in time.
@@ -53,6 +65,7 @@ impl ClaimMetrics {
         let text = "Claims by outcome";
         Self {
             shown: counters(recorder, "qiang_claims_total", text, "outcome", &ends),
+            shown_unconfirmed: Some(unconfirmed(recorder)),
             ..Self::default()
         }
     }
@@ -64,6 +77,11 @@ impl ClaimMetrics {
     /// Counts a claim with the end at this index of [`UNDECIDED`].
     pub(crate) fn undecided(&self, end: usize) {
         self.ends[OUTCOMES + end].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a claim whose result is unknown.
+    pub(crate) fn unconfirmed(&self) {
+        self.unconfirmed.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn took(&self, took: Duration) {
@@ -83,6 +101,9 @@ impl ClaimMetrics {
     pub(crate) fn show(&self) {
         for (counter, count) in self.shown.iter().zip(self.counts().ends) {
             counter.absolute(count);
+        }
+        if let Some(counter) = &self.shown_unconfirmed {
+            counter.absolute(self.unconfirmed.load(Ordering::Relaxed));
         }
     }
 }

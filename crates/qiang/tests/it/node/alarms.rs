@@ -1,5 +1,5 @@
-//! The alarms and the dashboard in `deploy/`: each alarm fires, names an existing page, and queries existing series.
-//! The metrics page names all series.
+//! The alarms and the dashboard in `deploy/`: each alarm fires, has a screen in docs/operate, and queries existing
+//! series. The screens name existing commands, keys and series. The metrics page names all series.
 
 use std::{
     collections::BTreeSet,
@@ -90,8 +90,35 @@ fn lines_of<'t>(text: &'t str, key: &str) -> Vec<&'t str> {
         .collect()
 }
 
+/// Pages with the screens of the alarms.
+const PAGES: [&str; 3] = ["alarms-claims", "alarms-ledger", "alarms-machines"];
+
+/// Severity and link of an alarm.
+struct Alarm<'t> {
+    name: &'t str,
+    severity: &'t str,
+    page: &'t str,
+}
+
+fn alarms(rules: &str) -> Vec<Alarm<'_>> {
+    let names = lines_of(rules, "- alert: ").into_iter();
+    let severities = lines_of(rules, "labels: {severity: ").into_iter();
+    let pages = lines_of(rules, "page: docs/operate/").into_iter();
+    let alarms: Vec<_> = names
+        .zip(severities)
+        .zip(pages)
+        .map(|((name, severity), page)| Alarm {
+            name,
+            severity: severity.trim_end_matches('}'),
+            page,
+        })
+        .collect();
+    assert_eq!(alarms.len(), lines_of(rules, "- alert: ").len());
+    alarms
+}
+
 #[test]
-fn each_alarm_fires_and_names_a_page() {
+fn each_alarm_fires_and_links_to_its_screen() {
     let folder = root().join("deploy/prometheus");
     promtool(&folder, &["check", "rules", "qiang.rules.yml"]);
     promtool(&folder, &["test", "rules", "qiang.rules.test.yml"]);
@@ -100,23 +127,147 @@ fn each_alarm_fires_and_names_a_page() {
         text("deploy/prometheus/qiang.rules.yml"),
         text("deploy/prometheus/qiang.rules.test.yml"),
     );
-    let manual = text("docs/operate/repair.md");
-    let headings: BTreeSet<String> = manual
-        .lines()
-        .filter(|line| line.starts_with('#'))
-        .map(|line| anchor(line.trim_start_matches(['#', ' '])))
-        .collect();
-    let alarms = lines_of(&rules, "- alert: ");
-    let pages = lines_of(&rules, "page: docs/operate/repair.md#");
-    assert!(!alarms.is_empty());
-    assert_eq!(alarms.len(), pages.len(), "an alarm without a page");
-    for (alarm, page) in alarms.into_iter().zip(pages) {
-        assert!(headings.contains(page), "{alarm}: no heading {page}");
-        let fires = format!("- name: {alarm}\n");
-        assert!(fired.contains(&fires), "{alarm} is never fired");
-        assert!(manual.contains(alarm), "{alarm} is not in the manual");
+    let index = text("docs/operate/alarms.md");
+    let mut linked = BTreeSet::new();
+    for Alarm {
+        name,
+        severity,
+        page,
+    } in alarms(&rules)
+    {
+        let fires = format!("- name: {name}\n");
+        assert!(fired.contains(&fires), "{name} is never fired");
+        let (file, section) = page.split_once(".md#").unwrap();
+        assert!(PAGES.contains(&file), "{name}: {page}");
+        assert_eq!(section, name.to_lowercase(), "{name} links to {page}");
+        let row = format!("| [{name}]({page}) | {severity} |");
+        assert!(index.contains(&row), "the index lacks {row}");
+        linked.insert((file.to_owned(), name.to_owned()));
     }
+    let screens: BTreeSet<_> = PAGES
+        .into_iter()
+        .flat_map(|page| {
+            let text = text(&format!("docs/operate/{page}.md"));
+            let names = lines_of(&text, "## ").into_iter().map(str::to_owned);
+            names
+                .map(|name| (page.to_owned(), name))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(linked, screens);
     assert_eq!(unknown(&series(&rules)), Vec::<&str>::new());
+}
+
+/// Text with single blanks, so that line breaks do not matter.
+fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Items of the form ``- `command` – well: … Now: …``.
+fn looks(screen: &str) -> Vec<String> {
+    let items = screen.split("\n- ").skip(1);
+    let item = |it: &str| joined(it.split("\n\n").next().unwrap());
+    items.map(item).collect()
+}
+
+#[test]
+fn each_screen_has_all_parts() {
+    for page in PAGES {
+        let text = text(&format!("docs/operate/{page}.md"));
+        assert!(text.lines().count() <= 300, "{page}");
+        for screen in text.split("\n## ").skip(1) {
+            let name = screen.lines().next().unwrap();
+            assert!(screen.lines().count() <= 40, "{name} is no screen");
+            assert!(screen.contains("\n**Users see:** "), "{name}");
+            assert!(screen.contains("\n**Call** "), "{name}");
+            let looks = looks(screen);
+            assert_eq!(looks.len(), 3, "{name}: {looks:?}");
+            for look in looks {
+                assert!(look.starts_with('`'), "{name}: {look}");
+                let (well, now) = (look.find(" – well: "), look.find(" Now: "));
+                assert!(well.is_some() && well < now, "{name}: {look}");
+            }
+            let steps = lines_of(screen, "").into_iter();
+            let steps: Vec<_> = steps
+                .filter(|line| {
+                    line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(". ")
+                })
+                .collect();
+            let last = steps.last().unwrap();
+            assert!(last.contains("See that it ended: "), "{name}: {last}");
+        }
+    }
+}
+
+/// Text in backticks.
+fn quoted(text: &str) -> Vec<String> {
+    let text = joined(text);
+    let parts = text.split('`').skip(1).step_by(2);
+    parts.map(str::to_owned).collect()
+}
+
+#[test]
+fn screens_name_what_there_is() {
+    let (known, defaults) = (known(), qiang::config::DEFAULTS);
+    let sections: BTreeSet<_> = lines_of(defaults, "[").into_iter().collect();
+    let mut commands = BTreeSet::new();
+    for page in PAGES.iter().chain(&["alarms"]) {
+        let text = text(&format!("docs/operate/{page}.md"));
+        for word in quoted(&text) {
+            if let Some(command) = word.strip_prefix("qiang ") {
+                commands.insert(command.to_owned());
+            } else if let Some((_, name)) = word.split_once("| grep ") {
+                assert!(known.contains(&format!("\"{name}")), "{page}: {word}");
+            } else if word.starts_with("qiang_") {
+                let found = unknown(&series(&word));
+                assert_eq!(found, Vec::<&str>::new(), "{page}: {word}");
+            } else if let Some((section, key)) = word.split_once('.')
+                && sections.contains(&*format!("{section}]"))
+                && key.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+            {
+                let line = format!("\n{key} = ");
+                let of_section = defaults.split(&format!("\n[{section}]\n")).nth(1).unwrap();
+                let of_section = of_section.split("\n[").next().unwrap();
+                assert!(format!("\n{of_section}").contains(&line), "{page}: {word}");
+            }
+        }
+        for link in text.split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            let (file, section) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() {
+                format!("{page}.md")
+            } else {
+                file.to_owned()
+            };
+            let target = root().join("docs/operate").join(&file);
+            let target = std::fs::read_to_string(target).unwrap_or_else(|_| panic!("{link}"));
+            let mut headings = target.lines().filter(|line| line.starts_with('#'));
+            let is_it = |line: &str| anchor(line.trim_start_matches(['#', ' '])) == section;
+            assert!(section.is_empty() || headings.any(is_it), "{page}: {link}");
+        }
+    }
+    assert!(commands.len() > 15, "{commands:?}");
+    for command in commands {
+        has_command(&command);
+    }
+}
+
+/// Expects that the program has this command with these flags.
+fn has_command(command: &str) {
+    let words: Vec<&str> = command.split(' ').collect();
+    let is_name = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let names = words.iter().take_while(|word| !word.starts_with("--"));
+    let ran = Command::new(env!("CARGO_BIN_EXE_qiang"))
+        .args(names.filter(is_name))
+        .arg("--help")
+        .env_clear()
+        .output()
+        .unwrap();
+    let said = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+    assert!(ran.status.success(), "qiang {command}: {said}");
+    for flag in words.iter().filter(|word| word.starts_with("--")) {
+        assert!(said.contains(*flag), "qiang {command}: no {flag}");
+    }
 }
 
 #[test]

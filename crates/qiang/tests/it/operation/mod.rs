@@ -1,6 +1,8 @@
 //! Processes as operators run them: starts with missing parts, metrics, signals and logs.
 
 mod admin;
+mod alarm_watch;
+mod alarms;
 mod audience;
 mod backup;
 mod crowd;

@@ -18,10 +18,10 @@
 -- this call may mark the partition as that engine's, or the replication id of the only server on which it may. Nothing
 -- else happens for the ledger of another installation, or while the partition is not marked as the engine's
 -- Replies: {"foreign", installation, primary}; {"mark", engine, primary}, the engine empty if the partition has no
--- mark; {"ok", epoch, term, server, began, state, head, reason, lost from, lost to, replicas, primary}; {"count",
--- partitions} if Redis was set up with another number; {"replica"} if the server is no primary; {"evicts", policy} if
--- it may evict keys. `replicas` is the number of online replicas that `WAIT` can count; `primary` is the replication id
--- of the server that answers
+-- mark; {"ok", epoch, term, server, began, state, head, reason, lost from, lost to, replicas, used, max, primary};
+-- {"count", partitions} if Redis was set up with another number; {"replica"} if the server is no primary; {"evicts",
+-- policy} if it may evict keys. `replicas` is the number of online replicas that `WAIT` can count; `used` and `max` are
+-- the server's memory and its limit, 0 if there is none; `primary` is the replication id of the server that answers
 local SHORT = 8 -- characters of a replication id that distinguish servers
 local TERMS_MAX = 64
 local ALIVE_MS, FORGOTTEN_MS = 3000, 3600000
@@ -64,7 +64,10 @@ if ARGV[15] ~= '' then
     marks = true
   end
 end
-local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:(%S+)')
+local memory = redis.call('INFO', 'memory')
+local used = string.match(memory, 'used_memory:(%d+)') or '0'
+local max = string.match(memory, 'maxmemory:(%d+)') or '0'
+local policy = string.match(memory, 'maxmemory_policy:(%S+)')
 if policy and policy ~= 'noeviction' then
   -- The partition grants nothing until the policy is corrected. Keys may be lost by then, so the next call begins a new
   -- term.
@@ -203,7 +206,7 @@ local function reply()
   local state = p.halted and 'halted' or p.open and 'open' or 'gathering'
   local text = {'ok'}
   for _, value in ipairs({p.epoch or '', p.term or 0, short(), p.began or 0, state, p.seq or 0, p.halted or '',
-    p.lost_from or '', p.lost_to or '', replicas, own}) do
+    p.lost_from or '', p.lost_to or '', replicas, used, max, own}) do
     text[#text + 1] = type(value) == 'number' and int(value) or value
   end
   return text
