@@ -35,6 +35,7 @@ use crate::{
     idempotency::{detached::Detached, fingerprint::fingerprint, running_changes::RunningChanges},
     observe::{
         audit_runs::AuditRuns,
+        claim_log::ClaimLog,
         gauges::Gauges,
         last_minutes::LastMinutes,
         metrics::{Metrics, OrderCheckMetrics},
@@ -106,6 +107,8 @@ pub(crate) struct App {
     pub(crate) callbacks: Callbacks,
     /// `None` if no shop is configured.
     pub(crate) order_check: Option<Arc<OrderCheck>>,
+    /// `None` if no file is configured.
+    pub(crate) claim_log: Option<ClaimLog>,
     /// Permits for further streams of queue entries.
     pub(crate) streams: Arc<Semaphore>,
     /// Streams of campaigns and of statistics.
@@ -128,6 +131,7 @@ impl App {
         let metrics = Arc::new(metrics);
         let counted = || OrderCheckMetrics::new(&metrics);
         Ok(Self {
+            claim_log: ClaimLog::start(&config.claim_log)?,
             order_check: OrderCheck::new(&config.order_check, counted)?,
             callbacks: Callbacks::new(&config.payments)?,
             verifier: Arc::new(CurrentVerifier::new(&config.auth)?),
@@ -162,6 +166,9 @@ impl App {
         self.last_minutes
             .take(&self.metrics, &*ports.gauges, &ports.waiting, now);
         self.metrics.show_token_files(self.verifier.refresh());
+        if let Some(log) = &self.claim_log {
+            self.metrics.show_claim_log(&log.counts);
+        }
         self.metrics.upkeep();
     }
 

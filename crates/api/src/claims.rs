@@ -7,6 +7,8 @@ pub(crate) mod refusal;
 pub(crate) mod requirements;
 pub(crate) mod tickets;
 
+use std::sync::Arc;
+
 use axum::{
     body::Body,
     http::{HeaderValue, StatusCode, header},
@@ -37,8 +39,10 @@ use crate::{
         client_address::{AddressKey, LimitedOrigin},
         grant_bodies::{granted_claim, granted_order},
         problem::ApiProblem,
+        request_log::FailedClaim,
         wire::{self, Location},
     },
+    observe::claim_log::{ClaimEnd, ClaimTrail},
 };
 
 /// Initial capacity for a grant's JSON.
@@ -189,11 +193,54 @@ struct Proof {
     address: Option<AddressKey>,
 }
 
+/// Decides a claim, and records it in the claim log. The answer to a failure names campaign and partition for the log.
 async fn decide(
     call: ObjectRequest<CampaignId>,
     kind: CampaignKind,
     quantity: u32,
     proof: Proof,
+) -> Result<Response, ApiProblem> {
+    let app = Arc::clone(&call.app);
+    let user = app.claim_log.is_some().then(|| call.caller.user.clone());
+    let mut trail = ClaimTrail::begin(call.id);
+    let decided = decide_traced(call, kind, quantity, proof, &mut trail).await;
+    let (answer, end, problem) = match decided {
+        Ok(answer) => {
+            let end = match trail.grant {
+                Some(_) => ClaimEnd::Granted,
+                None => ClaimEnd::Refused,
+            };
+            (answer, end, None)
+        }
+        Err(problem) if problem.kind_status().is_client_error() => {
+            trail.outcome = "unmet";
+            let kind = problem.slug().to_owned();
+            (problem.into_response(), ClaimEnd::Refused, Some(kind))
+        }
+        Err(problem) => {
+            trail.outcome = "failed";
+            let kind = problem.slug().to_owned();
+            let mut answer = problem.into_response();
+            answer.extensions_mut().insert(FailedClaim {
+                campaign: trail.campaign,
+                partition: trail.partition,
+            });
+            (answer, ClaimEnd::Failed, Some(kind))
+        }
+    };
+    if let (Some(log), Some(user)) = (&app.claim_log, user) {
+        let seen = (answer.status(), problem.as_deref());
+        log.add(end, trail, seen, &user, app.ports.clock.now());
+    }
+    Ok(answer)
+}
+
+async fn decide_traced(
+    call: ObjectRequest<CampaignId>,
+    kind: CampaignKind,
+    quantity: u32,
+    proof: Proof,
+    trail: &mut ClaimTrail,
 ) -> Result<Response, ApiProblem> {
     let (app, caller) = (&*call.app, call.caller);
     caller.require(Scope::Claim)?;
@@ -205,10 +252,12 @@ async fn decide(
         quantity,
         key: call.key,
     };
+    trail.partition = app.ports.engine.partition_for(&claim);
     let mut known = app
         .known_campaign(&claim, app.ports.engine.try_gate_outcome(&claim))
         .await?;
     if let Some(outcome) = known.filter(|outcome| outcome.grant().is_none()) {
+        trail.ended(&outcome);
         let response = refuse(app, id, kind, &outcome).await?;
         app.metrics.answered_by_gate(&outcome);
         return Ok(response);
@@ -220,6 +269,7 @@ async fn decide(
         .inspect_err(|problem| count_unmet(app, problem))?
     else {
         let outcome = Outcome::UnknownCampaign;
+        trail.ended(&outcome);
         app.metrics.claimed(&outcome);
         return refuse(app, id, kind, &outcome).await;
     };
@@ -228,8 +278,9 @@ async fn decide(
     if let Some(Outcome::AlreadyGranted(grant)) = &known
         && meta.ack == AckLevel::Fsync
     {
-        app.metrics
-            .answered_by_gate(&Outcome::AlreadyGranted(*grant));
+        let outcome = Outcome::AlreadyGranted(*grant);
+        trail.ended(&outcome);
+        app.metrics.answered_by_gate(&outcome);
         let answer = GrantAnswer {
             user: &claim.user,
             meta: &meta,
@@ -257,8 +308,11 @@ async fn decide(
         && !is_replay
         && let Some(entered) = queue_entries::enter(app, &claim).await?
     {
+        trail.outcome = "waiting";
         return Ok(entered);
     }
+    // The node may have learned the campaign by now.
+    trail.partition = app.ports.engine.partition_for(&claim);
     let user = claim.user.clone();
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|error| {
@@ -268,6 +322,7 @@ async fn decide(
         }
     })?;
     app.metrics.claimed(&outcome);
+    trail.ended(&outcome);
     let answer = GrantAnswer {
         user: &user,
         meta: &meta,

@@ -1,5 +1,6 @@
 //! Sections of the configuration that the API reads, such as `[server]`, `[auth]` and `[limits]`.
 
+mod claim_log;
 mod secret;
 mod traces;
 
@@ -16,7 +17,7 @@ use qiang_core::queue_entry::QueueLimits;
 use serde::Deserialize;
 
 pub(crate) use self::secret::{check_secret, secret_of};
-pub use self::{secret::Secret, traces::TracesConfig};
+pub use self::{claim_log::ClaimLogConfig, secret::Secret, traces::TracesConfig};
 pub use crate::http::client_address::ForwardedHeader;
 use crate::{
     challenge::{DIFFICULTY_MAX, ProofOfWork, TicketChallenge},
@@ -71,6 +72,8 @@ pub struct ApiConfig {
     pub queue: QueueConfig,
     /// `[traces]`
     pub traces: TracesConfig,
+    /// `[claim_log]`
+    pub claim_log: ClaimLogConfig,
 }
 
 /// `[server]`

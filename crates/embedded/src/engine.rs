@@ -112,6 +112,10 @@ impl Engine for Embedded {
         self.enqueue(|answer| WriterTask::Command(command, answer))
     }
 
+    fn partition_for(&self, _: &Claim) -> Option<PartitionId> {
+        Some(crate::PARTITION)
+    }
+
     /// Reads the book without waiting. If the writer holds the lock, returns `None`: the claim then goes to the writer.
     fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
         let now = self.clock.now();

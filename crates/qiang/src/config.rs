@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::Context as _;
 pub use qiang_api::config::{
-    AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig,
+    AuthConfig, ChallengeKind, ClaimLogConfig, ForwardedHeader, LimitsConfig, OrderCheckConfig,
     OrderCheckPolicy, PacketsConfig, PaymentsConfig, QueueConfig, Secret, ServerConfig,
     TicketsConfig, TracesConfig,
 };
@@ -61,6 +61,7 @@ pub struct NodeConfig {
     pub pages: PagesConfig,
     pub webhooks: WebhooksConfig,
     pub traces: TracesConfig,
+    pub claim_log: ClaimLogConfig,
     pub log: LogConfig,
 }
 
@@ -266,6 +267,7 @@ impl NodeConfig {
             payments: self.payments.clone(),
             queue: self.queue.clone(),
             traces: self.traces.clone(),
+            claim_log: self.claim_log.clone(),
         }
     }
 
@@ -316,6 +318,7 @@ impl NodeConfig {
         self.webhooks.check()?;
         self.packets.check()?;
         self.traces.check()?;
+        self.claim_log.check()?;
         self.payments.check()
     }
 }

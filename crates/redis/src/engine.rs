@@ -466,6 +466,10 @@ impl Engine for RedisEngine {
         self.spawn(async move |node| node.run(command).await)
     }
 
+    fn partition_for(&self, claim: &Claim) -> Option<PartitionId> {
+        Some(self.partition_of(claim))
+    }
+
     fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
         self.node.gate.answer(claim)
     }

@@ -30,7 +30,7 @@ pub(crate) use self::{claims::ClaimCounts, payments::ReportedAmount};
 use self::{
     claims::ClaimMetrics, gate::GateMetrics, process::ProcessMetrics, transport::TransportMetrics,
 };
-use crate::observe::gauges::Gauges;
+use crate::observe::{claim_log::ClaimLogCounts, gauges::Gauges};
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 /// Bounds of the latency histogram, in seconds.
@@ -80,6 +80,10 @@ const TOKEN_FILE_FAILING: Labelled = (
 const CERTIFICATE_FAILING: Labelled = (
     "qiang_certificate_failing",
     "1 while the files of certificate and key cannot be used, and the previous certificate stays in use",
+);
+const CLAIM_LOG: Labelled = (
+    "qiang_claim_log_lines_total",
+    "Claims of the claim log by result: written, or dropped because the writer was too slow or failed",
 );
 const CERTIFICATE_EXPIRES: Labelled = (
     "qiang_certificate_expires_timestamp_seconds",
@@ -355,6 +359,12 @@ impl Metrics {
         self.set(CERTIFICATE_FAILING, Vec::new(), f64::from(failing));
         if let Some(at_s) = expires_at_s {
             self.set(CERTIFICATE_EXPIRES, Vec::new(), at_s as f64);
+        }
+    }
+
+    pub(crate) fn show_claim_log(&self, counts: &ClaimLogCounts) {
+        for (result, count) in counts.get() {
+            self.count(CLAIM_LOG, vec![Label::new("result", result)], count);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Data for operators: metrics, traces, readiness, gauges.
 
 pub(crate) mod audit_runs;
+pub(crate) mod claim_log;
 pub(crate) mod gauges;
 pub(crate) mod last_minutes;
 pub(crate) mod metrics;

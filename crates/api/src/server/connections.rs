@@ -49,7 +49,7 @@ use crate::{
         auth_failure::AuthFailure,
         problem::ApiProblem,
         request_id::{REPLAYED, REQUEST_ID, RequestId},
-        request_log::{Cause, FailedRequest, FailureLog},
+        request_log::{Cause, FailedClaim, FailedRequest, FailureLog},
         response_headers::{HeaderContext, ResponseHeaders},
         traffic::Traffic,
     },
@@ -404,6 +404,7 @@ impl ServedConnections {
                 route: metrics.template(route),
                 status: response.status(),
                 cause: response.extensions().get::<Cause>(),
+                claim: response.extensions().get::<FailedClaim>(),
             });
         }
         let replays = response.status().is_success() && id.replays();

@@ -189,6 +189,11 @@ pub trait Engine: Send + Sync + 'static {
         PendingReply::ready(Ok(self.try_gate_outcome(claim)))
     }
 
+    /// Partition that decides a claim, as far as this node knows the campaign. Default: unknown.
+    fn partition_for(&self, _claim: &Claim) -> Option<PartitionId> {
+        None
+    }
+
     /// Whether this node's memory knows that a campaign was durably opened. If false, the reply to [`Command::Open`] is
     /// exact.
     fn has_opened(&self, _campaign: CampaignId) -> bool {

@@ -87,6 +87,10 @@ impl Engine for LedgerAckEngine {
         self.confirm_later(claim, room, decided)
     }
 
+    fn partition_for(&self, claim: &Claim) -> Option<PartitionId> {
+        self.distributed.engine.partition_for(claim)
+    }
+
     fn claim_in_order(&self, mut claims: Vec<Claim>) -> Vec<PendingReply<Claimed>> {
         let refused = |error: EngineError| PendingReply::ready(Err(error));
         let engine = &self.distributed.engine;

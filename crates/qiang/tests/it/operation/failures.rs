@@ -112,6 +112,7 @@ async fn an_engine_that_does_not_answer_is_one_line_a_request() {
         ("redis.urls", url.as_str()),
         ("redis.call_timeout_ms", "600"),
         ("redis.claim_timeout_ms", "700"),
+        ("redis.partitions", "1"),
     ];
     let node = Program::on_redis(folder.path(), "serve", "silent", &keys);
     node.ready(200).await;
@@ -132,6 +133,8 @@ async fn an_engine_that_does_not_answer_is_one_line_a_request() {
     assert_eq!(reply.status, 503, "{reply:?}");
     let lines = about(&node, "lost", 1).await;
     assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(lines[0]["fields"]["campaign"], id);
+    assert_eq!(lines[0]["fields"]["partition"], 0);
     let cause = lines[0]["fields"]["cause"].as_str().unwrap();
     assert!(cause.contains("Redis"), "{cause}");
     assert!(

@@ -5,6 +5,7 @@ mod alarm_watch;
 mod alarms;
 mod audience;
 mod backup;
+mod claim_log;
 mod crowd;
 mod deploy;
 mod doctor;
