@@ -93,6 +93,21 @@ pub async fn examine(config: &NodeConfig) -> Vec<Finding> {
     findings.0
 }
 
+/// Primaries of the configured Redis, with the login of a node.
+///
+/// # Errors
+/// If there is none, with what does not answer.
+pub async fn primaries(config: &NodeConfig) -> anyhow::Result<Vec<::redis::ConnectionInfo>> {
+    let mut findings = Findings::default();
+    let primaries = redis::primaries(&config.redis_options(), &mut findings).await;
+    if primaries.is_empty() {
+        let found = findings.0.first();
+        let text = found.map_or("Redis has no primary", |it| it.text.as_str());
+        anyhow::bail!("{text}");
+    }
+    Ok(primaries)
+}
+
 /// A connection is opened without a login.
 async fn rabbitmq(url: &str, findings: &mut Findings) {
     let place = broker_of(url);

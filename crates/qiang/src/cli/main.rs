@@ -11,6 +11,7 @@ mod config;
 mod copies;
 mod demo;
 mod doctor;
+mod drill;
 mod environment;
 mod health;
 mod histogram;
@@ -104,6 +105,7 @@ enum CliCommand {
     Demo(demo::DemoArgs),
     /// Prove every invariant from the rows of a ledger.
     Audit(audit::AuditArgs),
+    Drill(drill::DrillArgs),
     /// Split a total into shares, or verify a split.
     Split(Box<split::SplitArgs>),
     Top(top::TopArgs),
@@ -160,6 +162,7 @@ fn main() -> ExitCode {
         CliCommand::Reconcile(args) => reconcile::run(&args),
         CliCommand::Demo(args) => demo::run(&args),
         CliCommand::Audit(args) => audit::run(&args),
+        CliCommand::Drill(args) => drill::run(&args),
         CliCommand::Split(args) => split::run(*args),
         CliCommand::Top(args) => top::run(&args),
         CliCommand::Token(args) => token::run(&args),

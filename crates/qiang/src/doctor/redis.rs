@@ -20,21 +20,26 @@ const CLOCK_MS_MAX: i64 = 1_000;
 const SENTINELS_MIN: usize = 3;
 const SLOTS: i64 = 16_384;
 
-pub(super) async fn examine(options: &RedisOptions, findings: &mut Findings) {
-    let mut primaries = Vec::new();
+/// The primaries, with their login.
+pub(super) async fn primaries(
+    options: &RedisOptions,
+    findings: &mut Findings,
+) -> Vec<ConnectionInfo> {
     match &options.topology {
-        Topology::Standalone => primaries.extend(
-            options
-                .urls
-                .iter()
-                .filter_map(|url| login(url, options).ok()),
-        ),
-        Topology::Sentinel { master } => {
-            primaries.extend(primary_of_sentinels(master, options, findings).await);
+        Topology::Standalone => {
+            let urls = options.urls.iter();
+            urls.filter_map(|url| login(url, options).ok()).collect()
         }
-        Topology::Cluster => primaries = primaries_of_cluster(options, findings).await,
+        Topology::Sentinel { master } => {
+            let primary = primary_of_sentinels(master, options, findings).await;
+            primary.into_iter().collect()
+        }
+        Topology::Cluster => primaries_of_cluster(options, findings).await,
     }
-    for primary in primaries {
+}
+
+pub(super) async fn examine(options: &RedisOptions, findings: &mut Findings) {
+    for primary in primaries(options, findings).await {
         let place = place(&primary);
         match ask(primary).await {
             Ok((info, offset_ms)) => {

@@ -9,6 +9,7 @@ mod claim_log;
 mod crowd;
 mod deploy;
 mod doctor;
+mod drill;
 mod failures;
 mod host_names;
 mod keys;
