@@ -5,8 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::StreamExt as _;
 use lapin::{
-    options::{BasicGetOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions},
+    options::{
+        BasicConsumeOptions, BasicGetOptions, BasicRejectOptions, ConfirmSelectOptions,
+        QueueDeclareOptions, QueueDeleteOptions,
+    },
     types::{AMQPValue, FieldTable, ShortString},
 };
 use qiang_testkit::{
@@ -144,6 +148,57 @@ fn a_queue_has_a_delivery_limit_of_its_own() {
         deleted.await.expect("the queue is deleted");
         fixture.settle_all(&*worker).await;
         fixture.assert_nothing_refilled(&*worker);
+        worker.release_ownership().await;
+    });
+}
+
+/// Deliveries that fail: more than the 20 that RabbitMQ 4 allows in a queue without a limit of its own.
+const REJECTIONS: usize = 30;
+
+/// A message whose delivery has failed many times is still in its queue, and the worker gets it.
+#[test]
+fn a_message_survives_more_failed_deliveries_than_the_default_allows() {
+    run(false, async |fixture: &mut Fixture<OnRabbit>| {
+        let sale = fixture.open(sale(10_000)).await;
+        fixture.claim(sale, 0..50).await;
+        let partition = fixture.partitions()[0];
+        // It declares the queues, and leaves.
+        let worker = fixture.worker("first").await;
+        fixture.settle_all(&*worker).await;
+        worker.release_ownership().await;
+        drop(worker);
+
+        let (connection, channel) = fixture.subject.channel().await;
+        let confirms = ConfirmSelectOptions::default();
+        channel.confirm_select(confirms).await.expect("confirms");
+        let newer = b"qiang 3 0 1 1\nof a later version";
+        fixture.subject.publish(&channel, partition, newer).await;
+        let queue = fixture.subject.queue(partition);
+        let consumer = channel.basic_consume(
+            queue.as_str().into(),
+            "failing".into(),
+            BasicConsumeOptions::default(),
+            FieldTable::default(),
+        );
+        let mut consumer = consumer.await.expect("a consumer");
+        for number in 0..REJECTIONS {
+            let delivery = tokio::time::timeout(LONG, consumer.next()).await;
+            let delivery = delivery.unwrap_or_else(|_| panic!("only {number} deliveries"));
+            let delivery = delivery.expect("an open channel").expect("a message");
+            assert_eq!(delivery.data, newer);
+            // A rejection counts as a failed delivery in every version; a negative acknowledgement does not in 4.3.
+            let requeue = BasicRejectOptions { requeue: true };
+            delivery.reject(requeue).await.expect("it is rejected");
+        }
+        connection.close(200, "OK".into()).await.expect("closed");
+
+        let worker = fixture.worker("second").await;
+        let until = Instant::now() + LONG;
+        while worker.status(partition).unreadable == 0 {
+            assert!(Instant::now() < until, "the message is gone");
+            drop(fixture.step(&*worker, partition, PATIENCE).await);
+        }
+        assert_eq!(worker.status(partition).unreadable, 1);
         worker.release_ownership().await;
     });
 }
