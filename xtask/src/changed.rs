@@ -12,7 +12,14 @@ use crate::command;
 const READ_BY_TESTS: &[(&str, &[&str])] = &[
     (
         "docs/",
-        &["qiang", "qiang-api", "qiang-audit", "qiang-redis"],
+        &[
+            "qiang",
+            "qiang-api",
+            "qiang-audit",
+            "qiang-redis",
+            "qiang-testkit",
+            "xtask",
+        ],
     ),
     ("deploy/", &["qiang", "qiang-bench"]),
     ("README.md", &["qiang"]),

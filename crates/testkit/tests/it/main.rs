@@ -7,3 +7,5 @@ mod databases;
 mod rabbitmq;
 #[cfg(feature = "servers")]
 mod redis;
+#[cfg(feature = "servers")]
+mod versions;
