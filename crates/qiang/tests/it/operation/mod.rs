@@ -15,6 +15,7 @@ mod host_names;
 mod keys;
 mod logs;
 mod maintenance;
+mod managed;
 mod over_http;
 pub(crate) mod program;
 mod reconciler;
