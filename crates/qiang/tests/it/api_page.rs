@@ -21,12 +21,12 @@ const PAGES: &[&str] = &[
 ];
 
 /// A code block of a page, between lines of three backticks.
-struct Block {
-    language: String,
-    text: String,
+pub(crate) struct Block {
+    pub(crate) language: String,
+    pub(crate) text: String,
 }
 
-fn blocks(page: &str) -> Vec<Block> {
+pub(crate) fn blocks(page: &str) -> Vec<Block> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let page = fs::read_to_string(docs.join(page)).unwrap();
     let parts: Vec<_> = page.split("```").collect();

@@ -13,6 +13,8 @@ mod crash_matrix;
 mod demo;
 #[cfg(feature = "servers")]
 mod distributed;
+#[cfg(feature = "servers")]
+mod first_sale;
 mod histories;
 mod http_crash;
 mod node;
