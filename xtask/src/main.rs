@@ -94,6 +94,12 @@ enum Task {
         /// Build two images from two clean checkouts, and compare them
         #[arg(long, conflicts_with = "built")]
         twice: bool,
+        /// Make an image for 64-bit ARM, and run it in an emulator
+        #[arg(long, conflicts_with = "built")]
+        arm64: bool,
+        /// Cargo's profile of the program; the size is compared for the default alone
+        #[arg(long, conflicts_with = "built", default_value = container::DIST)]
+        profile: String,
     },
     /// Write the Debian package, install it into an empty root, and remove it again
     Deb {
@@ -147,9 +153,19 @@ fn run(root: &Path) -> Result<()> {
         Task::Pictures => browser::pictures(root),
         Task::Upgrade { commit } => upgrade::run(root, &commit),
         Task::Matrix { release, suite } => matrix::run(root, &release, suite.as_deref()),
-        Task::Container { twice: true, .. } => container::run_twice(root),
         Task::Container { built: true, .. } => container::run_built(root).map(drop),
-        Task::Container { .. } => container::run(root),
+        Task::Container {
+            twice,
+            arm64: is_arm64,
+            profile,
+            ..
+        } => {
+            let choice = container::Choice { profile, is_arm64 };
+            match twice {
+                true => container::run_twice(root, &choice),
+                false => container::run(root, &choice),
+            }
+        }
         Task::Deb { built: true } => deb::run_built(root).map(drop),
         Task::Deb { built: false } => deb::run(root),
         Task::Deploy => deploy::run(root),

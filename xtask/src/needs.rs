@@ -60,6 +60,21 @@ const MATRIX_NEEDS: &str = "
     util-linux | unshare | a mount namespace for each run
 ";
 
+/// Packages of `cargo xtask container --arm64`, in the same form.
+const ARM64_NEEDS: &str = "
+    gcc-aarch64-linux-gnu | aarch64-linux-gnu-gcc | compiles C and links for 64-bit ARM
+    libc6-dev-arm64-cross | /usr/aarch64-linux-gnu/include/stdio.h | headers and shared libraries for it
+    qemu-user-static | qemu-aarch64-static | runs its programs
+    buildah | buildah | the image
+    ca-certificates | /etc/ssl/certs/ca-certificates.crt | the same
+    tzdata | /usr/share/zoneinfo/Asia/Shanghai | the same
+";
+
+/// Installs the missing packages of `cargo xtask container --arm64`.
+pub(crate) fn install_for_arm64() -> Result<()> {
+    install_on(&Machine::here(), &rows(ARM64_NEEDS)).map(drop)
+}
+
 /// Installs the missing packages of `cargo xtask matrix`.
 pub(crate) fn install_for_matrix() -> Result<()> {
     install_on(&Machine::here(), &rows(MATRIX_NEEDS)).map(drop)

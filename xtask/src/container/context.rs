@@ -5,8 +5,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
+use super::processor::Processor;
 use super::sbom;
 use crate::command;
 
@@ -23,7 +24,12 @@ const GROUP: &str = "root:x:0:\nqiang:x:65532:\n";
 const NSSWITCH: &str = "hosts: files dns\n";
 
 /// Refills the folder for a program.
-pub(super) fn write(root: &Path, program: &Path, context: &Path) -> Result<()> {
+pub(super) fn write(
+    root: &Path,
+    program: &Path,
+    processor: Processor,
+    context: &Path,
+) -> Result<()> {
     drop(fs::remove_dir_all(context));
     let image = context.join("root");
     // Mount points of a root file system that cannot be written.
@@ -34,10 +40,11 @@ pub(super) fn write(root: &Path, program: &Path, context: &Path) -> Result<()> {
 
     let copied = image.join("usr/local/bin/qiang");
     copy(program, &copied)?;
-    command::run(&format!("strip --strip-all {}", copied.display()), root)?;
+    let strip = processor.strip();
+    command::run(&format!("{strip} --strip-all {}", copied.display()), root)?;
     // The libraries of a stripped program are those of the whole one.
-    for library in libraries(&command::read(&format!("ldd {}", program.display()), root)?)? {
-        copy(Path::new(library), &image.join(&library[1..]))?;
+    for library in processor.libraries(program, root)? {
+        copy(&library.file, &image.join(&library.inside))?;
     }
     copy(Path::new(CERTIFICATES), &image.join(&CERTIFICATES[1..]))?;
     let zones = image.join("usr/share");
@@ -55,22 +62,11 @@ pub(super) fn write(root: &Path, program: &Path, context: &Path) -> Result<()> {
     }
     let documents = image.join("usr/share/doc/qiang");
     copy(&root.join("LICENSE"), &documents.join("LICENSE"))?;
-    fs::write(documents.join("sbom.cdx.json"), sbom::read(root)?)?;
+    fs::write(
+        documents.join("sbom.cdx.json"),
+        sbom::read(root, processor)?,
+    )?;
     set_modes(context, &copied)
-}
-
-/// Paths of the libraries, and of the loader, in the output of `ldd`.
-fn libraries(output: &str) -> Result<Vec<&str>> {
-    let mut found = Vec::new();
-    for line in output.lines().map(str::trim) {
-        if line.contains("not found") {
-            bail!("a shared library is missing: {line}");
-        }
-        // The kernel's own `linux-vdso` has no file.
-        let path = line.split_whitespace().find(|word| word.starts_with('/'));
-        found.extend(path);
-    }
-    Ok(found)
 }
 
 /// Copies a file, and creates the folder that it goes to.
@@ -101,16 +97,6 @@ fn set_modes(folder: &Path, program: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn libraries_and_loader_are_found_and_a_missing_one_is_an_error() {
-        let output = "\tlinux-vdso.so.1 (0x1)\n\tlibm.so.6 => /lib/x/libm.so.6 (0x2)\n\t/lib64/ld-linux.so.2 (0x3)\n";
-        let expected = ["/lib/x/libm.so.6", "/lib64/ld-linux.so.2"];
-        assert_eq!(libraries(output).unwrap(), expected);
-        assert!(libraries("\tstatically linked\n").unwrap().is_empty());
-        let error = libraries("\tlibz.so.1 => not found\n").unwrap_err();
-        assert!(error.to_string().contains("libz.so.1"), "{error}");
-    }
 
     #[test]
     fn modes_do_not_depend_on_the_machine() {

@@ -7,21 +7,25 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
+use super::processor::Processor;
 use crate::command;
 
 /// Lists the crates that are linked into the program, with their licences.
 const LIST: &str =
     "cargo tree --locked -p qiang --features full -e normal --prefix none --format {p}|{l}";
-/// Debian packages whose files are in the image.
-const PACKAGES: &str = "dpkg-query --show --showformat=${Package}|${Version}|${Architecture}\\n \
-    libc6 libgcc-s1 ca-certificates tzdata";
+/// Lists Debian packages whose files are in the image.
+const PACKAGES: &str = "dpkg-query --show --showformat=${Package}|${Version}|${Architecture}\\n";
 
 /// The list as text.
-pub(super) fn read(root: &Path) -> Result<String> {
+pub(super) fn read(root: &Path, processor: Processor) -> Result<String> {
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
-    let crates = command::read(LIST, root)?;
+    let crates = match processor.target() {
+        Some(target) => command::read(&format!("{LIST} --target {target}"), root)?,
+        None => command::read(LIST, root)?,
+    };
+    let packages = format!("{PACKAGES} {}", processor.packages());
     let packages =
-        command::read(PACKAGES, root).context("the image takes files of Debian packages")?;
+        command::read(&packages, root).context("the image takes files of Debian packages")?;
     Ok(serde_json::to_string_pretty(&list(
         &crates,
         &checksums(&lock),
