@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     answers::{Account, Deposit, Reversal, Withdrawal},
-    call::RepeatableCall,
+    call::{RepeatableCall, Replayable},
     client::Client,
     error::Error,
     ids::{Id, UserId},
@@ -32,10 +32,24 @@ impl Client {
         reference: &str,
         amount: Money,
     ) -> Result<Deposit, Error> {
+        let deposited = self.deposit_replayable(user, reference, amount).await?;
+        Ok(deposited.value)
+    }
+
+    /// As [`Client::deposit`], with whether the deposit had been made before.
+    ///
+    /// # Errors
+    /// As for [`Client::deposit`].
+    pub async fn deposit_replayable(
+        &self,
+        user: &UserId,
+        reference: &str,
+        amount: Money,
+    ) -> Result<Replayable<Deposit>, Error> {
         let Money { amount, currency } = amount;
         let body = json!({ "reference": reference, "amount": amount, "currency": currency });
         let call = RepeatableCall::post(path(user, "/deposits")).json(&body)?;
-        self.json(call.keyed(self)).await
+        self.replayable(call.keyed(self)).await
     }
 
     /// Takes an amount of a deposit back, while the account has as much. Each call takes as much again. Scope

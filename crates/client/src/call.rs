@@ -23,6 +23,7 @@ use crate::{
 
 const USER_AGENT_VALUE: &str = concat!("qiang-client/", env!("CARGO_PKG_VERSION"));
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM_JSON: &[u8] = b"application/problem+json";
 /// Problems with status 503 that decide the call: a retry at once would not help.
@@ -135,6 +136,15 @@ impl RepeatableCall {
     }
 }
 
+/// Answer that may repeat that of an earlier request with the same key or reference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayable<T> {
+    /// The answer.
+    pub value: T,
+    /// Whether an earlier request made the object. A retry of a lost attempt of this call counts as one.
+    pub is_replay: bool,
+}
+
 /// Result of one attempt.
 enum CallAttempt {
     Done(RawAnswer),
@@ -155,6 +165,18 @@ impl Client {
     /// Carries a call out and parses the JSON of its answer.
     pub(crate) async fn json<T: DeserializeOwned>(&self, call: RepeatableCall) -> Result<T, Error> {
         read(&self.call(&call).await?)
+    }
+
+    /// As [`Client::json`], with whether the answer repeats that of an earlier request.
+    pub(crate) async fn replayable<T: DeserializeOwned>(
+        &self,
+        call: RepeatableCall,
+    ) -> Result<Replayable<T>, Error> {
+        let answer = self.call(&call).await?;
+        Ok(Replayable {
+            value: read(&answer)?,
+            is_replay: is_replay(&answer),
+        })
     }
 
     /// Carries a call out. Returns a success or status 304.
@@ -230,6 +252,12 @@ impl Client {
             .min(bounds.backoff_max);
         longest.mul_f64(rand::random::<f64>())
     }
+}
+
+/// Whether an answer repeats that of an earlier request.
+pub(crate) fn is_replay(answer: &RawAnswer) -> bool {
+    let replayed = answer.headers.get(IDEMPOTENCY_REPLAYED);
+    replayed.is_some_and(|value| value.as_bytes() == b"true")
 }
 
 /// The instant after this time; at most a day from now.

@@ -13,7 +13,7 @@ use crate::{
         CampaignAudience, Claim, Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale,
         ServerSeed, State,
     },
-    call::{RepeatableCall, read},
+    call::{RepeatableCall, Replayable, read},
     client::Client,
     error::Error,
     ids::{CampaignId, Id, UserId},
@@ -101,6 +101,15 @@ impl Client {
     pub async fn create_sale(&self, sale: &NewSale) -> Result<Sale, Error> {
         self.json(RepeatableCall::post("/v1/sales").json(sale)?.keyed(self))
             .await
+    }
+
+    /// As [`Client::create_sale`], with whether an earlier request under the same key made it.
+    ///
+    /// # Errors
+    /// As for [`Client::create_sale`].
+    pub async fn create_sale_replayable(&self, sale: &NewSale) -> Result<Replayable<Sale>, Error> {
+        let call = RepeatableCall::post("/v1/sales").json(sale)?;
+        self.replayable(call.keyed(self)).await
     }
 
     /// A sale with its current counters.

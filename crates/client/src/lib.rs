@@ -77,6 +77,7 @@ use qiang_wire::{answers, ids, lists, problem, values, words};
 
 pub use self::{
     builder::Builder,
+    call::Replayable,
     campaigns::{Listing, SeenState, Tagged},
     claims::ClaimResult,
     client::Client,
