@@ -4,6 +4,7 @@ mod anonymous;
 pub mod archive;
 mod audit;
 mod backend;
+pub mod capacity;
 mod close_component;
 pub mod config;
 pub mod control;

@@ -5,6 +5,7 @@ mod amounts;
 mod audit;
 mod backend;
 mod campaign;
+mod capacity;
 mod color;
 mod completions;
 mod config;
@@ -109,6 +110,7 @@ enum CliCommand {
     /// Split a total into shares, or verify a split.
     Split(Box<split::SplitArgs>),
     Top(top::TopArgs),
+    Capacity(capacity::CapacityArgs),
     /// Make a token.
     Token(token::TokenArgs),
     /// Print the OpenAPI document.
@@ -165,6 +167,7 @@ fn main() -> ExitCode {
         CliCommand::Drill(args) => drill::run(&args),
         CliCommand::Split(args) => split::run(*args),
         CliCommand::Top(args) => top::run(&args),
+        CliCommand::Capacity(args) => capacity::run(&args),
         CliCommand::Token(args) => token::run(&args),
         CliCommand::Openapi => openapi::run(),
         CliCommand::Completions(args) => completions::run(&args),

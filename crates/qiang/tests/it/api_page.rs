@@ -18,6 +18,7 @@ const PAGES: &[&str] = &[
     "integrate/claims.md",
     "integrate/payments.md",
     "integrate/webhooks.md",
+    "operate/capacity.md",
 ];
 
 /// A code block of a page, between lines of three backticks.
