@@ -15,6 +15,19 @@ pub(crate) fn shown(amount: &Money) -> String {
     }
 }
 
+/// An amount with its currency's decimals, without the code. [`money`] parses it with the code.
+///
+/// # Errors
+/// If this program does not know the currency.
+pub(crate) fn decimal(amount: &Money) -> anyhow::Result<String> {
+    let code = amount.currency;
+    let currency: money::Currency = code.as_str().parse().map_err(|_| {
+        anyhow::anyhow!("this program does not know the decimals of {code}: update it")
+    })?;
+    let shown = money::Money::new(amount.amount, currency).to_string();
+    Ok(shown.split(' ').next().unwrap_or_default().to_owned())
+}
+
 /// Parses two words of the command line: an amount and its currency.
 ///
 /// # Errors
@@ -114,6 +127,15 @@ mod tests {
         check(-5, "CNY", "-0.05 CNY");
         check(300, "JPY", "300 JPY");
         check(7, "QQQ", "7 QQQ (minor units)");
+        let decimal_of = |minor, code: &str| decimal(&Money::new(minor, code.parse().unwrap()));
+        for (minor, code, expected) in [
+            (299, "CNY", "2.99"),
+            (-5, "CNY", "-0.05"),
+            (300, "JPY", "300"),
+        ] {
+            assert_eq!(decimal_of(minor, code).unwrap(), expected);
+        }
+        assert!(decimal_of(7, "QQQ").is_err());
     }
 
     #[test]

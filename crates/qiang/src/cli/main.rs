@@ -14,9 +14,11 @@ mod demo;
 mod doctor;
 mod drill;
 mod environment;
+mod export;
 mod health;
 mod histogram;
 mod history_filter;
+mod import;
 mod log;
 mod metadata;
 mod migrate;
@@ -36,6 +38,7 @@ mod secrets;
 mod serve;
 mod service;
 mod split;
+mod table;
 mod token;
 mod top;
 mod version;
@@ -100,6 +103,8 @@ enum CliCommand {
     Metadata(metadata::MetadataArgs),
     Account(account::AccountArgs),
     Webhook(webhook::WebhookArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
     /// Compare the engine on Redis with the ledger, row by row.
     Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
@@ -161,6 +166,8 @@ fn main() -> ExitCode {
         CliCommand::Metadata(args) => metadata::run(&args),
         CliCommand::Account(args) => account::run(&args),
         CliCommand::Webhook(args) => webhook::run(&args),
+        CliCommand::Import(args) => import::run(&args),
+        CliCommand::Export(args) => export::run(&args),
         CliCommand::Reconcile(args) => reconcile::run(&args),
         CliCommand::Demo(args) => demo::run(&args),
         CliCommand::Audit(args) => audit::run(&args),

@@ -18,6 +18,7 @@ const PAGES: &[&str] = &[
     "integrate/claims.md",
     "integrate/payments.md",
     "integrate/webhooks.md",
+    "operate/moving-in.md",
     "operate/capacity.md",
 ];
 

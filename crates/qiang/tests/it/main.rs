@@ -17,6 +17,7 @@ mod distributed;
 mod first_sale;
 mod histories;
 mod http_crash;
+mod moving_in;
 mod node;
 #[cfg(feature = "servers")]
 mod operation;
