@@ -23,6 +23,7 @@ pub mod quickstart;
 pub mod run;
 pub mod scratch;
 mod server;
+pub mod shadow;
 mod signals;
 mod start_gauges;
 mod transport_cleanup;

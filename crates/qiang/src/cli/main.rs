@@ -37,6 +37,7 @@ mod sale;
 mod secrets;
 mod serve;
 mod service;
+mod shadow;
 mod split;
 mod table;
 mod token;
@@ -105,6 +106,9 @@ enum CliCommand {
     Webhook(webhook::WebhookArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    /// Compare the decisions of an existing shop with those of Qiang.
+    #[command(subcommand)]
+    Shadow(shadow::ShadowCommand),
     /// Compare the engine on Redis with the ledger, row by row.
     Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
@@ -168,6 +172,7 @@ fn main() -> ExitCode {
         CliCommand::Webhook(args) => webhook::run(&args),
         CliCommand::Import(args) => import::run(&args),
         CliCommand::Export(args) => export::run(&args),
+        CliCommand::Shadow(command) => shadow::run(&command),
         CliCommand::Reconcile(args) => reconcile::run(&args),
         CliCommand::Demo(args) => demo::run(&args),
         CliCommand::Audit(args) => audit::run(&args),

@@ -1,8 +1,9 @@
-//! Moving in: import and export, by the program.
+//! Moving in: import, export and shadow mode, by the program.
 
 mod import;
 #[cfg(feature = "servers")]
 mod on_redis;
+mod shadow;
 
 use std::{net::SocketAddr, path::Path};
 
