@@ -3,6 +3,7 @@
 mod import;
 #[cfg(feature = "servers")]
 mod on_redis;
+mod outbox;
 mod shadow;
 
 use std::{net::SocketAddr, path::Path};
