@@ -4,14 +4,17 @@ mod admission;
 mod anonymous;
 mod campaigns;
 mod cold;
+mod costs;
 mod engine;
 mod fixture;
 mod http;
+mod node_process;
 mod process;
 mod reads;
 mod rebuild;
 mod schemes;
 mod settlement;
+mod soak;
 
 use std::process::ExitCode;
 
@@ -45,6 +48,11 @@ enum Bench {
     ///
     /// Exit code 1: a ratio above --at-most, or a breach found by the audit.
     Cold(cold::ColdArgs),
+    /// Measure the processor time of a node for each kind of request: claims, payments, sign-ins, streams, requests and
+    /// handshakes over TLS; with --redis also that of Redis. Then measures a mix, and compares it with their sum.
+    ///
+    /// Exit code 1: a request was answered otherwise than expected.
+    Costs(costs::CostsArgs),
     /// Measure the embedded engine alone: durable grants per second, no HTTP.
     Engine(engine::EngineArgs),
     /// Measure the whole service over HTTP and check every grant; with --baseline, compare it with a request that does
@@ -68,7 +76,15 @@ enum Bench {
     Schemes(Box<schemes::SchemesArgs>),
     /// Measure settlement: its rate from a log on Redis into a ledger, and the lag under a steady load.
     Settlement(settlement::SettlementArgs),
-    /// Run the watchers of `http --watchers`.
+    /// Load a node at a share of its capacity for an hour, with settlement, payments, expiry, watchers, audits or
+    /// reconciliation, and backups; prints latencies per minute, memory, file sizes and the longest pauses.
+    ///
+    /// Exit code 1: a request was answered otherwise than expected, or the audit found a breach.
+    Soak(soak::SoakArgs),
+    /// Run the node of `costs` or `soak`.
+    #[command(hide = true)]
+    Node(node_process::NodeArgs),
+    /// Run the watchers of `http --watchers` or `soak`.
     #[command(hide = true)]
     Watchers(http::WatchersArgs),
 }
@@ -96,12 +112,15 @@ fn run(command: Bench) -> anyhow::Result<bool> {
             Bench::Anonymous(args) => anonymous::run(&args).await,
             Bench::Campaigns(args) => campaigns::run(&args).await,
             Bench::Cold(args) => cold::run(&args).await,
+            Bench::Costs(args) => Box::pin(costs::run(&args)).await,
             Bench::Engine(args) => engine::run(&args).await,
             Bench::Http(args) => http::run(&args).await,
             Bench::Reads(args) => Box::pin(reads::run(&args)).await,
             Bench::Rebuild(args) => rebuild::run(&args).await,
             Bench::Schemes(args) => schemes::run(&args).await,
             Bench::Settlement(args) => settlement::run(&args).await,
+            Bench::Soak(args) => Box::pin(soak::run(&args)).await,
+            Bench::Node(args) => node_process::serve(&args).await,
             Bench::Watchers(args) => http::watch(&args).await,
         }
     })

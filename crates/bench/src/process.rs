@@ -25,8 +25,14 @@ pub(crate) fn cpu_seconds_of(process: &str) -> anyhow::Result<f64> {
 
 /// Resident memory of this process in bytes, without pages of files.
 pub(crate) fn resident_bytes() -> anyhow::Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")
-        .context("cannot read /proc/self/status: memory is measured on Linux only")?;
+    resident_bytes_of("self")
+}
+
+/// Resident memory of a process with this pid in bytes, without pages of files.
+pub(crate) fn resident_bytes_of(process: &str) -> anyhow::Result<u64> {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {path}: memory is measured on Linux only"))?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:"));

@@ -35,7 +35,15 @@ impl UserTokens {
     pub fn from_file(path: &Path) -> anyhow::Result<Self> {
         let secret = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(Self(TokenIssuer::from_secret(secret.trim().as_bytes())?))
+        Self::from_secret(secret.trim())
+    }
+
+    /// Issues tokens with this HS256 secret.
+    ///
+    /// # Errors
+    /// If the secret is too short.
+    pub fn from_secret(secret: &str) -> anyhow::Result<Self> {
+        Ok(Self(TokenIssuer::from_secret(secret.as_bytes())?))
     }
 
     /// The value of an `Authorization` header.
@@ -55,6 +63,7 @@ pub struct LocalService {
     running: RunningNode,
     backend: Backend,
     tokens: UserTokens,
+    secret: String,
     folder: tempfile::TempDir,
     scratch: Option<Scratch>,
 }
@@ -81,7 +90,7 @@ impl LocalService {
     pub async fn start(noop_route: bool) -> anyhow::Result<Self> {
         let mut config = NodeConfig::defaults()?;
         config.server.noop_route = noop_route;
-        Self::start_with(config).await
+        Self::start_from(config).await
     }
 
     /// Starts the node on Redis. Its keys and its database are new, and are removed when it stops.
@@ -89,6 +98,17 @@ impl LocalService {
     /// # Errors
     /// If a server cannot be used. That includes RabbitMQ, although a node could run without it.
     pub async fn start_on_redis(servers: &LocalServers<'_>) -> anyhow::Result<Self> {
+        Self::start_on_redis_with(servers, &[]).await
+    }
+
+    /// Starts the node on Redis with these keys of the configuration.
+    ///
+    /// # Errors
+    /// As for [`LocalService::start_on_redis`].
+    pub async fn start_on_redis_with(
+        servers: &LocalServers<'_>,
+        keys: &[(&'static str, String)],
+    ) -> anyhow::Result<Self> {
         if servers.transport == TransportName::RabbitMq.name() {
             check_rabbitmq(servers.rabbitmq).await?;
         }
@@ -108,7 +128,8 @@ impl LocalService {
         if let Some(scratch) = &scratch {
             flags.push(("ledger.url", scratch.url().to_owned()));
         }
-        let started = Self::start_with(NodeConfig::defaults_with(&flags)?).await;
+        flags.extend_from_slice(keys);
+        let started = Self::start_from(NodeConfig::defaults_with(&flags)?).await;
         match started {
             Ok(local) => Ok(Self { scratch, ..local }),
             Err(error) => {
@@ -120,12 +141,16 @@ impl LocalService {
         }
     }
 
-    async fn start_with(mut config: NodeConfig) -> anyhow::Result<Self> {
+    /// Starts the node with this configuration, apart from data, secret, address and limits.
+    ///
+    /// # Errors
+    /// If the folder, the port or a server cannot be used.
+    pub async fn start_from(mut config: NodeConfig) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         config.engine.data = database(&folder);
         let secret = hex::encode(rand::random::<[u8; 32]>());
         let tokens = UserTokens(TokenIssuer::from_secret(secret.as_bytes())?);
-        config.auth.hs256_secret = Secret::new(secret);
+        config.auth.hs256_secret = Secret::new(secret.clone());
         // Users of this machine may sign in as anyone.
         config.pages.development = true;
         // One program makes the load from one address, so only the machine limits it.
@@ -146,6 +171,7 @@ impl LocalService {
             running,
             backend,
             tokens,
+            secret,
             folder,
             scratch: None,
         })
@@ -161,6 +187,12 @@ impl LocalService {
     #[must_use]
     pub fn tokens(&self) -> &UserTokens {
         &self.tokens
+    }
+
+    /// Secret that signs tokens for users of this node.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.secret
     }
 
     /// The file that holds log and ledger.

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use self::target::{Target, user_name};
-pub(crate) use self::watchers::{WatchersArgs, watch};
+pub(crate) use self::watchers::{Watchers, WatchersArgs, watch};
 
 /// Tokens created per second of load. No closed loop on the measured machines is faster.
 const USERS_PER_SECOND_MAX: u32 = 100_000;

@@ -37,26 +37,26 @@ pub(crate) struct WatchersArgs {
 
 /// Results of the watchers: received data and processor time.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(crate) struct Told {
     seconds: f64,
     bytes: u64,
     /// Number of reads, about the number of events.
     reads: u64,
-    pub(super) cpu_seconds: f64,
+    pub(crate) cpu_seconds: f64,
 }
 
 impl Told {
-    pub(super) fn reads_per_second(&self) -> f64 {
+    pub(crate) fn reads_per_second(&self) -> f64 {
         self.reads as f64 / self.seconds
     }
 
-    pub(super) fn bytes_per_second(&self) -> f64 {
+    pub(crate) fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.seconds
     }
 }
 
 /// Process of the watchers of one campaign. It ends when its input ends, so at the latest with this process.
-pub(super) struct Watchers {
+pub(crate) struct Watchers {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -64,7 +64,7 @@ pub(super) struct Watchers {
 
 impl Watchers {
     /// Starts `count` watchers of a campaign with its shares. Waits until all have their first answer.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         addr: SocketAddr,
         campaign: &str,
         bearer: &HeaderValue,
@@ -102,7 +102,7 @@ impl Watchers {
     }
 
     /// Ends the process, and returns its results.
-    pub(super) async fn stop(self) -> anyhow::Result<Told> {
+    pub(crate) async fn stop(self) -> anyhow::Result<Told> {
         let Self {
             mut process,
             input,

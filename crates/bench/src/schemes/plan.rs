@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
+use qiang_core::campaign::AckLevel;
 
 use super::{
     counter, deduct,
@@ -55,6 +56,9 @@ pub(crate) struct SchemesArgs {
     /// Partitions over which qiang spreads its packet.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) partitions: u16,
+    /// Acknowledgement level of the scheme qiang: memory, or replica on a Redis with replicas.
+    #[arg(long, value_name = "LEVEL", default_value = "memory", value_parser = ["memory", "replica"])]
+    pub(super) ack: String,
     /// Runs of each scheme, in turn; the report has medians.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(super) repeat: u32,
@@ -129,6 +133,7 @@ pub(super) struct Plan {
     pub(super) database: Option<Database>,
     url: Option<String>,
     partitions: u16,
+    ack: AckLevel,
 }
 
 impl Plan {
@@ -170,6 +175,7 @@ impl Plan {
             database,
             url: args.redis.clone(),
             partitions: args.partitions,
+            ack: args.ack.parse()?,
         })
     }
 
@@ -193,7 +199,7 @@ impl Plan {
             }
             Name::Qiang => {
                 let url = self.url.as_deref().context("no Redis")?;
-                Box::new(qiang::Qiang::redis(url, &site()?, self.partitions).await?)
+                Box::new(qiang::Qiang::redis(url, &site()?, self.partitions, self.ack).await?)
             }
             Name::Embedded => Box::new(qiang::Qiang::embedded()?),
         })

@@ -74,7 +74,12 @@ impl Qiang {
     }
 
     /// Engine on Redis, with the red packet spread over all partitions. No ledger settles its log here.
-    pub(super) async fn redis(url: &str, site: &Site, partitions: u16) -> anyhow::Result<Self> {
+    pub(super) async fn redis(
+        url: &str,
+        site: &Site,
+        partitions: u16,
+        ack: AckLevel,
+    ) -> anyhow::Result<Self> {
         let options = RedisOptions {
             urls: vec![url.to_owned()],
             prefix: site.prefix.trim_end_matches(':').to_owned(),
@@ -88,7 +93,7 @@ impl Qiang {
             engine: Arc::new(engine.clone()),
             log: Arc::new(engine.clone()),
             ledger: None,
-            ack: AckLevel::Memory,
+            ack,
             commands: &["evalsha"],
             left_behind: LeftBehind::Keys(engine),
             campaign: Mutex::default(),

@@ -7,11 +7,13 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 mod admission;
 mod anonymous;
 mod cold;
+mod costs;
 mod killed;
 #[cfg(feature = "servers")]
 mod reads;
 #[cfg(feature = "servers")]
 mod schemes;
+mod soak;
 
 /// Lock of the program's runs. A run whose results are compared with those of an idle machine runs alone.
 static RUNS: RwLock<()> = RwLock::new(());
