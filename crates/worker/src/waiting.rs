@@ -369,7 +369,14 @@ impl CampaignQueue {
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
-        first_error.map_or(Ok(landed), Err)
+        match first_error {
+            // The first ones had room. The others follow in the next flight.
+            Some(QueueError::Engine(_, EngineError::Overloaded)) if !decided.is_empty() => {
+                Ok(landed)
+            }
+            Some(error) => Err(error),
+            None => Ok(landed),
+        }
     }
 
     /// Outcome of claims of a campaign that the engine does not have. `None` if the entries must keep waiting.
