@@ -59,12 +59,12 @@ impl Node {
         let (number, payment) = (order.number, payment.clone());
         let kept = &self.runtime(partition).unsettled_answers;
         let cancelled = view.grant.order.map_or(0, |order| order.cancelled_quantity);
-        if cancelled > 0 {
-            let part = ReturnPart::before_payment(cancelled);
-            kept.keep_step(&meta, Event::PartCancelled { number, part });
-        }
+        let before = (cancelled > 0).then(|| Event::PartCancelled {
+            number,
+            part: ReturnPart::before_payment(cancelled),
+        });
         let event = Event::payment_recorded(number, payment, state);
-        kept.keep_step(&meta, event);
+        kept.keep_steps(&meta, before, event);
         Ok(Reply::Payment(state.outcome, view))
     }
 

@@ -77,17 +77,32 @@ impl UnsettledAnswers {
 
     /// Keeps the result of a payment or a cancellation. Its position in the log is unknown.
     pub(crate) fn keep_step(&self, meta: &CachedCampaign, event: Event) {
-        let entry = Entry {
+        self.keep_steps(meta, None, event);
+    }
+
+    /// Keeps the result of a payment, and the units that were cancelled before it. Neither is dropped without the
+    /// other.
+    pub(crate) fn keep_steps(
+        &self,
+        meta: &CachedCampaign,
+        cancelled: Option<Event>,
+        payment: Event,
+    ) {
+        let entry = |event| Entry {
             seq: 0,
             at: meta.origin,
             campaign: meta.id,
             event,
         };
         let mut kept = self.0.lock();
-        if kept.steps.len() >= STEPS_MAX {
-            kept.steps.pop_front();
+        while kept.steps.len() >= STEPS_MAX {
+            let dropped = kept.steps.pop_front();
+            if dropped.is_some_and(|it| is_before_payment(&it.event)) {
+                kept.steps.pop_front();
+            }
         }
-        kept.steps.push_back(entry);
+        kept.steps.extend(cancelled.map(entry));
+        kept.steps.push_back(entry(payment));
     }
 
     /// Drops what the ledger had at the previous call, if the term is still the same. Positions of another term are
@@ -123,6 +138,11 @@ impl UnsettledAnswers {
         entries.extend(kept.steps.iter().cloned());
         (entries, kept.dropped + 1)
     }
+}
+
+/// Whether the step is kept together with the next one.
+fn is_before_payment(event: &Event) -> bool {
+    matches!(event, Event::PartCancelled { part, .. } if part.is_before_payment())
 }
 
 /// Grants in the reply to a batch, and the payments of orders that cost nothing.
