@@ -20,6 +20,8 @@ const LASTS: Duration = Duration::from_secs(3);
 /// Maximum time of a failover, and interval of looks.
 const FAILOVER_MAX: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Maximum time of the search for the drill's keys. A staging set-up has few others.
+const FOUND_MAX: Duration = Duration::from_secs(20);
 /// Maximum wait for an answer of a server.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
@@ -145,11 +147,75 @@ impl Targets<'_> {
         Ok(primaries.into_iter().map(with_login).collect())
     }
 
+    /// Refuses a configuration of another set-up than that of the nodes: its Redis and its ledger must have the sale.
+    ///
+    /// # Errors
+    /// If one of them does not have it, or does not answer.
+    pub(super) async fn check_has(&self, sale: &str) -> anyhow::Result<()> {
+        let over = Instant::now() + FOUND_MAX;
+        let mut found = false;
+        for primary in self.primaries().await? {
+            found |= has_key_of(primary, (&self.config.redis.prefix, sale), over).await?;
+        }
+        if !found {
+            bail!(
+                "the Redis of the configuration does not have the drill's sale: it is not that of --node"
+            );
+        }
+        let Some(url) = self.config.ledger.url() else {
+            return Ok(());
+        };
+        let known: Option<String> = match DatabaseKind::from_url(url) {
+            Some(DatabaseKind::Postgres) => {
+                let mut ledger = PgConnection::connect(url).await?;
+                let find = "SELECT id FROM campaigns WHERE id = $1";
+                let find = sqlx::query_scalar(find).bind(sale);
+                find.fetch_optional(&mut ledger).await?
+            }
+            Some(DatabaseKind::MySql) => {
+                let mut ledger = MySqlConnection::connect(url).await?;
+                let find = "SELECT id FROM campaigns WHERE id = ?";
+                let find = sqlx::query_scalar(find).bind(sale);
+                find.fetch_optional(&mut ledger).await?
+            }
+            None => bail!("ledger.url names no known database"),
+        };
+        match known {
+            Some(_) => Ok(()),
+            None => bail!(
+                "the ledger of the configuration does not have the drill's sale: it is not that of --node"
+            ),
+        }
+    }
+
     async fn each_primary(&self, words: &[&str]) -> anyhow::Result<()> {
         for primary in self.primaries().await? {
             let _: redis::Value = call(primary, words).await?;
         }
         Ok(())
+    }
+}
+
+/// Whether a server has a key of a campaign with this prefix.
+async fn has_key_of(
+    primary: ConnectionInfo,
+    (prefix, campaign): (&str, &str),
+    over: Instant,
+) -> anyhow::Result<bool> {
+    let (pattern, mut cursor) = (format!("*{campaign}*"), "0".to_owned());
+    loop {
+        let scan = ["SCAN", &cursor, "MATCH", &pattern, "COUNT", "10000"];
+        let (next, keys): (String, Vec<String>) = call(primary.clone(), &scan).await?;
+        if keys.iter().any(|key| key.starts_with(prefix)) {
+            return Ok(true);
+        }
+        if next == "0" {
+            return Ok(false);
+        }
+        if Instant::now() >= over {
+            bail!("the Redis of the configuration has too many keys for a staging set-up");
+        }
+        cursor = next;
     }
 }
 
@@ -192,12 +258,28 @@ async fn full(targets: &Targets<'_>) -> anyhow::Result<()> {
     if limited.is_ok() {
         tokio::time::sleep(LASTS).await;
     }
+    let mut restored = Ok(());
     for (primary, limit) in before {
-        let set = ["CONFIG", "SET", "maxmemory", &limit];
-        let restored: anyhow::Result<redis::Value> = call(primary, &set).await;
-        restored.with_context(|| format!("maxmemory is not restored: set it to {limit}"))?;
+        let put_back = put_back(primary, &limit).await;
+        // Every server is tried, and the first failure is named.
+        restored = restored.and(put_back);
     }
-    limited
+    restored.and(limited)
+}
+
+/// Restores the limit of a server, with some attempts.
+async fn put_back(primary: ConnectionInfo, limit: &str) -> anyhow::Result<()> {
+    let over = Instant::now() + FAILOVER_MAX;
+    loop {
+        let set = ["CONFIG", "SET", "maxmemory", limit];
+        let restored: anyhow::Result<redis::Value> = call(primary.clone(), &set).await;
+        if restored.is_ok() || Instant::now() >= over {
+            let place = primary.addr().to_string();
+            let why = || format!("maxmemory of {place} is not restored: set it to {limit}");
+            return restored.map(drop).with_context(why);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Ends all other sessions of the ledger's user in its database.
@@ -217,7 +299,7 @@ async fn end_sessions(targets: &Targets<'_>) -> anyhow::Result<()> {
         Some(DatabaseKind::MySql) => {
             let mut own = MySqlConnection::connect(url).await?;
             let list = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist \
-                WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+                WHERE db = DATABASE() AND user = SUBSTRING_INDEX(USER(), '@', 1) AND id <> CONNECTION_ID()";
             let sessions: Vec<i64> = sqlx::query_scalar(list).fetch_all(&mut own).await?;
             for session in sessions {
                 let kill = sqlx::AssertSqlSafe(format!("KILL {session}"));

@@ -131,7 +131,14 @@ async fn drill(args: &DrillArgs, config: &NodeConfig) -> anyhow::Result<DrillRep
         pids: args.pids.clone(),
         allow_data_loss: args.allow_data_loss,
     };
+    for pid in &args.pids {
+        check_is_node(*pid)?;
+    }
     let shop = open(nodes, issuer(config)?).await?;
+    if let Err(error) = targets.check_has(&shop.sale).await {
+        close(&shop).await?;
+        return Err(error);
+    }
     let is_stopped = stop_flag()?;
     let crowd = Crowd::start(&shop, usize::try_from(args.users)?);
     let served = async {
@@ -155,11 +162,28 @@ async fn drill(args: &DrillArgs, config: &NodeConfig) -> anyhow::Result<DrillRep
         Ok(_) => Some(verify::verify(config, &shop, orders).await),
         Err(_) => None,
     };
-    // The sale is closed in any case.
-    close(&shop).await?;
+    // The sale is closed in any case, and the report is shown in any case.
+    if let Err(error) = close(&shop).await {
+        eprintln!("{error:#}");
+    }
     let faults = served?;
     let verdict = verified.context("not verified")??;
-    Ok(DrillReport::new(shop.sale.clone(), faults, verdict))
+    let is_asked = |fault: &FaultReport| args.faults.is_empty() || fault.skipped.is_none();
+    let is_complete = !is_stopped.load(Ordering::Relaxed) && faults.iter().all(is_asked);
+    let sale = shop.sale.clone();
+    Ok(DrillReport::new(sale, faults, verdict, is_complete))
+}
+
+/// Refuses a process that is no node.
+fn check_is_node(pid: i32) -> anyhow::Result<()> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    match name.is_ok_and(|name| name.trim() == "qiang") {
+        true => Ok(()),
+        false => {
+            let line = format!("--node-pid {pid}: this is no process of qiang on this machine");
+            Err(UsageError::new(line).into())
+        }
+    }
 }
 
 fn chosen(args: &DrillArgs) -> Vec<Fault> {

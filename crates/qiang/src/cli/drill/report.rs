@@ -18,7 +18,7 @@ pub(super) struct FaultReport {
     text: &'static str,
     /// Reason why the fault was not made.
     #[serde(skip_serializing_if = "Option::is_none")]
-    skipped: Option<String>,
+    pub(super) skipped: Option<String>,
     claims: u64,
     granted: u64,
     /// Refused claims by status.
@@ -92,11 +92,17 @@ impl FaultReport {
 }
 
 impl DrillReport {
-    pub(super) fn new(sale: String, faults: Vec<FaultReport>, verdict: DrillVerdict) -> Self {
+    /// Report of a drill. `is_complete` says whether every requested fault was made.
+    pub(super) fn new(
+        sale: String,
+        faults: Vec<FaultReport>,
+        verdict: DrillVerdict,
+        is_complete: bool,
+    ) -> Self {
         let all_recovered = faults.iter().all(|fault| fault.is_recovered);
         let some_made = faults.iter().any(|fault| fault.skipped.is_none());
         Self {
-            ok: all_recovered && some_made && verdict.is_ok(),
+            ok: is_complete && all_recovered && some_made && verdict.is_ok(),
             sale,
             faults,
             verdict,

@@ -1,4 +1,4 @@
-//! DrillVerdict on a drill: each answered order is in the ledger, no unit is sold twice, and the audit holds.
+//! DrillVerdict on a drill: each answered order is in the ledger, and the audit of engine and ledger holds.
 
 use std::{
     collections::{BTreeSet, HashMap},
