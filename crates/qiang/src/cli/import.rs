@@ -128,8 +128,8 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
             if *dry_run {
                 return Ok(checked(rows.len(), "sales", json));
             }
-            let record = ImportRecord::open(record.as_deref())?;
             ask(&args.service, async |service| {
+                let record = ImportRecord::open(record.as_deref(), &service.url)?;
                 let results = stream::iter(rows).map(|row| sales::create(row, &record, service));
                 report(file, results.buffered(IN_FLIGHT), service).await
             })

@@ -133,6 +133,11 @@ fn parse(text: &str, format: Format, columns: &TableColumns) -> TableFile {
 
 impl TableFile {
     fn add_csv(&mut self, text: &str, columns: &TableColumns) {
+        // A quote inside a quoted cell is written twice. An open cell would take in all following rows.
+        if text.matches('"').count() % 2 == 1 {
+            let error = "a quotation mark has no end: the file has an odd number of them";
+            return self.errors.push(TableError::new(1, "", error));
+        }
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .from_reader(text.as_bytes());

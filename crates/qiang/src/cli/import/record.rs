@@ -12,7 +12,13 @@ use parking_lot::Mutex;
 use qiang::UsageError;
 use serde::{Deserialize, Serialize};
 
-/// Line of the record.
+/// First line of the record: the service whose objects it has.
+#[derive(Serialize, Deserialize)]
+struct RecordHead {
+    service: String,
+}
+
+/// Further line of the record.
 #[derive(Serialize, Deserialize)]
 struct RecordLine {
     id: String,
@@ -27,8 +33,8 @@ pub(super) struct ImportRecord {
 }
 
 impl ImportRecord {
-    /// Opens the record, or creates it. Without a path, nothing is recorded.
-    pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+    /// Opens the record of this service, or creates it. Without a path, nothing is recorded.
+    pub(super) fn open(path: Option<&Path>, service: &str) -> anyhow::Result<Self> {
         let Some(path) = path else {
             return Ok(Self::default());
         };
@@ -44,7 +50,21 @@ impl ImportRecord {
         let lines = text
             .split_inclusive('\n')
             .filter(|line| line.ends_with('\n'));
-        for (number, line) in (1..).zip(lines) {
+        let mut lines = (1..).zip(lines);
+        let is_new = match lines.next() {
+            None => true,
+            Some((number, line)) => {
+                let head: RecordHead = serde_json::from_str(line)
+                    .map_err(|error| UsageError::new(format!("{name}:{number}: {error}")))?;
+                if head.service != service {
+                    let of = head.service;
+                    let line = format!("{name} is the record of {of}, not of {service}");
+                    return Err(UsageError::new(line).into());
+                }
+                false
+            }
+        };
+        for (number, line) in lines {
             let line: RecordLine = serde_json::from_str(line)
                 .map_err(|error| UsageError::new(format!("{name}:{number}: {error}")))?;
             made.insert(line.id, line.object);
@@ -55,6 +75,12 @@ impl ImportRecord {
             let whole = text.rfind('\n').map_or(0, |at| at + 1);
             file.set_len(whole as u64)?;
             file.flush()?;
+        }
+        if is_new {
+            let service = service.to_owned();
+            let head = serde_json::to_string(&RecordHead { service })? + "\n";
+            file.write_all(head.as_bytes())
+                .with_context(|| format!("cannot write {name}"))?;
         }
         Ok(Self {
             made,
@@ -91,20 +117,22 @@ mod tests {
     fn a_record_survives_a_cut_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("made.jsonl");
-        let record = ImportRecord::open(Some(&path)).unwrap();
+        let record = ImportRecord::open(Some(&path), "http://one").unwrap();
         record.add("a", "1").unwrap();
         drop(record);
         let mut text = std::fs::read_to_string(&path).unwrap();
         text += "{\"id\":\"b\",\"ob";
         std::fs::write(&path, text).unwrap();
-        let record = ImportRecord::open(Some(&path)).unwrap();
+        let record = ImportRecord::open(Some(&path), "http://one").unwrap();
         assert_eq!((record.made("a"), record.made("b")), (Some("1"), None));
         record.add("b", "2").unwrap();
         drop(record);
-        let record = ImportRecord::open(Some(&path)).unwrap();
+        let record = ImportRecord::open(Some(&path), "http://one").unwrap();
         assert_eq!((record.made("a"), record.made("b")), (Some("1"), Some("2")));
+        let error = ImportRecord::open(Some(&path), "http://two").err().unwrap();
+        assert!(error.to_string().contains("not of http://two"), "{error}");
         std::fs::write(&path, "x\n").unwrap();
-        let error = ImportRecord::open(Some(&path)).err().unwrap();
+        let error = ImportRecord::open(Some(&path), "http://one").err().unwrap();
         assert!(error.to_string().contains(":1: "), "{error}");
     }
 }
