@@ -290,7 +290,7 @@ CREATE INDEX actions_subject ON actions (subject, id);
 CREATE INDEX actions_kind ON actions (kind, id);
 
 -- Metadata of campaigns, orders and deposits: texts of the shop by name, and the shop's own number. Nothing is decided
--- by them. The object may not be settled yet.
+-- by them. The object may not be settled yet. A row of metadata without a name says that some was stored.
 CREATE TABLE metadata (
     object TEXT NOT NULL,
     id     TEXT NOT NULL,
@@ -303,10 +303,12 @@ CREATE TABLE shop_references (
     object    TEXT NOT NULL,
     id        TEXT NOT NULL,
     reference TEXT NOT NULL,
+    owner     TEXT NOT NULL,
     PRIMARY KEY (object, id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX shop_references_reference ON shop_references (object, reference, id);
+CREATE INDEX shop_references_owner ON shop_references (object, owner, reference, id);
 
 -- Refused payment reports: their actions and the payments' references.
 CREATE TABLE payment_refusals (

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use qiang_core::{
-    id::ShopReference,
+    id::UserId,
     metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
-    ports::Action,
-    rows::{Value, add_metadata_value, metadata_reference},
+    ports::{Action, ReferenceQuery},
+    rows::{METADATA_MARK, Value, add_metadata_value, metadata_reference},
 };
 use uuid::Uuid;
 
 use crate::{
     actions,
-    dialect::{Dialect, Statement, fetch, fetch_of, sql},
+    dialect::{Dialect, Statement, fetch, fetch_of, fetch_one, sql},
     error::{WorkError, raced},
     made_changes,
 };
@@ -26,18 +26,24 @@ const ADD_VALUE: Statement =
 const DROP_REFERENCE: Statement =
     sql!(both "DELETE FROM shop_references WHERE object = $1 AND id = $2");
 const ADD_REFERENCE: Statement =
-    sql!(both "INSERT INTO shop_references (object, id, reference) VALUES ($1, $2, $3)");
-const WITH_REFERENCE: Statement = sql!(both "SELECT id FROM shop_references
+    sql!(both "INSERT INTO shop_references (object, id, reference, owner) VALUES ($1, $2, $3, $4)");
+const OF_ALL: Statement = sql!(both "SELECT id FROM shop_references
     WHERE object = $1 AND reference = $2 AND id > $3 ORDER BY id LIMIT $4");
+const OF_OWNER: Statement = sql!(both "SELECT id FROM shop_references
+    WHERE object = $1 AND owner = $2 AND reference = $3 AND id > $4 ORDER BY id LIMIT $5");
+const ENTER_MARK: Statement = sql!("enter_metadata_mark");
+const LOCK_MARK: Statement =
+    sql!(both "SELECT value FROM metadata WHERE object = $1 AND id = $2 AND name = $3 FOR UPDATE");
 
-/// Stores the metadata of a new object, unless it has some.
+/// Stores the metadata of a new object, unless some was stored before.
 pub(crate) async fn add<D: Dialect>(
     conn: &mut D::Connection,
     subject: MetadataSubject,
+    owner: &UserId,
     metadata: &Metadata,
 ) -> Result<(), WorkError> {
-    match of_one::<D>(conn, subject).await?.is_empty() {
-        true => store::<D>(conn, subject, &metadata.as_change()).await,
+    match mark::<D>(&mut *conn, subject).await? {
+        true => store::<D>(conn, subject, owner, &metadata.as_change()).await,
         false => Ok(()),
     }
 }
@@ -46,22 +52,42 @@ pub(crate) async fn add<D: Dialect>(
 pub(crate) async fn change<D: Dialect>(
     conn: &mut D::Connection,
     subject: MetadataSubject,
+    owner: &UserId,
     change: &MetadataChange,
     (by, made): (&Action, Option<Uuid>),
 ) -> Result<Option<Metadata>, WorkError> {
-    let before = of_one::<D>(conn, subject).await?;
-    let Ok(after) = change.apply(before) else {
+    mark::<D>(&mut *conn, subject).await?;
+    let before = of::<D>(&mut *conn, &[subject]).await?.pop();
+    let Ok(after) = change.apply(before.unwrap_or_default()) else {
         return Ok(None);
     };
-    store::<D>(conn, subject, change).await?;
+    store::<D>(conn, subject, owner, change).await?;
     actions::enter::<D>(&mut *conn, by).await?;
     made_changes::enter_made_changes::<D>(conn, made.as_slice()).await?;
     Ok(Some(after))
 }
 
+/// Notes that metadata is stored for an object, and keeps other transactions from changing it until this one ends.
+/// Returns whether it is the first.
+async fn mark<D: Dialect>(
+    conn: &mut D::Connection,
+    subject: MetadataSubject,
+) -> Result<bool, WorkError> {
+    let id = subject.id();
+    let values = [
+        subject.object().name().into(),
+        id.as_str().into(),
+        METADATA_MARK.into(),
+    ];
+    let inserted = D::execute(&mut *conn, &ENTER_MARK, &values).await?;
+    let locked: Option<(String,)> = fetch_one::<D, _>(conn, &LOCK_MARK, &values).await?;
+    Ok(inserted > 0 && locked.is_some())
+}
+
 async fn store<D: Dialect>(
     conn: &mut D::Connection,
     subject: MetadataSubject,
+    owner: &UserId,
     change: &MetadataChange,
 ) -> Result<(), WorkError> {
     let id = subject.id();
@@ -69,7 +95,7 @@ async fn store<D: Dialect>(
     if let Some(reference) = &change.reference {
         D::execute(&mut *conn, &DROP_REFERENCE, &[object, id]).await?;
         if let Some(reference) = reference {
-            let values = [object, id, reference.as_str().into()];
+            let values = [object, id, reference.as_str().into(), owner.as_str().into()];
             raced(D::execute(&mut *conn, &ADD_REFERENCE, &values).await)?;
         }
     }
@@ -82,14 +108,6 @@ async fn store<D: Dialect>(
         }
     }
     Ok(())
-}
-
-async fn of_one<D: Dialect>(
-    conn: &mut D::Connection,
-    subject: MetadataSubject,
-) -> Result<Metadata, WorkError> {
-    let mut found = of::<D>(conn, &[subject]).await?;
-    Ok(found.pop().unwrap_or_default())
 }
 
 /// Metadata of these objects, in their order.
@@ -129,16 +147,18 @@ pub(crate) async fn of<D: Dialect>(
 /// Ids of objects with a reference, in the order of their text.
 pub(crate) async fn with_reference<D: Dialect>(
     conn: &mut D::Connection,
-    object: MetadataObject,
-    reference: &ShopReference,
-    (after, limit): (Option<&str>, u32),
+    query: &ReferenceQuery,
 ) -> Result<Vec<String>, WorkError> {
-    let values = [
-        object.name().into(),
-        reference.as_str().into(),
-        after.unwrap_or("").into(),
-        i64::from(limit).into(),
+    let (object, reference) = (query.object.name().into(), query.reference.as_str().into());
+    let page: [Value<'_>; 2] = [
+        query.after.as_deref().unwrap_or("").into(),
+        i64::from(query.limit).into(),
     ];
-    let rows = fetch::<D, (String,)>(conn, &WITH_REFERENCE, &values).await?;
+    let (statement, mut values): (_, Vec<Value<'_>>) = match &query.owner {
+        Some(owner) => (&OF_OWNER, vec![object, owner.as_str().into(), reference]),
+        None => (&OF_ALL, vec![object, reference]),
+    };
+    values.extend(page);
+    let rows = fetch::<D, (String,)>(conn, statement, &values).await?;
     Ok(rows.into_iter().map(|(id,)| id).collect())
 }

@@ -23,7 +23,7 @@ use crate::{
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Tables and the columns of their unique keys, on both databases. [`Schema::UNIQUE_KEYS`] has the keys that differ.
-const UNIQUE_KEYS: [(&str, &str); 35] = [
+const UNIQUE_KEYS: [(&str, &str); 37] = [
     ("accounts", "id"),
     ("accounts", "owner,purpose,currency"),
     ("actions", "id"),
@@ -38,6 +38,7 @@ const UNIQUE_KEYS: [(&str, &str); 35] = [
     ("engine", "id"),
     ("idempotency_keys", "scope,key"),
     ("made_changes", "id"),
+    ("metadata", "object,id,name"),
     ("order_returns", "campaign,number,key"),
     ("orders", "campaign,number"),
     ("parts", "campaign,partition"),
@@ -54,6 +55,7 @@ const UNIQUE_KEYS: [(&str, &str); 35] = [
     ("settled", "partition"),
     ("shares", "campaign,number"),
     ("shares", "campaign,user"),
+    ("shop_references", "object,id"),
     ("waiting_rooms", "campaign"),
     ("webhook_events", "place"),
     ("webhooks", "id"),

@@ -146,7 +146,9 @@ fn example_for_properties(
         let example = given.cloned().or_else(|| example_for_one(schema, property));
         let example = match example {
             None if may_be_null(value) => continue,
-            None if is_word(value, schemas) => example_for_any(property),
+            None if is_word(value, schemas) || !value["additionalProperties"].is_null() => {
+                example_for_any(property)
+            }
             example => example,
         };
         let example = example.unwrap_or_else(|| example_for_schema(value, schemas));

@@ -95,7 +95,7 @@ pub(crate) async fn deposit(
     }
     let metadata = request.metadata.of(None);
     call.app
-        .add_metadata(MetadataSubject::Deposit(binding.id), &metadata)
+        .add_metadata(MetadataSubject::Deposit(binding.id), &call.id, &metadata)
         .await?;
     let made = ledger.deposit_of(binding.id).await?;
     let made =

@@ -7,7 +7,7 @@ use qiang_core::{
     campaign::{CampaignKind, Phase},
     id::{CampaignId, ProductId, ShopReference, UserId},
     metadata::{MetadataObject, MetadataSubject},
-    ports::{CampaignQuery, CampaignRecord, TimeRange, first_id_at},
+    ports::{CampaignQuery, CampaignRecord, ReferenceQuery, TimeRange, first_id_at},
     time::Timestamp,
 };
 use qiang_wire::{
@@ -306,19 +306,24 @@ async fn records(
     })
 }
 
-/// Campaigns with a reference that a query would list, by id. A reference is that of few campaigns.
+/// Campaigns with a reference that a query would list, by id. They are its owner's, or those of all users for a caller
+/// who may read them.
 async fn with_reference(
     app: &App,
     query: &CampaignQuery,
     reference: &ShopReference,
 ) -> Result<Vec<CampaignRecord>, ApiProblem> {
     let ledger = &app.ports.ledger;
-    let mut after = query.after.map(|id| id.to_string());
+    let mut wanted = ReferenceQuery {
+        object: MetadataObject::Campaign,
+        owner: query.owner.clone(),
+        reference: reference.clone(),
+        after: query.after.map(|id| id.to_string()),
+        limit: query.limit,
+    };
     let mut records = Vec::new();
     loop {
-        let object = MetadataObject::Campaign;
-        let found = ledger.with_reference(object, reference, after.as_deref(), query.limit);
-        let ids = found.await?;
+        let ids = ledger.with_reference(&wanted).await?;
         for id in &ids {
             let unreadable = |_| ApiProblem::internal("metadata of a campaign has another id");
             let record = ledger.campaign(id.parse().map_err(unreadable)?).await?;
@@ -330,7 +335,7 @@ async fn with_reference(
         if ids.len() < query.limit as usize {
             return Ok(records);
         }
-        after = ids.into_iter().next_back();
+        wanted.after = ids.into_iter().next_back();
     }
 }
 

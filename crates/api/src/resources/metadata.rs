@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{Json, extract::State, response::Response};
 use qiang_core::{
     campaign::CampaignKind,
-    id::{CampaignId, OrderId, ShopReference},
+    id::{CampaignId, OrderId, ShopReference, UserId},
     metadata::{Metadata, MetadataChange, MetadataError, MetadataSubject},
     ports::{Action, ActionKind},
 };
@@ -98,12 +98,14 @@ impl App {
     pub(crate) async fn add_metadata(
         &self,
         subject: MetadataSubject,
+        owner: &UserId,
         metadata: &Metadata,
     ) -> Result<(), ApiProblem> {
         if metadata.is_empty() {
             return Ok(());
         }
-        let added = self.ports.ledger.add_metadata(subject, metadata).await;
+        let ledger = &self.ports.ledger;
+        let added = ledger.add_metadata(subject, owner, metadata).await;
         added.map_err(|error| ApiProblem::from(error).after_the_command())
     }
 
@@ -131,14 +133,19 @@ impl App {
         body: &mut B,
     ) -> Result<(), ApiProblem> {
         let Some(caller) = caller else { return Ok(()) };
-        match self.check_reads_metadata(caller, campaign).await {
-            Ok(()) => {
-                let subject = MetadataSubject::Campaign(campaign);
-                self.fill_metadata(std::slice::from_mut(body), &[subject])
-                    .await
+        let owns = match caller.may(Scope::ReadAny) {
+            true => true,
+            false => {
+                let meta = self.meta(campaign).await?;
+                meta.is_some_and(|meta| meta.owner == caller.user)
             }
-            Err(_) => Ok(()),
+        };
+        if !owns {
+            return Ok(());
         }
+        let subject = MetadataSubject::Campaign(campaign);
+        self.fill_metadata(std::slice::from_mut(body), &[subject])
+            .await
     }
 
     /// A deposit with its metadata.
@@ -282,13 +289,16 @@ impl<T: std::fmt::Display + Send + Sync + 'static> Change for MetadataPatch<T> {
     }
 
     async fn make(&self, begun: &BegunChange) -> Result<answers::Metadata, ApiProblem> {
-        begun.check_in_time()?;
         let app = &self.call.app;
+        let meta = app.meta(self.campaign).await?;
+        let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(self.campaign))?;
+        begun.check_in_time()?;
         let action = self
             .call
             .action_begun(begun, ActionKind::Change, &self.changed);
         let ledger = &app.ports.ledger;
-        let changed = ledger.change_metadata(self.subject, &self.change, (&action, begun.made()));
+        let by = (&action, begun.made());
+        let changed = ledger.change_metadata(self.subject, &meta.owner, &self.change, by);
         let Some(metadata) = changed.await? else {
             let detail = MetadataError::Count.to_string();
             return Err(ApiProblem::invalid_at("#/metadata", detail));

@@ -6,7 +6,7 @@ use axum::{extract::State, http::Uri, response::Response};
 use qiang_core::{
     id::{CampaignId, OrderId, ShopReference, UserId},
     metadata::{MetadataObject, MetadataSubject},
-    ports::{OrderPlace, OrderQuery, UserOrder},
+    ports::{OrderPlace, OrderQuery, ReferenceQuery, UserOrder},
 };
 use qiang_wire::{answers, lists::OrderList, problem::Problem};
 use serde::Deserialize;
@@ -67,7 +67,8 @@ pub(crate) struct OrderListQuery {
 /// Users see their own, and sellers those of their own sale `campaign`. With the scope `read:any` the list has the
 /// orders of all users.
 ///
-/// With `state` and without `user`, a page may have fewer orders than `limit`, or none, and still a `next`.
+/// With `state` and without `user`, a page may have fewer orders than `limit`, or none, and still a `next`. Orders with
+/// a `reference` are listed by id: those of the caller's own sales or, with `read:any`, of all.
 #[utoipa::path(get, path = "/v1/orders", tag = "orders", params(OrderListQuery),
     operation_id = "listAllOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = OrderList), (status = 403, body = Problem),
@@ -155,13 +156,14 @@ async fn with_reference(
     let page = REFERENCED.page::<OrderId>(list.after.as_ref(), list.limit)?;
     let ledger = &app.ports.ledger;
     let settled = app.settled().await?;
-    let after = page.after.map(|id| id.to_string());
-    let found = ledger.with_reference(
-        MetadataObject::Order,
-        reference,
-        after.as_deref(),
-        page.reads(),
-    );
+    let query = ReferenceQuery {
+        object: MetadataObject::Order,
+        owner: (!caller.may(Scope::ReadAny)).then(|| caller.user.clone()),
+        reference: reference.clone(),
+        after: page.after.map(|id| id.to_string()),
+        limit: page.reads(),
+    };
+    let found = ledger.with_reference(&query);
     let mut ids = Vec::new();
     for id in found.await? {
         let unreadable = |_| ApiProblem::internal("metadata of an order has another id");
@@ -170,9 +172,6 @@ async fn with_reference(
     let next = page.cut(&mut ids, |id| *id);
     let mut orders = Vec::with_capacity(ids.len());
     for id in ids {
-        if !caller.may(Scope::ReadAny) && !is_seller(app, caller, id.campaign).await? {
-            continue;
-        }
         let record = ledger.campaign(id.campaign).await?;
         let before = id.number.saturating_sub(1);
         let grants = ledger.grants(id.campaign, before, 1).await?;

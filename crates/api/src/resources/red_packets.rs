@@ -190,7 +190,7 @@ impl RedPacketRequest {
         }
         let id = created.id;
         let metadata = self.metadata.of(self.reference.as_ref());
-        app.add_metadata(MetadataSubject::Campaign(id), &metadata)
+        app.add_metadata(MetadataSubject::Campaign(id), &caller.user, &metadata)
             .await?;
         let (record, tally) = app.created(created, CampaignKind::RedPacket).await?;
         let mut body = packet_body(record, &tally, app, Some(caller)).await?;

@@ -276,9 +276,10 @@ pub(crate) async fn create(
         app.check_repeated(id, audience).await?;
     }
     let metadata = request.metadata.of(request.reference.as_ref());
-    app.add_metadata(MetadataSubject::Campaign(id), &metadata)
-        .await?;
     let (record, tally) = app.created(created, CampaignKind::Sale).await?;
+    let subject = MetadataSubject::Campaign(id);
+    app.add_metadata(subject, &record.campaign.owner, &metadata)
+        .await?;
     let location = wire::location(status, || format!("/v1/sales/{id}"));
     let mut body = sale_body(record, &tally, &app).await?;
     app.fill_metadata_for(Some(&caller), id, &mut body).await?;

@@ -5,18 +5,34 @@ use uuid::Uuid;
 
 use super::{Action, LedgerError};
 use crate::{
-    id::ShopReference,
+    id::{ShopReference, UserId},
     metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
 };
+
+/// Filter and page of objects with a reference, in the order of their ids' text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReferenceQuery {
+    /// Kind of the objects.
+    pub object: MetadataObject,
+    /// Sender or seller of the campaign; `None` for all.
+    pub owner: Option<UserId>,
+    /// Reference of the objects.
+    pub reference: ShopReference,
+    /// Id after which the page begins.
+    pub after: Option<String>,
+    /// Maximum number of objects.
+    pub limit: u32,
+}
 
 /// Store of metadata. Whether an object exists is not checked here.
 #[async_trait]
 pub trait MetadataStore: Send + Sync + 'static {
-    /// Stores the metadata of a new object. If the object has some, nothing changes: a retry of its creation does not
-    /// undo later changes.
+    /// Stores the metadata of a new object of this owner. If some was stored before, nothing changes: a retry of its
+    /// creation does not undo later changes.
     async fn add_metadata(
         &self,
         subject: MetadataSubject,
+        owner: &UserId,
         metadata: &Metadata,
     ) -> Result<(), LedgerError>;
 
@@ -26,6 +42,7 @@ pub trait MetadataStore: Send + Sync + 'static {
     async fn change_metadata(
         &self,
         subject: MetadataSubject,
+        owner: &UserId,
         change: &MetadataChange,
         by: (&Action, Option<Uuid>),
     ) -> Result<Option<Metadata>, LedgerError>;
@@ -33,12 +50,6 @@ pub trait MetadataStore: Send + Sync + 'static {
     /// Metadata of these objects, in their order; empty for those without.
     async fn metadata(&self, subjects: &[MetadataSubject]) -> Result<Vec<Metadata>, LedgerError>;
 
-    /// Ids of up to `limit` objects of a kind with this reference, in the order of their text, after `after`.
-    async fn with_reference(
-        &self,
-        object: MetadataObject,
-        reference: &ShopReference,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<String>, LedgerError>;
+    /// Ids of objects with a reference.
+    async fn with_reference(&self, query: &ReferenceQuery) -> Result<Vec<String>, LedgerError>;
 }

@@ -46,7 +46,7 @@ pub use self::{
         SettlementStore,
     },
     log::EventLog,
-    metadata::MetadataStore,
+    metadata::{MetadataStore, ReferenceQuery},
     operator::{NodeSighting, OperatorEngine, PartitionView, ReconcileResult},
     payout::{
         Payout, PayoutKind, PayoutReceipt, PayoutStore, RefundBalance, RefundBalanceQuery,

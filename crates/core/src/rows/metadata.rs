@@ -12,7 +12,11 @@ pub fn metadata_reference(reference: &str) -> Result<ShopReference, Contradictio
     ShopReference::new(reference).map_err(bad)
 }
 
-/// Adds the name and the value of a row.
+/// Name of the row that an object has once metadata was stored for it. It is locked before a change, and stays if all
+/// is removed.
+pub const METADATA_MARK: &str = "";
+
+/// Adds the name and the value of a row, unless it is the mark.
 ///
 /// # Errors
 /// If one of them is invalid.
@@ -21,6 +25,9 @@ pub fn add_metadata_value(
     name: &str,
     value: &str,
 ) -> Result<(), Contradiction> {
+    if name == METADATA_MARK {
+        return Ok(());
+    }
     let bad = |_| Contradiction::new(format!("metadata with the name {name:?} is invalid"));
     let value = value.parse().map_err(bad)?;
     metadata.values.insert(name.parse().map_err(bad)?, value);

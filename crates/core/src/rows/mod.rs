@@ -24,7 +24,7 @@ pub use self::{
         UserOrderColumns, deposit_of, movement_of, payment_of, posting_of, read_from,
         user_account_of, user_order_of,
     },
-    metadata::{add_metadata_value, metadata_reference},
+    metadata::{METADATA_MARK, add_metadata_value, metadata_reference},
     payout::{
         MovedColumns, OwedColumns, OwedOrderColumns, PaidOutColumns, Spend, owed_of, owed_order_of,
         paid_out_of,

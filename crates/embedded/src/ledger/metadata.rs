@@ -1,10 +1,10 @@
 //! Metadata of campaigns, orders and deposits.
 
 use qiang_core::{
-    id::ShopReference,
-    metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
-    ports::Action,
-    rows::{add_metadata_value, metadata_reference},
+    id::UserId,
+    metadata::{Metadata, MetadataChange, MetadataSubject},
+    ports::{Action, ReferenceQuery},
+    rows::{METADATA_MARK, add_metadata_value, metadata_reference},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
@@ -12,14 +12,15 @@ use uuid::Uuid;
 use super::{actions, made_changes};
 use crate::error::DataFileError;
 
-/// Stores the metadata of a new object, unless it has some.
+/// Stores the metadata of a new object, unless some was stored before.
 pub(crate) fn add(
     conn: &Connection,
     subject: MetadataSubject,
+    owner: &UserId,
     metadata: &Metadata,
 ) -> Result<(), DataFileError> {
-    match of(conn, subject)?.is_empty() {
-        true => store(conn, subject, &metadata.as_change()),
+    match mark(conn, subject)? {
+        true => store(conn, subject, owner, &metadata.as_change()),
         false => Ok(()),
     }
 }
@@ -28,21 +29,37 @@ pub(crate) fn add(
 pub(crate) fn change(
     conn: &Connection,
     subject: MetadataSubject,
+    owner: &UserId,
     change: &MetadataChange,
     (by, made): (&Action, Option<Uuid>),
 ) -> Result<Option<Metadata>, DataFileError> {
     let Ok(after) = change.apply(of(conn, subject)?) else {
         return Ok(None);
     };
-    store(conn, subject, change)?;
+    mark(conn, subject)?;
+    store(conn, subject, owner, change)?;
     actions::enter(conn, by)?;
     made_changes::enter_made_changes(conn, made.as_slice())?;
     Ok(Some(after))
 }
 
+/// Notes that metadata is stored for an object. Returns whether it is the first.
+fn mark(conn: &Connection, subject: MetadataSubject) -> Result<bool, DataFileError> {
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO metadata (object, id, name, value) VALUES (?1, ?2, ?3, '') ON CONFLICT DO NOTHING",
+    )?;
+    let inserted = insert.execute(params![
+        subject.object().name(),
+        subject.id(),
+        METADATA_MARK
+    ])?;
+    Ok(inserted > 0)
+}
+
 fn store(
     conn: &Connection,
     subject: MetadataSubject,
+    owner: &UserId,
     change: &MetadataChange,
 ) -> Result<(), DataFileError> {
     let (object, id) = (subject.object().name(), subject.id());
@@ -52,9 +69,9 @@ fn store(
         delete.execute(params![object, id])?;
         if let Some(reference) = reference {
             let mut insert = conn.prepare_cached(
-                "INSERT INTO shop_references (object, id, reference) VALUES (?1, ?2, ?3)",
+                "INSERT INTO shop_references (object, id, reference, owner) VALUES (?1, ?2, ?3, ?4)",
             )?;
-            insert.execute(params![object, id, reference.as_str()])?;
+            insert.execute(params![object, id, reference.as_str(), owner.as_str()])?;
         }
     }
     for (name, value) in &change.values {
@@ -94,18 +111,25 @@ pub(crate) fn of(conn: &Connection, subject: MetadataSubject) -> Result<Metadata
 /// Ids of objects with a reference, in the order of their text.
 pub(crate) fn with_reference(
     conn: &Connection,
-    object: MetadataObject,
-    reference: &ShopReference,
-    (after, limit): (Option<&str>, u32),
+    query: &ReferenceQuery,
 ) -> Result<Vec<String>, DataFileError> {
-    let mut statement = conn.prepare_cached(
-        "SELECT id FROM shop_references WHERE object = ?1 AND reference = ?2 AND id > ?3 ORDER BY id LIMIT ?4",
-    )?;
+    let sql = match query.owner {
+        Some(_) => {
+            "SELECT id FROM shop_references WHERE object = ?1 AND owner = ?5 AND reference = ?2 AND id > ?3 \
+             ORDER BY id LIMIT ?4"
+        }
+        None => {
+            "SELECT id FROM shop_references WHERE object = ?1 AND reference = ?2 AND id > ?3 AND ?5 IS NULL \
+             ORDER BY id LIMIT ?4"
+        }
+    };
+    let mut statement = conn.prepare_cached(sql)?;
     let values = params![
-        object.name(),
-        reference.as_str(),
-        after.unwrap_or(""),
-        limit
+        query.object.name(),
+        query.reference.as_str(),
+        query.after.as_deref().unwrap_or(""),
+        query.limit,
+        query.owner.as_ref().map(|owner| owner.as_str())
     ];
     let ids = statement.query_map(values, |row| row.get(0))?;
     Ok(ids.collect::<Result<_, _>>()?)

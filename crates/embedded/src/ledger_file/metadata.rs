@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use qiang_core::{
-    id::ShopReference,
-    metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
-    ports::{Action, LedgerError, MetadataStore},
+    id::UserId,
+    metadata::{Metadata, MetadataChange, MetadataSubject},
+    ports::{Action, LedgerError, MetadataStore, ReferenceQuery},
 };
 use uuid::Uuid;
 
@@ -22,11 +22,12 @@ where
     async fn add_metadata(
         &self,
         subject: MetadataSubject,
+        owner: &UserId,
         of: &Metadata,
     ) -> Result<(), LedgerError> {
-        let of = of.clone();
+        let (owner, of) = (owner.clone(), of.clone());
         job(self, 0, move |context| {
-            metadata::add(context.conn, subject, &of)
+            metadata::add(context.conn, subject, &owner, &of)
         })
         .await
     }
@@ -34,12 +35,13 @@ where
     async fn change_metadata(
         &self,
         subject: MetadataSubject,
+        owner: &UserId,
         change: &MetadataChange,
         (by, made): (&Action, Option<Uuid>),
     ) -> Result<Option<Metadata>, LedgerError> {
-        let (change, by) = (change.clone(), by.clone());
+        let (owner, change, by) = (owner.clone(), change.clone(), by.clone());
         job(self, 0, move |context| {
-            metadata::change(context.conn, subject, &change, (&by, made))
+            metadata::change(context.conn, subject, &owner, &change, (&by, made))
         })
         .await
     }
@@ -53,16 +55,10 @@ where
         .await
     }
 
-    async fn with_reference(
-        &self,
-        object: MetadataObject,
-        reference: &ShopReference,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<String>, LedgerError> {
-        let (reference, after) = (reference.clone(), after.map(str::to_owned));
+    async fn with_reference(&self, wanted: &ReferenceQuery) -> Result<Vec<String>, LedgerError> {
+        let wanted = wanted.clone();
         query(self.readers(), move |conn| {
-            metadata::with_reference(conn, object, &reference, (after.as_deref(), limit))
+            metadata::with_reference(conn, &wanted)
         })
         .await
     }

@@ -280,7 +280,7 @@ CREATE TABLE IF NOT EXISTS actions (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Metadata of campaigns, orders and deposits: texts of the shop by name, and the shop's own number. Nothing is decided
--- by them. The object may not be settled yet.
+-- by them. The object may not be settled yet. A row of metadata without a name says that some was stored.
 CREATE TABLE IF NOT EXISTS metadata (
     object VARCHAR(16)  NOT NULL,
     id     VARCHAR(64)  NOT NULL,
@@ -293,8 +293,10 @@ CREATE TABLE IF NOT EXISTS shop_references (
     object    VARCHAR(16)  NOT NULL,
     id        VARCHAR(64)  NOT NULL,
     reference VARCHAR(128) NOT NULL,
+    owner     VARCHAR(128) NOT NULL,
     PRIMARY KEY (object, id),
-    KEY shop_references_reference (object, reference, id)
+    KEY shop_references_reference (object, reference, id),
+    KEY shop_references_owner (object, owner, reference, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Refused payment reports: their actions and the payments' references.

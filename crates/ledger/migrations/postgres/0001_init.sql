@@ -284,7 +284,7 @@ CREATE INDEX actions_subject ON actions (subject, id);
 CREATE INDEX actions_kind ON actions (kind, id);
 
 -- Metadata of campaigns, orders and deposits: texts of the shop by name, and the shop's own number. Nothing is decided
--- by them. The object may not be settled yet.
+-- by them. The object may not be settled yet. A row of metadata without a name says that some was stored.
 CREATE TABLE metadata (
     object TEXT COLLATE "C" NOT NULL,
     id     TEXT COLLATE "C" NOT NULL,
@@ -297,10 +297,12 @@ CREATE TABLE shop_references (
     object    TEXT COLLATE "C" NOT NULL,
     id        TEXT COLLATE "C" NOT NULL,
     reference TEXT COLLATE "C" NOT NULL,
+    owner     TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (object, id)
 );
 
 CREATE INDEX shop_references_reference ON shop_references (object, reference, id);
+CREATE INDEX shop_references_owner ON shop_references (object, owner, reference, id);
 
 -- Refused payment reports: their actions and the payments' references.
 CREATE TABLE payment_refusals (

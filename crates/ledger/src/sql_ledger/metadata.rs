@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use qiang_core::{
-    id::ShopReference,
-    metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
-    ports::{Action, LedgerError, MetadataStore},
+    id::UserId,
+    metadata::{Metadata, MetadataChange, MetadataSubject},
+    ports::{Action, LedgerError, MetadataStore, ReferenceQuery},
 };
 use uuid::Uuid;
 
@@ -16,10 +16,12 @@ impl<D: Dialect> MetadataStore for SqlLedger<D> {
     async fn add_metadata(
         &self,
         subject: MetadataSubject,
+        owner: &UserId,
         of: &Metadata,
     ) -> Result<(), LedgerError> {
-        self.run(AccessMode::Write, of.clone(), move |conn, of| {
-            Box::pin(metadata::add::<D>(conn, subject, of))
+        let args = (owner.clone(), of.clone());
+        self.run(AccessMode::Write, args, move |conn, (owner, of)| {
+            Box::pin(metadata::add::<D>(conn, subject, owner, of))
         })
         .await
     }
@@ -27,12 +29,14 @@ impl<D: Dialect> MetadataStore for SqlLedger<D> {
     async fn change_metadata(
         &self,
         subject: MetadataSubject,
+        owner: &UserId,
         change: &MetadataChange,
         (by, made): (&Action, Option<Uuid>),
     ) -> Result<Option<Metadata>, LedgerError> {
-        let args = (change.clone(), by.clone());
-        self.run(AccessMode::Write, args, move |conn, (change, by)| {
-            Box::pin(metadata::change::<D>(conn, subject, change, (by, made)))
+        let args = (owner.clone(), change.clone(), by.clone());
+        self.run(AccessMode::Write, args, move |conn, (owner, change, by)| {
+            let by = (by, made);
+            Box::pin(metadata::change::<D>(conn, subject, owner, change, by))
         })
         .await
     }
@@ -44,17 +48,9 @@ impl<D: Dialect> MetadataStore for SqlLedger<D> {
         .await
     }
 
-    async fn with_reference(
-        &self,
-        object: MetadataObject,
-        reference: &ShopReference,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<String>, LedgerError> {
-        let args = (reference.clone(), after.map(str::to_owned));
-        self.run(AccessMode::Read, args, move |conn, (reference, after)| {
-            let page = (after.as_deref(), limit);
-            Box::pin(metadata::with_reference::<D>(conn, object, reference, page))
+    async fn with_reference(&self, query: &ReferenceQuery) -> Result<Vec<String>, LedgerError> {
+        self.run(AccessMode::Read, query.clone(), |conn, query| {
+            Box::pin(metadata::with_reference::<D>(conn, query))
         })
         .await
     }

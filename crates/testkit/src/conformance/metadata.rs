@@ -4,12 +4,12 @@ use futures_util::future::join_all;
 use qiang_core::{
     id::{OrderId, ShopReference},
     metadata::{METADATA_NAMES_MAX, Metadata, MetadataChange, MetadataObject, MetadataSubject},
-    ports::ActionKind,
+    ports::{ActionKind, ReferenceQuery},
 };
 use uuid::Uuid;
 
 use super::{Scenario, actions::action};
-use crate::campaign::id;
+use crate::campaign::{id, user};
 
 fn change(values: &[(&str, Option<&str>)]) -> MetadataChange {
     let parsed = |(name, value): &(&str, Option<&str>)| {
@@ -54,19 +54,30 @@ pub async fn metadata_is_kept_and_found_by_its_reference(case: &mut Scenario) {
     let ledger = case.ledger();
     assert_eq!(ledger.metadata(&subjects).await, Ok(vec![none.clone(); 4]));
     for again in [&first, &metadata(Some("PO-2"), &[("late", "retry")])] {
-        assert_eq!(ledger.add_metadata(sale, again).await, Ok(()));
+        assert_eq!(
+            ledger.add_metadata(sale, &user("shop"), again).await,
+            Ok(())
+        );
     }
     let invoice = metadata(Some("PO-1"), &[("invoice", "17")]);
-    assert_eq!(ledger.add_metadata(order, &invoice).await, Ok(()));
+    assert_eq!(
+        ledger.add_metadata(order, &user("shop"), &invoice).await,
+        Ok(())
+    );
     let alone = metadata(Some("PO-1"), &[]);
-    assert_eq!(ledger.add_metadata(other, &alone).await, Ok(()));
+    assert_eq!(
+        ledger.add_metadata(other, &user("shop"), &alone).await,
+        Ok(())
+    );
     let all = Ok(vec![first, invoice, none.clone(), alone]);
     assert_eq!(ledger.metadata(&subjects).await, all);
 
     let by = action(1, ActionKind::Change, "sale");
     let changed = change(&[("shop", None), ("batch", Some("4")), ("new", Some("x"))]);
     let after = metadata(Some("PO-1"), &[("batch", "4"), ("new", "x")]);
-    let made = ledger.change_metadata(sale, &changed, (&by, None)).await;
+    let made = ledger
+        .change_metadata(sale, &user("shop"), &changed, (&by, None))
+        .await;
     assert_eq!(made, Ok(Some(after.clone())));
     let recorded = ledger.actions("sale", None, 9).await;
     assert_eq!(recorded, Ok(vec![by]));
@@ -75,23 +86,42 @@ pub async fn metadata_is_kept_and_found_by_its_reference(case: &mut Scenario) {
         ..MetadataChange::default()
     };
     let by = action(2, ActionKind::Change, "deposit");
-    let moved = ledger.change_metadata(deposit, &moved, (&by, None)).await;
+    let moved = ledger
+        .change_metadata(deposit, &user("shop"), &moved, (&by, None))
+        .await;
     assert_eq!(moved, Ok(Some(metadata(Some("PO-9"), &[]))));
     let cleared = MetadataChange {
         reference: Some(None),
         ..MetadataChange::default()
     };
     let by = action(3, ActionKind::Change, "deposit");
-    let cleared = ledger.change_metadata(deposit, &cleared, (&by, None)).await;
-    assert_eq!(cleared, Ok(Some(none)));
+    let cleared = ledger
+        .change_metadata(deposit, &user("shop"), &cleared, (&by, None))
+        .await;
+    assert_eq!(cleared, Ok(Some(none.clone())));
+    // A late retry of the creation brings nothing back.
+    let late = metadata(Some("PO-9"), &[("late", "retry")]);
+    let again = ledger.add_metadata(deposit, &user("shop"), &late).await;
+    assert_eq!(again, Ok(()));
+    assert_eq!(ledger.metadata(&[deposit]).await, Ok(vec![none]));
 
     case.restart().await;
     let ledger = case.ledger();
     assert_eq!(ledger.metadata(&[sale]).await, Ok(vec![after]));
     let with = async |object, reference, after: Option<&str>, limit| {
-        let reference = named(reference);
-        let found = ledger.with_reference(object, &reference, after, limit);
-        found.await.expect("the ledger answers")
+        let mut query = ReferenceQuery {
+            object,
+            owner: None,
+            reference: named(reference),
+            after: after.map(str::to_owned),
+            limit,
+        };
+        let all = ledger.with_reference(&query).await;
+        query.owner = Some(user("shop"));
+        assert_eq!(ledger.with_reference(&query).await, all);
+        query.owner = Some(user("other"));
+        assert_eq!(ledger.with_reference(&query).await, Ok(Vec::new()));
+        all.expect("the ledger answers")
     };
     let ids = [sale.id(), other.id()];
     let campaigns = MetadataObject::Campaign;
@@ -114,7 +144,9 @@ pub async fn names_of_metadata_are_changed_each_for_itself(case: &mut Scenario) 
         let by = action(n as u128, ActionKind::Change, "all");
         let name = format!("name-{n}");
         let change = change(&[(&name, Some("x"))]);
-        ledger.change_metadata(subject, &change, (&by, None)).await
+        ledger
+            .change_metadata(subject, &user("shop"), &change, (&by, None))
+            .await
     });
     for changed in join_all(changes).await {
         assert!(matches!(changed, Ok(Some(_))), "{changed:?}");
@@ -124,14 +156,35 @@ pub async fn names_of_metadata_are_changed_each_for_itself(case: &mut Scenario) 
         .await
         .expect("the ledger answers");
     assert_eq!(held[0].values.len(), METADATA_NAMES_MAX);
+    // Two changes at once that each fit alone: one of them is refused.
+    let twice = MetadataSubject::Campaign(id(2));
+    let names = |at: usize| {
+        let names: Vec<String> = (0..METADATA_NAMES_MAX)
+            .map(|n| format!("n{}", at + n))
+            .collect();
+        let all: Vec<_> = names.iter().map(|name| (&**name, Some("x"))).collect();
+        change(&all)
+    };
+    let (first, second) = (names(0), names(METADATA_NAMES_MAX));
+    let by = [900, 901].map(|n| action(n, ActionKind::Change, "two"));
+    let shop = user("shop");
+    let both = [(&first, &by[0]), (&second, &by[1])];
+    let both = both.map(|(change, by)| ledger.change_metadata(twice, &shop, change, (by, None)));
+    let made = join_all(both).await.into_iter();
+    let made: Vec<bool> = made
+        .map(|made| made.expect("the ledger answers").is_some())
+        .collect();
+    assert!(made == [true, false] || made == [false, true], "{made:?}");
     let by = action(1_000, ActionKind::Change, "all");
     let one_more = change(&[("one-more", Some("x"))]);
     let refused = ledger
-        .change_metadata(subject, &one_more, (&by, None))
+        .change_metadata(subject, &user("shop"), &one_more, (&by, None))
         .await;
     assert_eq!(refused, Ok(None));
     let instead = change(&[("one-more", Some("x")), ("name-1", None)]);
-    let made = ledger.change_metadata(subject, &instead, (&by, None)).await;
+    let made = ledger
+        .change_metadata(subject, &user("shop"), &instead, (&by, None))
+        .await;
     assert!(matches!(made, Ok(Some(_))), "{made:?}");
     let recorded = ledger.actions("all", None, 100).await;
     let recorded = recorded.expect("the ledger answers").len();

@@ -23,12 +23,12 @@ use qiang_core::{
     book::Setup,
     campaign::{Details, DetailsChange},
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, ShopReference, UserId},
-    metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
+    id::{CampaignId, UserId},
+    metadata::{Metadata, MetadataChange, MetadataSubject},
     ports::{
         Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard, EventLog,
         GrantRecord, LedgerError, MetadataStore, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, RepairAttempt, SettlementStore, WaitingRoomStore,
+        QuarantinedEntry, ReferenceQuery, RepairAttempt, SettlementStore, WaitingRoomStore,
     },
 };
 use qiang_testkit::{
@@ -355,13 +355,19 @@ impl AudienceStore for FakeLedger {
 
 #[async_trait]
 impl MetadataStore for FakeLedger {
-    async fn add_metadata(&self, _: MetadataSubject, _: &Metadata) -> Result<(), LedgerError> {
+    async fn add_metadata(
+        &self,
+        _: MetadataSubject,
+        _: &UserId,
+        _: &Metadata,
+    ) -> Result<(), LedgerError> {
         Err(broken())
     }
 
     async fn change_metadata(
         &self,
         _: MetadataSubject,
+        _: &UserId,
         _: &MetadataChange,
         _: (&Action, Option<Uuid>),
     ) -> Result<Option<Metadata>, LedgerError> {
@@ -372,13 +378,7 @@ impl MetadataStore for FakeLedger {
         Err(broken())
     }
 
-    async fn with_reference(
-        &self,
-        _: MetadataObject,
-        _: &ShopReference,
-        _: Option<&str>,
-        _: u32,
-    ) -> Result<Vec<String>, LedgerError> {
+    async fn with_reference(&self, _: &ReferenceQuery) -> Result<Vec<String>, LedgerError> {
         Err(broken())
     }
 }

@@ -144,7 +144,23 @@ async fn the_metadata_of_an_order_is_its_sellers() {
             .await;
         assert_eq!(of_sale.json()["data"][0]["reference"], "SO-9");
     }
-    assert_eq!(found(&service.get(page, &ann).await), [""; 0]);
+    // A page of a caller without such orders names none, not in its cursor either.
+    let bob = service.token("bob", "claim");
+    let second = service.post(&orders, &bob, json!({ "quantity": 1 }));
+    let second = second.await.text("id");
+    let change = json!({ "reference": "SO-9" });
+    let path = format!("/v1/orders/{second}/metadata");
+    assert_eq!(service.patch(&path, &shop, change).await.status, 200);
+    let short = format!("{page}&limit=1");
+    for token in [&ann, &service.token("other", "campaigns:write")] {
+        let none = service.get(&short, token).await;
+        assert_eq!(found(&none), [""; 0]);
+        assert_eq!(none.json().get("next"), None, "{none:?}");
+    }
+    let first = service.get(&short, &shop).await.json();
+    let next = first["next"].as_str().unwrap();
+    let rest = service.get(&format!("{short}&after={next}"), &shop).await;
+    assert_eq!(found(&rest).len(), 1);
     let own = service.get("/v1/orders", &ann).await.json();
     assert_eq!(own["data"][0].get("reference"), None, "{own}");
     let refused = service.get(&format!("{page}&state=held"), &shop).await;

@@ -1,0 +1,1 @@
+INSERT IGNORE INTO metadata (object, id, name, value) VALUES (?, ?, ?, '')
