@@ -203,6 +203,8 @@ fn complete_text(schema: &str, property: &str, text: &mut Map<String, Value>) {
         "campaign" if schema == QUERY => set("pattern", json!(ASKED_CAMPAIGN_ID)),
         "id" if schema.starts_with("New") => set("pattern", json!(ASKED_CAMPAIGN_ID)),
         "id" if matches!(schema, "Order" | "Claim") => set("format", json!("order-id")),
+        // That of a campaign or of an order.
+        "id" if schema == "Metadata" => {}
         "id" | "deposit" if !matches!(schema, "CampaignEvent" | "RecordedEvent") => {
             set("format", json!("uuid"));
             set("pattern", json!(CAMPAIGN_ID));

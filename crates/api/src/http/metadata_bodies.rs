@@ -11,12 +11,9 @@ use qiang_core::{
 };
 use qiang_wire::answers;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use utoipa::{
-    PartialSchema, ToSchema,
-    openapi::{
-        RefOr, Schema,
-        schema::{ObjectBuilder, SchemaType, Type},
-    },
+use utoipa::openapi::{
+    Schema,
+    schema::{ObjectBuilder, SchemaType, Type},
 };
 
 use crate::http::wire::Text;
@@ -64,44 +61,37 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for MetadataBody<V> {
     }
 }
 
-impl<V: MetadataSchema> PartialSchema for MetadataBody<V> {
-    fn schema() -> RefOr<Schema> {
-        let value = ObjectBuilder::new()
-            .schema_type(V::value_type())
-            .min_length(Some(1))
-            .max_length(Some(METADATA_VALUE_CHARS_MAX))
-            .pattern(Some("^[^\\x00-\\x1f\\x7f-\\x9f]+$"));
-        let name = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .pattern(Some(format!(
-                "^[A-Za-z0-9._-]{{1,{METADATA_NAME_CHARS_MAX}}}$"
-            )));
-        ObjectBuilder::new()
-            .schema_type(Type::Object)
-            .additional_properties(Some(value))
-            .property_names(Some(name))
-            .max_properties(Some(METADATA_NAMES_MAX))
-            .into()
-    }
+/// Schema of the metadata of a new object.
+pub(crate) fn new_metadata() -> Schema {
+    let description = "Up to 20 texts of the shop by name. Users do not see them.";
+    schema_of(Type::String.into(), description)
 }
 
-impl<V: MetadataSchema> ToSchema for MetadataBody<V> {}
-
-/// Type of a value in the schema.
-pub(crate) trait MetadataSchema {
-    fn value_type() -> SchemaType;
+/// Schema of changed metadata.
+pub(crate) fn changed_metadata() -> Schema {
+    let description = "New values by name; null removes a name. An object has at most 20 names.";
+    let value = SchemaType::from_iter([Type::String, Type::Null]);
+    schema_of(value, description)
 }
 
-impl MetadataSchema for Text<MetadataValue> {
-    fn value_type() -> SchemaType {
-        Type::String.into()
-    }
-}
-
-impl MetadataSchema for Option<Text<MetadataValue>> {
-    fn value_type() -> SchemaType {
-        SchemaType::from_iter([Type::String, Type::Null])
-    }
+fn schema_of(value: SchemaType, description: &str) -> Schema {
+    let value = ObjectBuilder::new()
+        .schema_type(value)
+        .min_length(Some(1))
+        .max_length(Some(METADATA_VALUE_CHARS_MAX))
+        .pattern(Some("^[^\\x00-\\x1f\\x7f-\\x9f]+$"));
+    let name = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some(format!(
+            "^[A-Za-z0-9._-]{{1,{METADATA_NAME_CHARS_MAX}}}$"
+        )));
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .description(Some(description))
+        .additional_properties(Some(value))
+        .property_names(Some(name))
+        .max_properties(Some(METADATA_NAMES_MAX))
+        .into()
 }
 
 impl NewMetadata {

@@ -23,7 +23,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::{self, ObjectRequest, Param},
     http::{
-        metadata_bodies::NewMetadata,
+        metadata_bodies::{self, NewMetadata},
         problem::ApiProblem,
         wire::{self, Location, Text, ToWire as _},
     },
@@ -48,7 +48,7 @@ pub(crate) struct DepositRequest {
     reference: Text<PaymentRef>,
     /// Up to 20 texts of the shop by name. The user does not see them.
     #[serde(default, skip_serializing_if = "NewMetadata::is_empty")]
-    #[schema(inline)]
+    #[schema(schema_with = metadata_bodies::new_metadata)]
     metadata: NewMetadata,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct MetadataRequest {
     reference: Option<Option<Text<ShopReference>>>,
     /// New values by name; null removes a name. An object has at most 20 names.
     #[serde(default, skip_serializing_if = "ChangedMetadata::is_empty")]
-    #[schema(inline)]
+    #[schema(schema_with = metadata_bodies::changed_metadata)]
     metadata: ChangedMetadata,
 }
 

@@ -34,7 +34,7 @@ use crate::{
     extract::{self, MaybeCaller, Param, Params, RequestKey},
     http::{
         grant_bodies::settled_claim,
-        metadata_bodies::NewMetadata,
+        metadata_bodies::{self, NewMetadata},
         paging::{GrantPageQuery, PagedList},
         problem::{ApiProblem, NoAnswer},
         wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
@@ -106,7 +106,7 @@ pub(crate) struct RedPacketRequest {
     reference: Option<Text<ShopReference>>,
     /// Up to 20 texts of the shop by name. Users do not see them.
     #[serde(default, skip_serializing_if = "NewMetadata::is_empty")]
-    #[schema(inline)]
+    #[schema(schema_with = metadata_bodies::new_metadata)]
     metadata: NewMetadata,
 }
 

@@ -35,7 +35,7 @@ use crate::{
     claims::requirements::RequirementList,
     extract::{self, MaybeCaller, Param, RequestKey},
     http::{
-        metadata_bodies::NewMetadata,
+        metadata_bodies::{self, NewMetadata},
         problem::{ApiProblem, NoAnswer},
         wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
     },
@@ -126,7 +126,7 @@ pub(crate) struct SaleRequest {
     reference: Option<Text<ShopReference>>,
     /// Up to 20 texts of the shop by name. Users do not see them.
     #[serde(default, skip_serializing_if = "NewMetadata::is_empty")]
-    #[schema(inline)]
+    #[schema(schema_with = metadata_bodies::new_metadata)]
     metadata: NewMetadata,
 }
 

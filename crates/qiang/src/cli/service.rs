@@ -56,7 +56,6 @@ pub(crate) struct ServiceArgs {
 /// Client of a service, and the form of its output.
 pub(crate) struct Service {
     pub(crate) client: Client,
-    #[cfg_attr(not(feature = "top"), expect(dead_code, reason = "a screen shows it"))]
     pub(crate) url: String,
     json: bool,
 }
