@@ -205,6 +205,14 @@ impl App {
             .await
     }
 
+    /// Refuses a campaign that does not exist.
+    async fn check_campaign(&self, id: CampaignId) -> Result<(), ApiProblem> {
+        match self.meta(id).await? {
+            Some(_) => Ok(()),
+            None => Err(self.missing(id).await),
+        }
+    }
+
     /// Refuses an order that does not exist.
     async fn check_order(&self, id: OrderId) -> Result<(), ApiProblem> {
         match self.ports.engine.order(id).await? {
@@ -323,6 +331,7 @@ pub(crate) async fn of_campaign(
     Param(id): Param<CampaignId>,
 ) -> Result<Json<answers::Metadata>, ApiProblem> {
     app.check_reads_metadata(&caller, id).await?;
+    app.check_campaign(id).await?;
     let body = app.read_metadata(MetadataSubject::Campaign(id)).await?;
     Ok(Json(body))
 }
@@ -344,6 +353,7 @@ pub(crate) async fn change_campaign(
 ) -> Result<Response, ApiProblem> {
     let id = call.id;
     call.app.check_leads(&call.caller, id).await?;
+    call.app.check_campaign(id).await?;
     let of = (id, MetadataSubject::Campaign(id));
     MetadataPatch::run(call, "PATCH /v1/campaigns/{id}/metadata", of, &request).await
 }

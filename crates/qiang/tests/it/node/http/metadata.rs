@@ -99,6 +99,14 @@ async fn a_shop_sees_the_metadata_of_its_campaigns_and_users_do_not() {
             assert_eq!(seen["metadata"]["note"], new["metadata"]["note"]);
         }
     }
+    let unknown = "/v1/campaigns/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80/metadata";
+    for token in [&shop, &all, &service.operator()] {
+        let missing = service.get(unknown, token).await;
+        missing.assert_problem(404, "unknown-campaign");
+    }
+    let change = json!({ "reference": "x" });
+    let missing = service.patch(unknown, &service.operator(), change).await;
+    missing.assert_problem(404, "unknown-campaign");
     service.stop().await;
 }
 
