@@ -214,18 +214,18 @@ async fn decide(
         }
         Err(problem) if problem.kind_status().is_client_error() => {
             trail.outcome = "unmet";
-            let kind = problem.slug().to_owned();
-            (problem.into_response(), ClaimEnd::Refused, Some(kind))
+            let kind = user.is_some().then(|| problem.slug().to_owned());
+            (problem.into_response(), ClaimEnd::Refused, kind)
         }
         Err(problem) => {
             trail.outcome = "failed";
-            let kind = problem.slug().to_owned();
+            let kind = user.is_some().then(|| problem.slug().to_owned());
             let mut answer = problem.into_response();
             answer.extensions_mut().insert(FailedClaim {
                 campaign: trail.campaign,
                 partition: trail.partition,
             });
-            (answer, ClaimEnd::Failed, Some(kind))
+            (answer, ClaimEnd::Failed, kind)
         }
     };
     if let (Some(log), Some(user)) = (&app.claim_log, user) {
