@@ -24,18 +24,14 @@ fn claims(target: Target) -> Vec<Claim> {
     (0..CLAIMS).map(claim).collect()
 }
 
-/// Whether claims were granted, in their order, with `meanwhile` at the same time.
-async fn granted(
-    embedded: &Embedded,
-    target: Target,
-    meanwhile: impl FnOnce() + Send,
-) -> Vec<bool> {
+/// Whether claims were granted, in their order, with `change` at the same time.
+async fn granted(embedded: &Embedded, target: Target, change: impl FnOnce() + Send) -> Vec<bool> {
     let claims = claims(target);
     let begins = Barrier::new(2);
     let tickets: Vec<PendingReply<Claimed>> = thread::scope(|scope| {
         scope.spawn(|| {
             begins.wait();
-            meanwhile();
+            change();
         });
         begins.wait();
         embedded.claim_in_order(claims)
