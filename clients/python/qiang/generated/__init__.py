@@ -1,0 +1,1 @@
+"""Generated from docs/openapi.json by `cargo xtask clients --write`. Do not edit."""
