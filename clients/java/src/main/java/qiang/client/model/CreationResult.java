@@ -1,0 +1,38 @@
+// Generated from docs/openapi.json by `cargo xtask clients --write`. Do not edit.
+
+package qiang.client.model;
+
+import com.fasterxml.jackson.annotation.JsonCreator;
+import com.fasterxml.jackson.annotation.JsonValue;
+
+/** Result of one creation of a batch. */
+public enum CreationResult {
+    CREATED("created"),
+    REPLAYED("replayed"),
+    REFUSED("refused"),
+    /** A value that this client does not know. Later services may answer further values. */
+    UNKNOWN("");
+
+    private final String value;
+
+    CreationResult(String value) {
+        this.value = value;
+    }
+
+    /** The value in JSON. */
+    @JsonValue
+    public String value() {
+        return value;
+    }
+
+    /** The constant of a value in JSON, or {@link #UNKNOWN}. */
+    @JsonCreator
+    public static CreationResult of(String value) {
+        for (CreationResult one : values()) {
+            if (one.value.equals(value)) {
+                return one;
+            }
+        }
+        return UNKNOWN;
+    }
+}

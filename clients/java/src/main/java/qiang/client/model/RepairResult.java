@@ -1,0 +1,38 @@
+// Generated from docs/openapi.json by `cargo xtask clients --write`. Do not edit.
+
+package qiang.client.model;
+
+import com.fasterxml.jackson.annotation.JsonCreator;
+import com.fasterxml.jackson.annotation.JsonValue;
+
+/** Result of a repair. */
+public enum RepairResult {
+    WHOLE("whole"),
+    WAITING("waiting"),
+    REPAIRED("repaired"),
+    /** A value that this client does not know. Later services may answer further values. */
+    UNKNOWN("");
+
+    private final String value;
+
+    RepairResult(String value) {
+        this.value = value;
+    }
+
+    /** The value in JSON. */
+    @JsonValue
+    public String value() {
+        return value;
+    }
+
+    /** The constant of a value in JSON, or {@link #UNKNOWN}. */
+    @JsonCreator
+    public static RepairResult of(String value) {
+        for (RepairResult one : values()) {
+            if (one.value.equals(value)) {
+                return one;
+            }
+        }
+        return UNKNOWN;
+    }
+}
