@@ -58,6 +58,7 @@ mod paths;
 mod quarantine;
 mod queue_entries;
 mod requests;
+mod signatures;
 mod stats;
 mod tickets;
 mod watching;
@@ -84,6 +85,7 @@ pub use self::{
     error::Error,
     histories::{MovementFilter, OrderFilter, PaymentFilter},
     requests::*,
+    signatures::{InvalidSignature, WebhookVerifier},
     tickets::{GrabTicket, WORK_BITS_MAX, solve},
     watching::CampaignEvent,
 };
