@@ -109,15 +109,18 @@ pub(crate) fn run_built(root: &Path) -> Result<()> {
     fs::remove_dir_all(&run).context("cannot remove the files of the run")
 }
 
-struct Tools {
-    target: PathBuf,
+/// Folders of the installed tools.
+pub(crate) struct Tools {
+    pub(crate) target: PathBuf,
     sources: PathBuf,
-    python: PathBuf,
-    node: PathBuf,
+    /// Environment of Python.
+    pub(crate) python: PathBuf,
+    /// Folder with the packages of npm.
+    pub(crate) node: PathBuf,
 }
 
 impl Tools {
-    fn new(root: &Path) -> Result<Self> {
+    pub(crate) fn new(root: &Path) -> Result<Self> {
         let target = target(root)?;
         Ok(Self {
             sources: root.join(SOURCES),

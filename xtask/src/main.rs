@@ -1,10 +1,11 @@
 //! The project's commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `docs`, `api`,
-//! `browser`, `pictures`, `upgrade`, `container`, `deb`,
+//! `clients`, `browser`, `pictures`, `upgrade`, `container`, `deb`,
 //! `deploy`.
 
 mod api;
 mod browser;
 mod changed;
+mod clients;
 mod command;
 mod configuration;
 mod container;
@@ -69,13 +70,18 @@ enum Task {
     Tidy,
     /// Check licences, banned crates and sources of dependencies
     Deny,
-    /// Write the OpenAPI document to docs/openapi.json
+    /// Write the OpenAPI document to docs/openapi.json, and the generated parts of the clients
     Openapi,
     /// Write the page of configuration keys, docs/reference/configuration.md
     Docs,
-    /// Check a running service against its OpenAPI document: validator, schemathesis, generated clients in two
-    /// languages
+    /// Check a running service against its OpenAPI document: validator, schemathesis, generated clients
     Api,
+    /// Check the clients in Python, TypeScript and Java with their contract, and run the sample shop
+    Clients {
+        /// Write their generated parts from docs/openapi.json instead
+        #[arg(long)]
+        write: bool,
+    },
     /// Test the pages in a browser, and check the types of their scripts
     Browser,
     /// Test the pages in a browser, and retake the pictures of docs/guide/pages.md
@@ -146,9 +152,11 @@ fn run(root: &Path) -> Result<()> {
         Task::Fuzz { release, args } => faults::run(root, faults::FUZZ, release, &args.join(" ")),
         Task::Tidy => tidy::run(root),
         Task::Deny => deny::run(root),
-        Task::Openapi => openapi::write(root),
+        Task::Openapi => openapi::write(root).and_then(|()| clients::write(root)),
         Task::Docs => configuration::write(root),
         Task::Api => api::run(root),
+        Task::Clients { write: true } => clients::write(root),
+        Task::Clients { write: false } => clients::run(root),
         Task::Browser => browser::run(root),
         Task::Pictures => browser::pictures(root),
         Task::Upgrade { commit } => upgrade::run(root, &commit),

@@ -46,6 +46,10 @@ const NEEDS: &str = "
     python3-venv | python3:ensurepip | the tools that check the API and the Helm chart
     nodejs | node | the client of the API in TypeScript; tests of docs/integrate/tokens.md
     npm | npm | the same
+    default-jdk-headless | javac java | the client in Java, and the generated one
+    libjackson2-databind-java | /usr/share/java/jackson-databind.jar | the same: JSON
+    libgeronimo-annotation-1.3-spec-java | /usr/share/java/geronimo-annotation-1.3-spec.jar | the generated one: \
+        annotations
     chromium | chromium | tests of the pages
     buildah | buildah | the image
     binutils | strip objdump | the same

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
 use crate::{
-    api, browser, changed, command, container, deb, deny, deploy, disk, faults, needs,
+    api, browser, changed, clients, command, container, deb, deny, deploy, disk, faults, needs,
     test_programs, tidy, valkey,
 };
 
@@ -137,6 +137,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             || api::run_built(root).map(|()| Done::Passed),
         ));
         steps.push(Step::new(
+            "clients",
+            "compile the clients in Python, TypeScript and Java, and run their contract and the sample shop",
+            "cargo xtask clients",
+            || clients::run_built(root).map(|()| Done::Passed),
+        ));
+        steps.push(Step::new(
             "browser",
             "check the types of the pages' scripts, and test the pages in a browser",
             "cargo xtask browser",
@@ -178,8 +184,8 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
 
 /// Checks the layout, and checks and tests the packages that the difference to `base` affects.
 ///
-/// It installs nothing, and skips steps that run a whole service: fuzz, api, browser, faults, life, container, deploy,
-/// deb.
+/// It installs nothing, and skips steps that run a whole service: fuzz, api, clients, browser, faults, life, container,
+/// deploy, deb.
 pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()> {
     let packages = changed::packages(root, base)?;
     if packages.is_empty() {

@@ -33,7 +33,10 @@ pub(super) fn check(path: &str, text: &str, breaches: &mut Vec<Breach>) {
 }
 
 fn is_generated(path: &str) -> bool {
-    GENERATED.contains(&extension(path)) || path.split('/').any(|part| part == "vendor")
+    GENERATED.contains(&extension(path))
+        || path
+            .split('/')
+            .any(|part| ["generated", "vendor"].contains(&part))
 }
 
 fn extension(path: &str) -> &str {
