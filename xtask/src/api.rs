@@ -13,9 +13,9 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::command;
 use crate::faults::target;
 use crate::steps::Done;
+use crate::{command, needs};
 
 const SOURCES: &str = "xtask/api";
 const DOCUMENT: &str = "docs/openapi.json";
@@ -27,6 +27,7 @@ pub(crate) const MINUTES_MAX: &str = "timeout --kill-after=10 10m";
 
 /// Builds the program and checks its API.
 pub(crate) fn run(root: &Path) -> Result<()> {
+    needs::install()?;
     install(root)?;
     command::run("cargo build -p qiang --all-features", root)?;
     run_built(root)
@@ -142,6 +143,13 @@ impl Tools {
             package.display()
         );
         command::run(&line, root)?;
+        // The generator reads a stream of events as one object.
+        let mypy = format!(
+            "{MINUTES_MAX} {}/mypy --strict --cache-dir {} --exclude watch_campaign.py qiang_client",
+            bin.display(),
+            self.target.join("api-tools/mypy-cache").display()
+        );
+        command::run(&mypy, run)?;
         let script = self.sources.join("claim.py");
         let line = format!("{}/python {}", bin.display(), script.display());
         let packages = run.display().to_string();
