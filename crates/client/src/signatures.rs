@@ -107,3 +107,32 @@ fn event(id: &str, body: &[u8]) -> Option<RecordedEvent> {
     event.as_object_mut()?.insert("id".to_owned(), id.into());
     serde_json::from_value(event).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn webhooks_of_the_contract_are_accepted_or_refused() {
+        let table = include_str!("../../../clients/contract/signatures.json");
+        let table: Value = serde_json::from_str(table).unwrap();
+        let now = Duration::from_secs(table["now"].as_u64().unwrap());
+        for case in table["cases"].as_array().unwrap() {
+            let secrets: Vec<String> = serde_json::from_value(case["secrets"].clone()).unwrap();
+            let verifier = WebhookVerifier::new(&secrets).unwrap();
+            let header = |name: &str| case["headers"][name].as_str();
+            let body = case["body"].as_str().unwrap().as_bytes();
+            let event = verifier.verify(header, body, SystemTime::UNIX_EPOCH + now);
+            assert_eq!(event.is_ok(), case["accepted"] == true, "{}", case["name"]);
+        }
+    }
+
+    #[test]
+    fn a_secret_is_base64() {
+        for secrets in [vec![], vec![""], vec!["whsec_"], vec!["whsec_%"]] {
+            assert!(WebhookVerifier::new(&secrets).is_err(), "{secrets:?}");
+        }
+    }
+}
