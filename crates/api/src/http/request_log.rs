@@ -82,7 +82,12 @@ impl FailureLog {
     }
 
     /// Logs one line about an unauthenticated request, within the limit.
-    pub(crate) fn log_unauthenticated(&self, why: AuthFailure, address: Option<IpAddr>) {
+    pub(crate) fn log_unauthenticated(
+        &self,
+        why: AuthFailure,
+        cause: Option<&Cause>,
+        address: Option<IpAddr>,
+    ) {
         if self.has_room(Instant::now()) {
             let id = RequestId::current();
             let trace = id.as_ref().and_then(RequestId::trace);
@@ -90,6 +95,7 @@ impl FailureLog {
                 request_id = id.as_ref().map(RequestId::as_str),
                 trace_id = trace.map(tracing::field::display),
                 reason = why.name(),
+                cause = cause.map(|cause| cause.0.as_str()),
                 address = address.map(tracing::field::display),
                 "authentication failed"
             );

@@ -485,7 +485,8 @@ impl ServedConnections {
             return response;
         };
         self.metrics.unauthenticated(why);
-        self.unauthenticated.log_unauthenticated(why, client);
+        let cause = response.extensions().get::<Cause>();
+        self.unauthenticated.log_unauthenticated(why, cause, client);
         let limits = self.public.limits.as_ref().zip(client);
         match limits.map(|(limits, client)| limits.check_unauthenticated(client)) {
             Some(Err(problem)) => problem.into_response(),
