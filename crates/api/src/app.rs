@@ -45,6 +45,7 @@ use crate::{
         limits::Limits, open_streams::StreamLimits, order_check::OrderCheck,
         single_flight::SingleFlight,
     },
+    providers::CurrentAccounts,
 };
 
 /// Longest wait of a reader until the ledger has the latest grants.
@@ -105,6 +106,8 @@ pub(crate) struct App {
     pub(crate) challenge: Option<Arc<dyn TicketChallenge>>,
     /// Verifier of signed requests of payment services.
     pub(crate) callbacks: Callbacks,
+    /// Accounts at payment services that send notifications.
+    pub(crate) payment_accounts: CurrentAccounts,
     /// `None` if no shop is configured.
     pub(crate) order_check: Option<Arc<OrderCheck>>,
     /// `None` if no file is configured.
@@ -134,6 +137,7 @@ impl App {
             claim_log: ClaimLog::start(&config.claim_log)?,
             order_check: OrderCheck::new(&config.order_check, counted)?,
             callbacks: Callbacks::new(&config.payments)?,
+            payment_accounts: CurrentAccounts::new(&config.payments)?,
             verifier: Arc::new(CurrentVerifier::new(&config.auth)?),
             campaigns: Arc::default(),
             unknown: UnknownCampaigns::new(config.limits.unknown_campaign_ttl_ms),
@@ -166,6 +170,8 @@ impl App {
         self.last_minutes
             .take(&self.metrics, &*ports.gauges, &ports.waiting, now);
         self.metrics.show_token_files(self.verifier.refresh());
+        let accounts_fail = self.payment_accounts.refresh();
+        self.metrics.show_payment_accounts(accounts_fail);
         if let Some(log) = &self.claim_log {
             self.metrics.show_claim_log(&log.counts);
         }

@@ -328,6 +328,7 @@ pub struct PaymentsConfig {
     pub rotation_secret_file: PathBuf,
     pub tolerance_ms: u32,
     pub grace_ms: u32,
+    pub accounts_file: PathBuf,
 }
 
 impl PaymentsConfig {

@@ -77,6 +77,7 @@ fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &M
         "/batch",
         "/audits",
         "/server-seeds",
+        "/notifications",
     ];
     let as_often = as_often.iter().any(|end| path.ends_with(end));
     let takes_key = method != "get" && !as_often;
@@ -99,7 +100,12 @@ fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &M
     if let Some(body) = operation.get_mut("requestBody") {
         let optional = body["required"] != true;
         body["required"] = json!(!optional);
-        let content = &mut body["content"]["application/json"];
+        let form = "application/x-www-form-urlencoded";
+        let media_type = match body["content"].get(form) {
+            Some(_) => form,
+            None => "application/json",
+        };
+        let content = &mut body["content"][media_type];
         // A body that may be left out is never null.
         if let Some(schema) = content["schema"]["oneOf"].get(0) {
             content["schema"] = schema.clone();
@@ -142,6 +148,7 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         }
         "id" => json!({"type": "string", "format": "uuid", "pattern": schemas::ASKED_CAMPAIGN_ID}),
         "user" => json!({"type": "string", "pattern": schemas::USER, "maxLength": 128}),
+        "account" => json!({"type": "string", "pattern": "^[a-z0-9-]{1,40}$"}),
         "reference" => json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128}),
         "slug" => {
             let slugs: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.slug()).collect();
@@ -167,6 +174,7 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         "reference" => json!(examples::PAYMENT),
         "partition" => json!(0),
         "entry" => json!(examples::ENTRY),
+        "account" => json!("main"),
         _ => json!(examples::USER),
     };
 }

@@ -214,6 +214,19 @@ pub(crate) async fn json_body(request: Request, app: &App) -> Result<Bytes, ApiP
     read(request, &app.config.server).await
 }
 
+/// Bytes of a form.
+pub(crate) async fn form_body(request: Request, app: &App) -> Result<Bytes, ApiProblem> {
+    let content_type = request.headers().get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    let essence = content_type.and_then(|value| value.split(';').next());
+    let form = "application/x-www-form-urlencoded";
+    if !essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(form)) {
+        let advice = format!("send `Content-Type: {form}`");
+        return Err(ApiProblem::new(ProblemKind::MediaType, advice));
+    }
+    read(request, &app.config.server).await
+}
+
 /// A JSON body; the default if there is none.
 pub(crate) struct OptionalJson<T>(pub(crate) T);
 

@@ -15,6 +15,7 @@ mod http;
 mod idempotency;
 mod observe;
 mod protect;
+mod providers;
 mod resources;
 mod router;
 mod server;
@@ -29,6 +30,7 @@ pub use self::{
         gauges::{Disk, Gauges, MemoryOfServer, PartitionReport, TransportReport},
         metrics::Build,
     },
+    providers::check_accounts,
     router::document,
     server::{Admin, Listeners, Role, RunningServer, Server},
 };

@@ -30,9 +30,10 @@ use crate::{
         accounts, audits, campaigns, events,
         health::{self, HealthState},
         histories, lists, metadata, movement_lists, operation_log, order_list, orders,
-        partition_commands, partitions, payment_list, payments, problem_pages, profile, quarantine,
-        reconciliation, recorded_events, red_packet_batch, red_packets, refunds, sale_changes,
-        sale_orders, sales, server_seeds, sessions, stats, webhooks,
+        partition_commands, partitions, payment_list, payments, problem_pages, profile,
+        provider_notifications, quarantine, reconciliation, recorded_events, red_packet_batch,
+        red_packets, refunds, sale_changes, sale_orders, sales, server_seeds, sessions, stats,
+        webhooks,
     },
 };
 
@@ -41,8 +42,9 @@ use crate::{
 #[openapi(info(title = "Qiang", description = "Qiang distributes scarce goods to a crowd: red packets and \
     flash sales. Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`, the \
     path of a page that explains it. Every POST may carry an `Idempotency-Key`, except those for tickets, \
-    invitations, sessions and money that leaves. With another body, the same key is refused with 422. Deposits, red \
-    packets, sales and orders take effect once per key; payments, refunds and withdrawals once per reference. \
+    invitations, sessions, notifications and money that leaves. With another body, the same key is refused with 422. \
+    Deposits, red packets, sales and orders take effect once per key; payments, refunds and withdrawals once per \
+    reference. \
     A refused campaign, deposit or payout spends no key: a retry acts if it is possible by then. \
     Repeating a cancellation, pause, resumption or close changes nothing. Every response has an `X-Request-Id`: the \
     id of the request (up to 128 letters, digits and `-_.:/+=@`), or a fresh one. Every response has \
@@ -60,6 +62,25 @@ pub(crate) enum ListenerRoutes {
     /// Both, without profiles.
     All,
 }
+
+/// Signatures of payment services: names of the security schemes, headers and descriptions.
+const PROVIDER_SIGNATURES: [(&str, &str, &str); 3] = [
+    (
+        "stripe",
+        "Stripe-Signature",
+        "Time and HMAC-SHA256 of time and body, with the secret of the account's webhook endpoint.",
+    ),
+    (
+        "wechat",
+        "Wechatpay-Signature",
+        "RSA-SHA256 of time, nonce and body, with `Wechatpay-Timestamp`, `-Nonce` and `-Serial`.",
+    ),
+    (
+        "alipay",
+        "sign",
+        "Not a header, which OpenAPI requires here: the parameter `sign` of the form, RSA2 of its other parameters.",
+    ),
+];
 
 fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
     let description = "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, \
@@ -82,6 +103,11 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         "signature",
         SecurityScheme::ApiKey(ApiKey::Header(signature)),
     );
+    for (name, header, description) in PROVIDER_SIGNATURES {
+        let signature = ApiKeyValue::with_description(header, description);
+        let scheme = SecurityScheme::ApiKey(ApiKey::Header(signature));
+        components.add_security_scheme(name, scheme);
+    }
     OpenApiRouter::with_openapi(document)
         .routes(routes!(claims::claim_share, red_packets::list))
         .routes(routes!(claims::order_units, sale_orders::list))
@@ -99,6 +125,9 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(orders::pay))
         .routes(routes!(order_list::list))
         .routes(routes!(payment_list::list, payments::report))
+        .routes(routes!(provider_notifications::stripe))
+        .routes(routes!(provider_notifications::wechat))
+        .routes(routes!(provider_notifications::alipay))
         .routes(routes!(orders::cancel))
         .routes(routes!(orders::return_order))
         .routes(routes!(accounts::account))

@@ -2,7 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use qiang_api::{Admin, Role, Scope, TokenIssuer, UsageError, check_key, config::Secret};
+use qiang_api::{
+    Admin, Role, Scope, TokenIssuer, UsageError, check_accounts, check_key, config::Secret,
+};
 use qiang_core::{id::UserId, ports::Clock as _};
 use qiang_embedded::SystemClock;
 use tokio::runtime::{Builder, Runtime};
@@ -39,6 +41,7 @@ pub fn serve(
         // Handlers are registered before anything opens, so a signal during the start is not lost.
         let mut signals = Signals::register()?;
         check_key(&config.auth)?;
+        check_accounts(&config.payments)?;
         let sockets = Sockets::bind(&config).await?;
         let open = async || Backend::open(&config).await;
         let opened = start_gauges::open(&config.server, Some(&sockets), &mut signals, open).await?;
@@ -79,13 +82,15 @@ pub fn serve(
     served
 }
 
-/// Checks the settings that only [`serve`] reads at its start: the keys of tokens and the level of the log.
+/// Checks the settings that only [`serve`] reads at its start: the keys of tokens, the accounts at payment services and
+/// the level of the log.
 ///
 /// # Errors
 /// If one of them cannot be used.
 pub fn check(config: &NodeConfig) -> anyhow::Result<()> {
     Logging::check(&config.log)?;
-    check_key(&config.auth)
+    check_key(&config.auth)?;
+    check_accounts(&config.payments)
 }
 
 /// Settles without serving claims until the process is asked to stop. Calls `load` to read the configuration at the

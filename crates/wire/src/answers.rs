@@ -313,6 +313,14 @@ bodies! {
         /// The order.
         order: Order,
     }
+    /// Receipt of a payment service's notification.
+    NotificationReceipt {
+        /// Reports of payments and refunds that are recorded, by this notification or an earlier one.
+        recorded: u32,
+        /// Reason why a notification without reports is acknowledged.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ignored: Option<String>,
+    }
     /// A user's queue entry.
     Place {
         /// State of the entry: it waits, or its result.

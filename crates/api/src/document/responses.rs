@@ -94,6 +94,13 @@ pub(super) fn is_public(operation: &Value) -> bool {
     operation["security"] == json!([{}])
 }
 
+/// Whether it takes a signature and no token.
+fn is_only_signed(operation: &Value) -> bool {
+    let ways = operation["security"].as_array();
+    let has_token = |way: &Value| way.get("bearer").is_some();
+    !is_public(operation) && ways.is_some_and(|ways| !ways.iter().any(has_token))
+}
+
 /// Scope that the token must have; `None` if it needs none.
 fn scope(operation: &Value) -> Option<&str> {
     operation["security"][0]["bearer"][0].as_str()
@@ -205,6 +212,7 @@ fn complete_content(operation: &Value, content: &mut Value, schemas: &Map<String
             "text/event-stream" => json!(STREAM),
             "text/html" => json!("<!doctype html>\n<title>Sold out</title>\n"),
             _ if operation["operationId"] == "checkHealth" => json!("ok\n"),
+            _ if operation["operationId"] == "receiveAlipayNotification" => json!("success"),
             _ => json!("qiang_engine_stopped 0\n"),
         };
         let is_grant = content["schema"]["$ref"] == GRANT;
@@ -328,7 +336,8 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
     if matches!(status, StatusCode::OK | StatusCode::CONFLICT) && has_parameter(operation, KEY) {
         add("Idempotency-Replayed", "Replayed");
     }
-    if status.is_success() && !is_public(operation) && !has_parameter(operation, IF_NONE_MATCH) {
+    let takes_token = !is_public(operation) && !is_only_signed(operation);
+    if status.is_success() && takes_token && !has_parameter(operation, IF_NONE_MATCH) {
         add("Cache-Control", "Private");
     }
     headers

@@ -23,6 +23,14 @@ impl WatchedFile {
         }
     }
 
+    /// Whether the file differs from the version that was seen last.
+    pub(crate) fn has_changed(&mut self, file: &Path) -> bool {
+        let version = version_of(file);
+        let has_changed = self.version != version;
+        self.version = version;
+        has_changed
+    }
+
     /// Value read from the file, if the file has changed and is valid. `key` names it in the log.
     pub(crate) fn if_changed<T>(
         &mut self,
@@ -30,11 +38,9 @@ impl WatchedFile {
         file: &Path,
         read: impl FnOnce() -> anyhow::Result<T>,
     ) -> Option<T> {
-        let version = version_of(file);
-        if self.version == version {
+        if !self.has_changed(file) {
             return None;
         }
-        self.version = version;
         let read = read();
         self.failing = read.is_err();
         match read {

@@ -4,6 +4,7 @@ mod audit;
 mod claims;
 mod gate;
 mod limits;
+mod notifications;
 mod order_check;
 mod payments;
 mod process;
@@ -22,6 +23,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, Prometheu
 use qiang_core::{event::PartitionId, outcome::Outcome, ports::WaitingMonitor, time::Timestamp};
 use utoipa::openapi::OpenApi;
 
+pub(crate) use self::notifications::NotificationResult;
 pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
 pub use self::process::Build;
 #[cfg(feature = "traces")]
@@ -77,6 +79,10 @@ const TOKEN_FILE_FAILING: Labelled = (
     "qiang_token_file_failing",
     "1 while keys or revoked tokens cannot be reloaded, and the previous ones stay in use",
 );
+const PAYMENT_ACCOUNTS_FAILING: Labelled = (
+    "qiang_payment_accounts_failing",
+    "1 while the accounts at payment services cannot be reloaded, and the previous ones stay in use",
+);
 const CERTIFICATE_FAILING: Labelled = (
     "qiang_certificate_failing",
     "1 while the files of certificate and key cannot be used, and the previous certificate stays in use",
@@ -126,6 +132,7 @@ pub(crate) struct Metrics {
     auth_failures: Vec<Counter>,
     payments: Vec<Counter>,
     refused_reports: Vec<Counter>,
+    notifications: Vec<Counter>,
     queue_length: Gauge,
     campaigns_in_memory: Gauge,
     settlement_lag: Gauge,
@@ -179,6 +186,10 @@ impl Metrics {
             },
             refused_reports: match takes_claims {
                 true => payments::refusals(&recorder),
+                false => Vec::new(),
+            },
+            notifications: match takes_claims {
+                true => notifications::counters(&recorder),
                 false => Vec::new(),
             },
             responses: counters(
@@ -352,6 +363,10 @@ impl Metrics {
 
     pub(crate) fn show_token_files(&self, failing: bool) {
         self.set(TOKEN_FILE_FAILING, Vec::new(), f64::from(failing));
+    }
+
+    pub(crate) fn show_payment_accounts(&self, failing: bool) {
+        self.set(PAYMENT_ACCOUNTS_FAILING, Vec::new(), f64::from(failing));
     }
 
     /// Shows the state of the certificate, and its end if it is known.

@@ -23,6 +23,8 @@ pub(crate) mod payment_reports;
 pub(crate) mod payments;
 pub(crate) mod problem_pages;
 pub(crate) mod profile;
+pub(crate) mod provider_notifications;
+pub(crate) mod provider_reports;
 pub(crate) mod quarantine;
 pub(crate) mod reconciliation;
 pub(crate) mod recorded_events;

@@ -298,6 +298,7 @@ pub(crate) async fn pay(
         amount: request.amount,
         paid_at: request.paid_at,
         user: request.user.map(|user| user.0),
+        sellers: None,
     };
     let report = (call.id, paid);
     call.app.take_payment(call.caller.user, report, used).await

@@ -48,6 +48,8 @@ pub(crate) struct PaidReport {
     pub(crate) amount: MoneyBody,
     pub(crate) paid_at: Option<Rfc3339>,
     pub(crate) user: Option<UserId>,
+    /// Sellers whose orders the reporter may report; `None` for all.
+    pub(crate) sellers: Option<Arc<[UserId]>>,
 }
 
 /// A payment that may be one of its order, and its money compared with the order's price.
@@ -106,7 +108,7 @@ impl ReportedOrder {
 }
 
 /// Money of a recorded report, if it is one of this payment.
-fn money_of_report(detail: &str, payment: &PaymentRef) -> Option<Money> {
+pub(crate) fn money_of_report(detail: &str, payment: &PaymentRef) -> Option<Money> {
     let detail: Value = serde_json::from_str(detail).ok()?;
     let is_same = detail["reference"] == payment.as_str() && detail["outcome"] != REFUSED;
     let minor = detail["amount"].as_i64().filter(|_| is_same)?;
@@ -175,7 +177,7 @@ impl App {
                 "outcome": REFUSED,
                 "problem": problem.slug(),
             });
-            self.try_record_refusal(actor, (order, &payment), &detail)
+            self.try_record_refusal(actor, ActionKind::Pay, (order, &payment), &detail)
                 .await;
         }
         Err(problem)
@@ -227,29 +229,31 @@ impl App {
         self.metrics.report_refused(problem.slug());
         named.log_refusal(&problem);
         let report = (named.order, &named.payment);
-        self.try_record_refusal(actor, report, &named.refusal(&problem))
+        self.try_record_refusal(actor, ActionKind::Pay, report, &named.refusal(&problem))
             .await;
         problem
     }
 
     /// Records a refused report. A failure is logged.
-    async fn try_record_refusal(
+    pub(crate) async fn try_record_refusal(
         &self,
         actor: &UserId,
+        kind: ActionKind,
         report: (OrderId, &PaymentRef),
         detail: &Value,
     ) {
-        if let Err(error) = self.record_refusal(actor, report, detail).await {
+        if let Err(error) = self.record_refusal(actor, kind, report, detail).await {
             let error = error.slug();
-            tracing::warn!(error, order = %report.0, "cannot record a refused payment report");
+            tracing::warn!(error, order = %report.0, "cannot record a refused report");
         }
     }
 
-    /// Records a refused report as an action of its order. A repeated report is recorded once. The number of
-    /// records per order is bounded.
+    /// Records a refused report of a payment or a refund as an action of its order. A repeated report is recorded once.
+    /// The number of records per order is bounded.
     async fn record_refusal(
         &self,
         actor: &UserId,
+        kind: ActionKind,
         (order, payment): (OrderId, &PaymentRef),
         detail: &Value,
     ) -> Result<(), ApiProblem> {
@@ -262,14 +266,19 @@ impl App {
         };
         self.find_report(order, is_counted).await?;
         if !is_known && count < REPORTS_PAGE as usize * REPORT_PAGES_MAX {
-            let action = self.action(actor, ActionKind::Pay, order, detail);
-            self.ports.ledger.record_refusal(&action, payment).await?;
+            let action = self.action(actor, kind, order, detail);
+            let ledger = &self.ports.ledger;
+            match kind {
+                ActionKind::Pay => ledger.record_refusal(&action, payment).await?,
+                // It has no payment that is looked for by its reference.
+                _ => ledger.record(&action).await?,
+            }
         }
         Ok(())
     }
 
     /// The first action on an order that fits, oldest first, of a limited number.
-    async fn find_report(
+    pub(crate) async fn find_report(
         &self,
         order: OrderId,
         mut is_it: impl FnMut(&Action) -> bool + Send,
@@ -336,6 +345,10 @@ impl App {
         {
             let detail = "the order is not of the user who paid";
             return Err(ApiProblem::new(ProblemKind::UserMismatch, detail));
+        }
+        let sellers = paid.sellers.as_ref();
+        if sellers.is_some_and(|sellers| !sellers.contains(&parties.seller)) {
+            return Err(ProblemKind::SellerMismatch.into());
         }
         let price = Money::new(view.grant.amount_minor, meta.currency);
         let arrived = paid.amount.money();

@@ -110,6 +110,7 @@ pub(crate) async fn report(
         amount: report.amount,
         paid_at: report.paid_at,
         user: report.user.map(|user| user.0),
+        sellers: None,
     };
     app.take_payment(actor, (report.order.0, paid), used).await
 }

@@ -113,6 +113,11 @@ fn advice(kind: ProblemKind) -> &'static str {
             "The report names a user, but the order is another user's. The order id may come from a service that was \
              lost. Look the payment up at the payment service. Nothing was recorded."
         }
+        Kind::SellerMismatch => {
+            "The account at the payment service may report payments of some sellers, and the order is another \
+             seller's. Add the seller to the account in the accounts file, or return the money at the payment \
+             service. Nothing was recorded."
+        }
         Kind::PaymentUsed => {
             "A payment pays one order. Its reference was reported for another order before. Look the payment up at the \
              payment service. Nothing was recorded."

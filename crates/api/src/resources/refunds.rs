@@ -122,13 +122,13 @@ pub(crate) struct ReversalRequest {
 impl App {
     /// Posts a payout. If the ledger refuses it, waits for settlement and retries once: the money may come from a
     /// recent decision.
-    async fn pay_out(
+    pub(crate) async fn pay_out(
         &self,
         used: Option<KeyUse>,
         payout: Payout,
-        caller: &Caller,
+        actor: &UserId,
     ) -> Result<PayoutReceipt, ApiProblem> {
-        let action = self.action_of(&payout, &caller.user);
+        let action = self.action_of(&payout, actor);
         let post = async || {
             let (ledger, by) = (&self.ports.ledger, Some(&action));
             match &used {
@@ -212,7 +212,7 @@ pub(crate) async fn refund(
         reference: reference.0.clone(),
         amount: request.amount.money(),
     };
-    let paid_out = app.pay_out(used, refund, &call.caller).await?;
+    let paid_out = app.pay_out(used, refund, &call.caller.user).await?;
     let status = wire::created(paid_out.fresh);
     let body = answers::Refund {
         reference: reference.0.to_string(),
@@ -308,7 +308,7 @@ pub(crate) async fn withdraw(
         reference: reference.0.clone(),
         amount: Money::new(request.amount, request.currency.0),
     };
-    let paid_out = app.pay_out(used, withdrawal, &call.caller).await?;
+    let paid_out = app.pay_out(used, withdrawal, &call.caller.user).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || account_path(user));
     let body = answers::Withdrawal {
@@ -367,7 +367,7 @@ pub(crate) async fn reverse(
         deposit,
         part,
     };
-    let paid_out = app.pay_out(used, payout, &caller).await?;
+    let paid_out = app.pay_out(used, payout, &caller.user).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || account_path(&user));
     let body = answers::Reversal {

@@ -57,6 +57,7 @@ kinds! {
     KeyPending = 409, "key-pending", "The result of an earlier request with this key is unknown";
     Superseded = 409, "superseded", "Not carried out: a later change may have set the same values";
     UserMismatch = 409, "user-mismatch", "The order is another user's";
+    SellerMismatch = 409, "seller-mismatch", "The order is of another seller than the account's";
     PaymentUsed = 409, "payment-used", "The payment is another order's";
     RefundExceedsDue = 409, "refund-exceeds-due", "Less is due for the order";
     CancellationExceedsOrder = 409, "cancellation-exceeds-order", "Fewer units of the order can be cancelled";

@@ -70,10 +70,14 @@ pub(super) fn counters(recorder: &PrometheusRecorder) -> Vec<Counter> {
     LABELS.iter().map(counter).collect()
 }
 
-/// Problems of refused reports, as labels. Other problems are counted as the last one.
-const REFUSALS: [&str; 8] = [
+/// Problems of refused reports of payments and refunds, as labels. Other problems are counted as the last one.
+const REFUSALS: [&str; 12] = [
     "not-found",
     "user-mismatch",
+    "seller-mismatch",
+    "refund-exceeds-due",
+    "reference-used",
+    "refund-failed",
     "payment-used",
     "order-conflict",
     "key-reused",
@@ -84,12 +88,12 @@ const REFUSALS: [&str; 8] = [
 
 pub(super) fn refusals(recorder: &PrometheusRecorder) -> Vec<Counter> {
     let name = "qiang_payment_reports_refused_total";
-    let text = "Payment reports that this node refused, by problem; their money stays with the payment service";
+    let text = "Reports of payments and refunds that this node refused, by problem; nothing of their money is recorded";
     counters_by(recorder, name, text, "problem", &REFUSALS)
 }
 
 impl Metrics {
-    /// Counts a refused payment report.
+    /// Counts a refused report of a payment or a refund.
     pub(crate) fn report_refused(&self, problem: &str) {
         let known = REFUSALS.iter().position(|refusal| *refusal == problem);
         let at = known.unwrap_or(REFUSALS.len() - 1);

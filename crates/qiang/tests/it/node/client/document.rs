@@ -99,7 +99,7 @@ fn answers_are_as_documented() {
 }
 
 /// Operations without a call in this client, with the reason.
-const WITHOUT: [(&str, &str); 8] = [
+const WITHOUT: [(&str, &str); 11] = [
     ("checkHealth", "for process managers"),
     ("checkReadiness", "for load balancers"),
     ("listProblems", "a page for people"),
@@ -108,6 +108,9 @@ const WITHOUT: [(&str, &str); 8] = [
     ("getSession", "a cookie for browsers"),
     ("endSession", "a cookie for browsers"),
     ("reportPayment", "payment services sign it, without a token"),
+    ("receiveStripeEvent", "Stripe sends it"),
+    ("receiveWechatNotification", "WeChat Pay sends it"),
+    ("receiveAlipayNotification", "Alipay sends it"),
 ];
 
 /// Names of operations. The call of each must exist.

@@ -28,6 +28,8 @@ use tokio::{
 };
 
 pub(crate) const SECRET: &str = "a-secret-for-tests-of-32-bytes-at-least";
+/// Media type of forms.
+const FORM: &str = "application/x-www-form-urlencoded";
 /// Host of requests without another one.
 const HOST: &str = "localhost";
 /// 2026-11-21T12:00:00Z
@@ -351,6 +353,21 @@ pub(crate) async fn call(
         request = request.header(*name, *value);
     }
     send(addr, request.body(Full::new(body)).unwrap()).await
+}
+
+/// Posts a form.
+pub(crate) async fn post_form(
+    addr: SocketAddr,
+    path: &str,
+    token: Option<&str>,
+    form: &str,
+) -> Reply {
+    let mut request = Request::post(path).header("content-type", FORM);
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let body = Full::new(Bytes::copy_from_slice(form.as_bytes()));
+    send(addr, request.body(body).unwrap()).await
 }
 
 pub(crate) async fn send(addr: SocketAddr, mut request: Request<Full<Bytes>>) -> Reply {

@@ -45,6 +45,7 @@ mod passphrase_guesses;
 mod passphrases;
 mod payments;
 mod payouts;
+mod providers;
 mod rates;
 mod readiness;
 pub(crate) mod receiver;
