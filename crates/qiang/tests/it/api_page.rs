@@ -17,6 +17,9 @@ const PAGES: &[&str] = &[
     "integrate/api.md",
     "integrate/claims.md",
     "integrate/payments.md",
+    "integrate/payments-stripe.md",
+    "integrate/payments-wechat.md",
+    "integrate/payments-alipay.md",
     "integrate/webhooks.md",
     "operate/moving-in.md",
     "operate/capacity.md",
@@ -65,10 +68,13 @@ async fn commands_of_the_pages_print_what_they_say() {
     let folder = tempfile::tempdir().unwrap();
     let secret = "0123456789abcdef0123456789abcdef";
     fs::write(folder.path().join("secret"), secret).unwrap();
+    // Pages of payment services write their accounts into it.
+    fs::write(folder.path().join("accounts.toml"), "").unwrap();
     let at = folder.path().to_owned();
     let command = move |free: &Resources| {
         let listen = free.addr().to_string();
         let (data, secret) = (at.join("shop.db"), at.join("secret"));
+        let accounts = at.join("accounts.toml");
         let args = [
             "serve",
             "--listen",
@@ -80,6 +86,7 @@ async fn commands_of_the_pages_print_what_they_say() {
         let env = [
             ("QIANG__AUTH__HS256_SECRET_FILE", secret),
             ("QIANG__ADMIN__LISTEN", "server"),
+            ("QIANG__PAYMENTS__ACCOUNTS_FILE", accounts.to_str().unwrap()),
         ];
         crate::common::qiang(&at, &args, &env)
     };
