@@ -468,7 +468,9 @@ async fn files_that_cannot_be_used_and_certificates_that_end_raise_one_alarm_eac
         ("server.tls_key_file", "key.pem"),
         ("admin.listen", "127.0.0.1:0"),
         ("auth.revoked_file", "revoked"),
+        ("payments.accounts_file", "accounts.toml"),
     ];
+    fs::write(folder.path().join("accounts.toml"), "").unwrap();
     let node = Program::serve(folder.path(), &keys);
     let at = node.line("serving operators").await;
     let addr: SocketAddr = at["addr"].as_str().unwrap().parse().unwrap();
@@ -493,6 +495,14 @@ async fn files_that_cannot_be_used_and_certificates_that_end_raise_one_alarm_eac
     );
     fs::write(folder.path().join("revoked"), "").unwrap();
     seen("qiang_token_file_failing", is_zero).await;
+
+    fs::write(folder.path().join("accounts.toml"), "[[stripe]]").unwrap();
+    check(
+        seen("qiang_payment_accounts_failing", is_one).await,
+        "QiangPaymentAccounts",
+    );
+    fs::write(folder.path().join("accounts.toml"), "").unwrap();
+    seen("qiang_payment_accounts_failing", is_zero).await;
 
     fs::write(folder.path().join("certificate.pem"), "no certificate").unwrap();
     check(
