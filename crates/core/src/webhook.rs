@@ -1,7 +1,13 @@
 //! Webhooks: endpoints, their filters and delivery progress, and the events that report settled changes.
 
+mod delivery;
+
 use uuid::Uuid;
 
+pub use self::delivery::{
+    AttemptQuery, AttemptState, DeliveryAttempt, DeliveryReport, EventSubject, Redelivery,
+    RetryState, WaitingEvent,
+};
 use crate::{
     campaign::CampaignKind,
     id::{CampaignId, UserId},
@@ -12,6 +18,9 @@ use crate::{
 
 /// Maximum number of endpoints. Settlement checks each campaign's events against all of them.
 pub const WEBHOOKS_MAX: usize = 100;
+/// Maximum events that wait for a retry to one endpoint before no further events are sent to it. A read of events may
+/// exceed it by its own size.
+pub const WAITING_EVENTS_MAX: u64 = 500;
 /// Maximum campaigns in a filter.
 pub const FILTER_CAMPAIGNS_MAX: usize = 100;
 
@@ -59,6 +68,12 @@ impl EventType {
         let all = Self::ALL.iter().copied();
         all.filter(|one| *one != Self::Test)
     }
+
+    /// Whether its events are about an order.
+    #[must_use]
+    pub fn is_of_order(self) -> bool {
+        self.name().starts_with("order.")
+    }
 }
 
 /// Events that an endpoint wants. An event must satisfy every condition.
@@ -93,16 +108,28 @@ impl Filter {
     /// Types, separated by spaces.
     #[must_use]
     pub fn type_names(&self) -> String {
-        let names: Vec<_> = self.types.iter().map(|one| one.name()).collect();
-        names.join(" ")
+        type_names(&self.types)
     }
 
     /// Campaigns, separated by spaces.
     #[must_use]
     pub fn campaign_names(&self) -> String {
-        let names: Vec<_> = self.campaigns.iter().map(CampaignId::to_string).collect();
-        names.join(" ")
+        campaign_names(&self.campaigns)
     }
+}
+
+/// Types, separated by spaces.
+#[must_use]
+pub fn type_names(types: &[EventType]) -> String {
+    let names: Vec<_> = types.iter().map(|one| one.name()).collect();
+    names.join(" ")
+}
+
+/// Campaigns, separated by spaces.
+#[must_use]
+pub fn campaign_names(campaigns: &[CampaignId]) -> String {
+    let names: Vec<_> = campaigns.iter().map(CampaignId::to_string).collect();
+    names.join(" ")
 }
 
 /// An endpoint: its URL, its filter, and the secrets that sign its events.
@@ -120,6 +147,30 @@ pub struct Webhook {
     pub filter: Filter,
     /// Time of creation.
     pub created_at: Timestamp,
+}
+
+/// Change of an endpoint. Fields that are `None` stay as they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WebhookChange {
+    /// New URL. Events that wait for a retry are due at once.
+    pub url: Option<String>,
+    /// New accepted types.
+    pub types: Option<Vec<EventType>>,
+    /// New accepted campaigns.
+    pub campaigns: Option<Vec<CampaignId>>,
+    /// New sender or seller; `Some(None)` for all.
+    pub owner: Option<Option<UserId>>,
+    /// Whether events are delivered. An endpoint that is enabled again receives the events since it was disabled, as
+    /// far as they are kept.
+    pub is_enabled: Option<bool>,
+}
+
+impl WebhookChange {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Webhook {
@@ -142,13 +193,13 @@ impl std::fmt::Debug for Webhook {
 /// Delivery progress of an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryProgress {
-    /// Place up to which every wanted event is delivered.
+    /// Place up to which every wanted event is delivered, was given up, or waits for a retry.
     pub place: i64,
     /// Time of the first failure since the last success; `None` while deliveries succeed.
     pub failing_since: Option<Timestamp>,
     /// Failed attempts since then.
     pub attempts: u32,
-    /// Time of the next attempt; `None` for at once.
+    /// Time of the next attempt at events after the place, if the endpoint refuses all events; `None` for at once.
     pub retry_at: Option<Timestamp>,
     /// Last failure, for operators.
     pub last_error: Option<String>,
@@ -169,14 +220,6 @@ impl DeliveryProgress {
             (Some(_), _) => Self::STATUSES[2],
         }
     }
-
-    /// Whether a delivery may be attempted at this time. `last_place` is the place of the last event.
-    #[must_use]
-    pub fn is_due(&self, last_place: i64, now: Timestamp) -> bool {
-        self.disabled_at.is_none()
-            && self.place < last_place
-            && self.retry_at.is_none_or(|at| at <= now)
-    }
 }
 
 /// An endpoint in the ledger.
@@ -188,6 +231,37 @@ pub struct WebhookRecord {
     pub progress: DeliveryProgress,
     /// Place of the last event for any endpoint.
     pub last_place: i64,
+    /// Number of events that wait for a retry.
+    pub waiting: u64,
+    /// Time of the first of these retries.
+    pub waiting_until: Option<Timestamp>,
+}
+
+impl WebhookRecord {
+    /// Whether a delivery may be attempted at this time.
+    #[must_use]
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        let is_now = |at: Timestamp| at <= now;
+        let progress = &self.progress;
+        let has_next = progress.place < self.last_place && self.waiting < WAITING_EVENTS_MAX;
+        progress.disabled_at.is_none()
+            && (has_next && progress.retry_at.is_none_or(is_now)
+                || self.waiting_until.is_some_and(is_now))
+    }
+
+    /// Upper bound of the events that may still be delivered.
+    #[must_use]
+    pub fn behind(&self) -> u64 {
+        let rest = self.last_place.saturating_sub(self.progress.place).max(0);
+        rest.unsigned_abs().saturating_add(self.waiting)
+    }
+
+    /// Time of the next attempt, if it has to wait.
+    #[must_use]
+    pub fn next_attempt(&self) -> Option<Timestamp> {
+        let times = [self.progress.retry_at, self.waiting_until];
+        times.into_iter().flatten().min()
+    }
 }
 
 /// Data of an event, apart from its type.
@@ -219,7 +293,7 @@ pub struct EventData {
 /// A webhook event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookEvent {
-    /// Place among all events. Events of one campaign are in the order of their decisions.
+    /// Place among all events. Events of one subject are in the order of their decisions.
     pub place: i64,
     /// Id, the same for every delivery of the event.
     pub id: String,
@@ -242,5 +316,15 @@ impl WebhookEvent {
             at: now,
             data: None,
         }
+    }
+
+    /// What the event is about; `None` for a test.
+    #[must_use]
+    pub fn subject(&self) -> Option<EventSubject> {
+        let data = self.data.as_ref()?;
+        Some(EventSubject {
+            campaign: data.campaign,
+            number: data.number,
+        })
     }
 }

@@ -465,7 +465,7 @@ CREATE TABLE queue_entries (
 CREATE INDEX queue_entries_line ON queue_entries (campaign, number) WHERE decision IS NULL;
 CREATE INDEX queue_entries_decided ON queue_entries (forget_at) WHERE decision IS NOT NULL;
 
--- Webhook endpoints. `place` is the last delivered event; `holder` delivers until `held_until`.
+-- Webhook endpoints. `place` is the last event that was sent; `holder` delivers until `held_until`.
 CREATE TABLE webhooks (
     id              TEXT    PRIMARY KEY,
     url             TEXT    NOT NULL,
@@ -503,6 +503,40 @@ CREATE TABLE webhook_events (
 ) STRICT;
 
 CREATE INDEX webhook_events_at ON webhook_events (at);
+
+-- Events up to an endpoint's place that wait for a retry, or for an earlier event of the same order.
+CREATE TABLE webhook_retries (
+    webhook       TEXT    NOT NULL,
+    place         INTEGER NOT NULL,
+    attempts      INTEGER NOT NULL,
+    failing_since INTEGER,
+    retry_at      INTEGER,
+    PRIMARY KEY (webhook, place)
+) STRICT, WITHOUT ROWID;
+
+-- Log of attempts to deliver events. Ids sort by time.
+CREATE TABLE webhook_attempts (
+    id          TEXT    PRIMARY KEY,
+    webhook     TEXT    NOT NULL,
+    place       INTEGER NOT NULL,
+    event       TEXT    NOT NULL,
+    kind        TEXT    NOT NULL,
+    campaign    TEXT    NOT NULL,
+    number      INTEGER,
+    at          INTEGER NOT NULL,
+    duration_ms INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    status      INTEGER,
+    body        TEXT,
+    error       TEXT,
+    state       TEXT    NOT NULL,
+    next_at     INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX webhook_attempts_webhook ON webhook_attempts (webhook, id);
+CREATE INDEX webhook_attempts_state ON webhook_attempts (webhook, state, id);
+CREATE INDEX webhook_attempts_event ON webhook_attempts (event, webhook, id);
+CREATE INDEX webhook_attempts_order ON webhook_attempts (campaign, number, webhook, id);
 
 CREATE TABLE webhook_places (last_place INTEGER NOT NULL) STRICT;
 INSERT INTO webhook_places (last_place) VALUES (0);

@@ -303,6 +303,7 @@ from_columns!(A B C D1 E F G H);
 from_columns!(A B C D1 E F G H I);
 from_columns!(A B C D1 E F G H I J);
 from_columns!(A B C D1 E F G H I J K);
+from_columns!(A B C D1 E F G H I J K L M N);
 from_columns!(A B C D1 E F G H I J K L M N O);
 from_columns!(A B C D1 E F G H I J K L M N O P);
 

@@ -11,6 +11,7 @@ mod actions;
 mod audiences;
 mod bindings;
 mod campaigns;
+mod deliveries;
 mod dialect;
 mod discards;
 mod error;

@@ -23,7 +23,7 @@ use crate::{
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Tables and the columns of their unique keys, on both databases. [`Schema::UNIQUE_KEYS`] has the keys that differ.
-const UNIQUE_KEYS: [(&str, &str); 37] = [
+const UNIQUE_KEYS: [(&str, &str); 39] = [
     ("accounts", "id"),
     ("accounts", "owner,purpose,currency"),
     ("actions", "id"),
@@ -57,7 +57,9 @@ const UNIQUE_KEYS: [(&str, &str); 37] = [
     ("shares", "campaign,user"),
     ("shop_references", "object,id"),
     ("waiting_rooms", "campaign"),
+    ("webhook_attempts", "id"),
     ("webhook_events", "place"),
+    ("webhook_retries", "webhook,place"),
     ("webhooks", "id"),
     ("withheld", "partition,epoch,campaign"),
     ("withheld_numbers", "partition,epoch,campaign,first_number"),

@@ -2,11 +2,14 @@
 
 use qiang_core::{
     campaign::Phase,
-    id::CampaignId,
+    id::{CampaignId, UserId},
     ports::Action,
-    rows::{Contradiction, EventRow, Value, WebhookColumns, WebhookEventColumns},
+    rows::{BacklogColumns, Contradiction, EventRow, Value, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
-    webhook::{DeliveryProgress, EventType, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{
+        EventType, WEBHOOKS_MAX, Webhook, WebhookChange, WebhookEvent, WebhookRecord,
+        campaign_names, type_names,
+    },
 };
 use uuid::Uuid;
 
@@ -26,13 +29,20 @@ const ADD: Statement = sql!(both include_str!("sql/add_webhook.sql"));
 const LIST: Statement = sql!(both include_str!("sql/webhooks.sql"));
 const ROTATE: Statement = sql!(both "UPDATE webhooks
     SET previous_secret = secret, previous_until = $1, secret = $2 WHERE id = $3");
+const CHANGE: Statement = sql!(both include_str!("sql/change_webhook.sql"));
+const END_PAUSE: Statement = sql!(both "UPDATE webhooks SET retry_at = NULL WHERE id = $1");
 const DELETE: Statement = sql!(both "DELETE FROM webhooks WHERE id = $1");
 const REDRIVE: Statement = sql!(both include_str!("sql/redrive_webhook.sql"));
 const SET_BACK: Statement = sql!(both include_str!("sql/set_webhook_back.sql"));
 const LEASE: Statement = sql!(both include_str!("sql/lease_webhook.sql"));
 const EVENTS: Statement = sql!(both include_str!("sql/webhook_events.sql"));
-const RECORD: Statement = sql!(both include_str!("sql/record_webhook.sql"));
 const FORGET: Statement = sql!(both include_str!("sql/forget_webhook_events.sql"));
+const BACKLOGS: Statement = sql!(both include_str!("sql/webhook_backlogs.sql"));
+const FORGET_RETRIES: Statement = sql!(both include_str!("sql/forget_webhook_retries.sql"));
+const DROP_READ_AGAIN: Statement = sql!(both include_str!("sql/drop_read_again.sql"));
+const RETRY_AT_ONCE: Statement = sql!(both "UPDATE webhook_retries
+    SET attempts = 0, failing_since = NULL, retry_at = 0 WHERE webhook = $1 AND retry_at IS NOT NULL");
+const DROP_ALL: Statement = sql!(both "DELETE FROM webhook_retries WHERE webhook = $1");
 
 /// Records webhook events. A transaction that has taken positions blocks others until it ends. So this step comes last,
 /// and positions are in order of commits.
@@ -128,9 +138,12 @@ pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
 ) -> Result<Vec<WebhookRecord>, WorkError> {
     let rows: Vec<WebhookColumns> = fetch::<D, _>(conn, &LIST, &[]).await?;
-    let records: Result<_, Contradiction> =
+    let records: Result<Vec<_>, Contradiction> =
         rows.into_iter().map(WebhookRecord::from_columns).collect();
-    Ok(records?)
+    let mut records = records?;
+    let backlogs: Vec<BacklogColumns> = fetch::<D, _>(conn, &BACKLOGS, &[]).await?;
+    WebhookRecord::add_backlogs(&mut records, backlogs);
+    Ok(records)
 }
 
 async fn touch<D: Dialect>(
@@ -160,30 +173,82 @@ pub(crate) async fn rotate<D: Dialect>(
     actions::enter_if::<D>(conn, rotated, by).await
 }
 
+/// Changes an endpoint, once per action.
+pub(crate) async fn change<D: Dialect>(
+    conn: &mut D::Connection,
+    id: Uuid,
+    (change, at): (&WebhookChange, Timestamp),
+    by: Option<&Action>,
+) -> Result<bool, WorkError> {
+    if let Some(action) = by
+        && actions::is_there::<D>(conn, action.id).await?
+    {
+        return Ok(true);
+    }
+    let name = id.to_string();
+    let types = change.types.as_deref().map(type_names);
+    let campaigns = change.campaigns.as_deref().map(campaign_names);
+    let owner = change.owner.as_ref().and_then(Option::as_ref);
+    let values = [
+        change.url.as_deref().into(),
+        types.as_deref().into(),
+        campaigns.as_deref().into(),
+        change.owner.is_some().into(),
+        owner.map(UserId::as_str).into(),
+        (change.is_enabled == Some(false)).into(),
+        at.as_millis().into(),
+        name.as_str().into(),
+    ];
+    let changed = touch::<D>(conn, &CHANGE, &values).await?;
+    if change.is_enabled == Some(true) {
+        enable::<D>(conn, id).await?;
+    }
+    if change.is_enabled == Some(true) || change.url.is_some() {
+        touch::<D>(conn, &RETRY_AT_ONCE, &[name.as_str().into()]).await?;
+        touch::<D>(conn, &END_PAUSE, &[name.as_str().into()]).await?;
+    }
+    actions::enter_if::<D>(conn, changed, by).await
+}
+
 /// Deletes an endpoint.
 pub(crate) async fn delete<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
     by: Option<&Action>,
 ) -> Result<bool, WorkError> {
-    let deleted = touch::<D>(conn, &DELETE, &[id.to_string().as_str().into()]).await?;
+    let id = id.to_string();
+    let deleted = touch::<D>(conn, &DELETE, &[id.as_str().into()]).await?;
+    touch::<D>(conn, &DROP_ALL, &[id.as_str().into()]).await?;
     actions::enter_if::<D>(conn, deleted, by).await
 }
 
-/// Enables an endpoint again. With `since`, it receives the events decided from then on once more.
+/// Enables an endpoint again, and makes its waiting events due. With `since`, it receives the events decided from then
+/// on once more.
 pub(crate) async fn redrive<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
     since: Option<Timestamp>,
     by: Option<&Action>,
 ) -> Result<bool, WorkError> {
+    // The row is locked first, so the deliveries of a holder are recorded before or not at all.
+    let redriven = enable::<D>(conn, id).await?;
     let id = id.to_string();
+    touch::<D>(conn, &RETRY_AT_ONCE, &[id.as_str().into()]).await?;
     if let Some(since) = since {
         let values = [since.as_millis().into(), id.as_str().into()];
         touch::<D>(conn, &SET_BACK, &values).await?;
+        let values = [id.as_str().into(), id.as_str().into()];
+        touch::<D>(conn, &DROP_READ_AGAIN, &values).await?;
     }
-    let redriven = touch::<D>(conn, &REDRIVE, &[id.as_str().into()]).await?;
     actions::enter_if::<D>(conn, redriven, by).await
+}
+
+/// Enables an endpoint, and ends its lease. Returns whether there is one.
+pub(crate) async fn enable<D: Dialect>(
+    conn: &mut D::Connection,
+    id: Uuid,
+) -> Result<bool, WorkError> {
+    touch::<D>(conn, &REDRIVE, &[id.to_string().as_str().into()]).await
 }
 
 /// Leases an endpoint to a holder. Returns `None` if another holder has the lease or the endpoint is disabled.
@@ -220,29 +285,6 @@ pub(crate) async fn events<D: Dialect>(
     Ok(events?)
 }
 
-/// Records the delivery progress of an endpoint, if the holder has its lease.
-pub(crate) async fn record<D: Dialect>(
-    conn: &mut D::Connection,
-    (id, holder): (Uuid, Uuid),
-    until: Timestamp,
-    progress: &DeliveryProgress,
-) -> Result<bool, WorkError> {
-    let (id, holder) = (id.to_string(), holder.to_string());
-    let at = |at: Option<Timestamp>| at.map(Timestamp::as_millis).into();
-    let values = [
-        until.as_millis().into(),
-        progress.place.into(),
-        at(progress.failing_since),
-        i64::from(progress.attempts).into(),
-        at(progress.retry_at),
-        progress.last_error.as_deref().into(),
-        at(progress.disabled_at),
-        id.as_str().into(),
-        holder.as_str().into(),
-    ];
-    touch::<D>(conn, &RECORD, &values).await
-}
-
 /// Deletes events that were decided before an instant and delivered to every enabled endpoint.
 pub(crate) async fn forget<D: Dialect>(
     conn: &mut D::Connection,
@@ -250,5 +292,10 @@ pub(crate) async fn forget<D: Dialect>(
     limit: u32,
 ) -> Result<u64, WorkError> {
     let values = [before.as_millis().into(), i64::from(limit).into()];
-    Ok(D::execute(conn, &FORGET, &values).await?)
+    let forgotten = D::execute(conn, &FORGET, &values).await?;
+    if forgotten > 0 {
+        // Events may have waited for a disabled endpoint.
+        D::execute(conn, &FORGET_RETRIES, &[]).await?;
+    }
+    Ok(forgotten)
 }

@@ -389,10 +389,10 @@ impl ReconcilerRunner {
         }
         let left = self.ledger().webhooks().await?;
         let left = left.iter().filter(|it| it.progress.disabled_at.is_none());
-        let left = left.filter(|it| it.progress.place < it.last_place);
+        let left = left.filter(|it| it.behind() > 0);
         report.lines = left
             .map(|it| {
-                let behind = it.last_place - it.progress.place;
+                let behind = it.behind();
                 let why = it.progress.last_error.as_deref().unwrap_or("not tried yet");
                 format!("webhook {}: {behind} events behind: {why}", it.webhook.id)
             })

@@ -122,10 +122,12 @@ impl WebhookRequest {
 }
 
 fn webhook_body(record: WebhookRecord, with_secret: bool) -> answers::Webhook {
+    let (behind, next_attempt) = (record.behind(), record.next_attempt());
     let WebhookRecord {
         webhook,
         progress,
-        last_place,
+        waiting,
+        ..
     } = record;
     let status = match (progress.disabled_at, progress.failing_since) {
         (None, None) => WebhookStatus::Ok,
@@ -133,12 +135,11 @@ fn webhook_body(record: WebhookRecord, with_secret: bool) -> answers::Webhook {
         (Some(_), _) => WebhookStatus::Disabled,
     };
     let DeliveryProgress {
-        place,
         failing_since,
         attempts,
-        retry_at,
         last_error,
         disabled_at,
+        ..
     } = progress;
     let campaigns = webhook.filter.campaigns.into_iter();
     answers::Webhook {
@@ -154,11 +155,12 @@ fn webhook_body(record: WebhookRecord, with_secret: bool) -> answers::Webhook {
         owner: webhook.filter.owner.map(|owner| owner.to_wire()),
         created_at: webhook.created_at.to_wire(),
         status,
-        behind: last_place.saturating_sub(place).max(0).unsigned_abs(),
+        behind,
+        waiting,
         failing_since: failing_since.map(|at| at.to_wire()),
         attempts,
         last_error,
-        retry_at: retry_at
+        retry_at: next_attempt
             .filter(|_| disabled_at.is_none())
             .map(|at| at.to_wire()),
         disabled_at: disabled_at.map(|at| at.to_wire()),
@@ -206,8 +208,8 @@ fn secret(app: &App) -> Result<String, ApiProblem> {
 
 /// Creates a webhook: an endpoint that receives events.
 ///
-/// It receives every event that is settled from then on and fits its filter, at least once. Events of one campaign
-/// arrive in order. The answer has the secret that signs the requests.
+/// It receives every event that is settled from then on and fits its filter, at least once. Events of one order arrive
+/// in order. The answer has the secret that signs the requests.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
     operation_id = "createWebhook", security(("bearer" = ["admin"])),
     responses((status = 201, body = answers::Webhook),

@@ -64,7 +64,9 @@ pub use self::{
     time_range::TimeRange,
     transport::{Delivery, DeliveryBatch, DeliveryTag, Transport, TransportStatus},
     waiting::{ActiveQueues, QueueHead, WaitingMonitor, WaitingRoom, WaitingRoomStore},
-    webhook::{EndpointState, SendFailure, WebhookMonitor, WebhookSender, WebhookStore},
+    webhook::{
+        EndpointAnswer, EndpointState, SendFailure, WebhookMonitor, WebhookSender, WebhookStore,
+    },
     whole_ledger::Ledger,
 };
 pub use crate::time::Clock;

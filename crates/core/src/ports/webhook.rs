@@ -11,7 +11,10 @@ use uuid::Uuid;
 use super::{Action, LedgerError};
 use crate::{
     time::Timestamp,
-    webhook::{DeliveryProgress, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{
+        AttemptQuery, DeliveryAttempt, DeliveryProgress, DeliveryReport, Redelivery, WaitingEvent,
+        Webhook, WebhookChange, WebhookEvent, WebhookRecord,
+    },
 };
 
 /// Store of webhook endpoints and events. Settlement records an event in its own transaction, only if an endpoint
@@ -40,17 +43,37 @@ pub trait WebhookStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<bool, LedgerError>;
 
+    /// Changes an endpoint at a time, and ends its lease, so that the change applies to the next delivery. A repeated
+    /// action changes nothing. Returns false if there is no such endpoint.
+    async fn change_webhook(
+        &self,
+        id: Uuid,
+        change: &WebhookChange,
+        at: Timestamp,
+        by: Option<&Action>,
+    ) -> Result<bool, LedgerError>;
+
     /// Deletes an endpoint; returns false if there is none.
     async fn delete_webhook(&self, id: Uuid, by: Option<&Action>) -> Result<bool, LedgerError>;
 
-    /// Makes an endpoint, even a disabled one, due at once; returns false if there is none. With a time, the endpoint
-    /// receives stored events decided since then again.
+    /// Makes an endpoint, even a disabled one, and its waiting events due at once; returns false if there is none. With
+    /// a time, the endpoint receives stored events decided since then again.
     async fn redrive_webhook(
         &self,
         id: Uuid,
         since: Option<Timestamp>,
         by: Option<&Action>,
     ) -> Result<bool, LedgerError>;
+
+    /// Makes stored events wait for a delivery at once, as far as there is room for waiting events, and enables the
+    /// endpoint. Without such events, and for a repeated action, nothing changes. Returns the number of events, and
+    /// `None` if there is no endpoint.
+    async fn redeliver(
+        &self,
+        id: Uuid,
+        what: &Redelivery,
+        by: Option<&Action>,
+    ) -> Result<Option<u64>, LedgerError>;
 
     /// Leases an endpoint to a holder until `until`, unless another holder has it or it is disabled. Returns its record
     /// then.
@@ -69,15 +92,43 @@ pub trait WebhookStore: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<WebhookEvent>, LedgerError>;
 
-    /// Records the delivery progress of an endpoint, and renews the lease. Returns false, and changes nothing, if the
-    /// holder has lost the lease: the endpoint was redriven, deleted, or leased to another holder.
+    /// Events that wait for a retry to an endpoint, in the order of places.
+    async fn waiting_events(&self, id: Uuid) -> Result<Vec<WaitingEvent>, LedgerError>;
+
+    /// Records deliveries to an endpoint, and renews the lease. Returns false, and changes nothing, if the holder has
+    /// lost the lease: the endpoint was changed, redriven, deleted, or leased to another holder.
+    async fn record_deliveries(
+        &self,
+        id: Uuid,
+        holder: Uuid,
+        until: Timestamp,
+        report: &DeliveryReport,
+    ) -> Result<bool, LedgerError>;
+
+    /// Records the progress of an endpoint alone, as [`record_deliveries`](Self::record_deliveries) does.
     async fn record_webhook(
         &self,
         id: Uuid,
         holder: Uuid,
         until: Timestamp,
         progress: &DeliveryProgress,
-    ) -> Result<bool, LedgerError>;
+    ) -> Result<bool, LedgerError> {
+        let report = progress.clone().into();
+        self.record_deliveries(id, holder, until, &report).await
+    }
+
+    /// Attempts at one endpoint, newest first.
+    async fn delivery_attempts(
+        &self,
+        query: &AttemptQuery,
+    ) -> Result<Vec<DeliveryAttempt>, LedgerError>;
+
+    /// Deletes up to `limit` attempts that were made before a time, oldest first. Returns their number.
+    async fn forget_delivery_attempts(
+        &self,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, LedgerError>;
 
     /// Deletes up to `limit` events that were decided before a time, oldest first, unless an enabled endpoint has yet
     /// to receive them. Returns their number.
@@ -96,6 +147,17 @@ pub struct SendFailure {
     pub reason: String,
     /// Whether the endpoint answered 410, which ends its subscription.
     pub is_gone: bool,
+}
+
+/// Answer of an endpoint to an event.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EndpointAnswer {
+    /// Its status; `None` if there was no answer.
+    pub status: Option<u16>,
+    /// First characters of its body.
+    pub body: Option<String>,
+    /// Error, if the event was not delivered.
+    pub failure: Option<SendFailure>,
 }
 
 /// Sends events.
@@ -120,12 +182,23 @@ pub trait WebhookSender: Send + Sync + 'static {
     fn content(&self, event: &WebhookEvent) -> Result<String, String>;
 
     /// Sends an event, signed at this time. It is delivered if the endpoint answers 2xx within a time limit.
+    async fn attempt(
+        &self,
+        webhook: &Webhook,
+        event: &WebhookEvent,
+        now: Timestamp,
+    ) -> EndpointAnswer;
+
+    /// Sends an event as [`attempt`](Self::attempt) does, and returns whether it was delivered.
     async fn send(
         &self,
         webhook: &Webhook,
         event: &WebhookEvent,
         now: Timestamp,
-    ) -> Result<(), SendFailure>;
+    ) -> Result<(), SendFailure> {
+        let answer = self.attempt(webhook, event, now).await;
+        answer.failure.map_or(Ok(()), Err)
+    }
 }
 
 /// Delivery state of an endpoint, for operators.
@@ -152,9 +225,8 @@ impl WebhookMonitor {
     pub fn show(&self, records: &[WebhookRecord]) {
         let state = |record: &WebhookRecord| {
             let progress = &record.progress;
-            let behind = record.last_place.saturating_sub(progress.place).max(0);
             EndpointState {
-                behind: behind.unsigned_abs(),
+                behind: record.behind(),
                 failing_since: progress.failing_since,
                 is_disabled: progress.disabled_at.is_some(),
             }

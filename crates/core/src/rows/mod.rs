@@ -4,6 +4,7 @@
 mod account;
 mod action;
 mod campaign;
+mod delivery;
 mod history;
 mod metadata;
 mod payout;
@@ -19,6 +20,7 @@ pub use self::{
     account::{AccountKey, AccountPurpose, DIRECT, OUTSIDE, PostingRow},
     action::{ActionColumns, action_of},
     campaign::{CampaignRow, LiveRow, NewCampaign, has_fixed_shares, live_page, setup_of},
+    delivery::{AttemptColumns, AttemptNames, BacklogColumns, RetryColumns},
     history::{
         DepositColumns, MovementColumns, OldestColumns, PaymentColumns, PostingColumns,
         UserOrderColumns, deposit_of, movement_of, payment_of, posting_of, read_from,

@@ -89,6 +89,8 @@ impl WebhookRecord {
                 disabled_at: at(disabled_at),
             },
             last_place,
+            waiting: 0,
+            waiting_until: None,
         })
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod bindings;
 mod bound_values;
 pub(crate) mod campaign_insert;
 pub(crate) mod campaigns;
+pub(crate) mod deliveries;
 pub(crate) mod discards;
 pub(crate) mod histories;
 pub(crate) mod keys;

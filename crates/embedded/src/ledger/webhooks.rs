@@ -2,17 +2,34 @@
 
 use qiang_core::{
     campaign::Phase,
-    id::CampaignId,
+    id::{CampaignId, UserId},
     ports::Action,
-    rows::{EventRow, WebhookColumns, WebhookEventColumns},
+    rows::{BacklogColumns, EventRow, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
-    webhook::{DeliveryProgress, EventType, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{
+        EventType, WEBHOOKS_MAX, Webhook, WebhookChange, WebhookEvent, WebhookRecord,
+        campaign_names, type_names,
+    },
 };
 use rusqlite::{Connection, Params, params};
 use uuid::Uuid;
 
 use super::{actions, bound_values::execute_rows};
 use crate::error::DataFileError;
+
+/// Statement that reads webhook events from these tables, of which `e` has the events and `c` the campaigns.
+macro_rules! events_sql {
+    ($from:literal) => {
+        concat!(
+            "SELECT e.place, e.partition, e.seq, e.kind, e.at, c.id, c.kind, c.owner, c.currency, e.number, e.user, \
+             e.quantity, e.amount, e.payment, e.currency, (SELECT r.reference FROM shop_references r \
+             WHERE (r.object, r.id) = (SELECT iif(e.number IS NULL OR c.kind <> 'sale', 'campaign', 'order'), \
+             iif(e.number IS NULL OR c.kind <> 'sale', c.id, c.id || '-' || e.number))) FROM ",
+            $from
+        )
+    };
+}
+pub(super) use events_sql;
 
 /// Records webhook events.
 pub(super) fn insert_webhook_events(
@@ -106,11 +123,20 @@ pub(crate) fn list(conn: &Connection) -> Result<Vec<WebhookRecord>, DataFileErro
          FROM webhooks ORDER BY id",
     )?;
     let rows = list.query_map([], |row| WebhookColumns::try_from(row))?;
-    rows.map(|row| Ok(WebhookRecord::from_columns(row?)?))
-        .collect()
+    let records = rows.map(|row| Ok(WebhookRecord::from_columns(row?)?));
+    let mut records = records.collect::<Result<Vec<_>, DataFileError>>()?;
+    let sql = "SELECT webhook, count(*), min(retry_at) FROM webhook_retries GROUP BY webhook";
+    let mut backlogs = conn.prepare_cached(sql)?;
+    let backlogs = backlogs.query_map([], |row| BacklogColumns::try_from(row))?;
+    WebhookRecord::add_backlogs(&mut records, backlogs.collect::<Result<_, _>>()?);
+    Ok(records)
 }
 
-fn touch(conn: &Connection, sql: &str, values: impl Params) -> Result<bool, DataFileError> {
+pub(super) fn touch(
+    conn: &Connection,
+    sql: &str,
+    values: impl Params,
+) -> Result<bool, DataFileError> {
     Ok(conn.prepare_cached(sql)?.execute(values)? > 0)
 }
 
@@ -132,6 +158,52 @@ pub(crate) fn rotate(
     actions::enter_if(conn, rotated, by)
 }
 
+/// Changes an endpoint, once per action.
+pub(crate) fn change(
+    conn: &Connection,
+    id: Uuid,
+    (change, at): (&WebhookChange, Timestamp),
+    by: Option<&Action>,
+) -> Result<bool, DataFileError> {
+    if let Some(action) = by
+        && actions::is_there(conn, action.id)?
+    {
+        return Ok(true);
+    }
+    let sql = "UPDATE webhooks SET url = coalesce(?1, url), types = coalesce(?2, types), \
+               campaigns = coalesce(?3, campaigns), owner = iif(?4, ?5, owner), \
+               disabled_at = iif(?6, coalesce(disabled_at, ?7), disabled_at), holder = NULL, held_until = NULL \
+               WHERE id = ?8";
+    let owner = change.owner.as_ref().and_then(Option::as_ref);
+    let values = params![
+        change.url,
+        change.types.as_deref().map(type_names),
+        change.campaigns.as_deref().map(campaign_names),
+        change.owner.is_some(),
+        owner.map(UserId::as_str),
+        change.is_enabled == Some(false),
+        at.as_millis(),
+        id.to_string(),
+    ];
+    let changed = touch(conn, sql, values)?;
+    if change.is_enabled == Some(true) {
+        enable(conn, id)?;
+    }
+    if change.is_enabled == Some(true) || change.url.is_some() {
+        retry_at_once(conn, id)?;
+        let sql = "UPDATE webhooks SET retry_at = NULL WHERE id = ?1";
+        touch(conn, sql, [id.to_string()])?;
+    }
+    actions::enter_if(conn, changed, by)
+}
+
+fn retry_at_once(conn: &Connection, id: Uuid) -> Result<(), DataFileError> {
+    let sql = "UPDATE webhook_retries SET attempts = 0, failing_since = NULL, retry_at = 0 \
+               WHERE webhook = ?1 AND retry_at IS NOT NULL";
+    touch(conn, sql, [id.to_string()])?;
+    Ok(())
+}
+
 /// Deletes an endpoint.
 pub(crate) fn delete(
     conn: &Connection,
@@ -139,25 +211,37 @@ pub(crate) fn delete(
     by: Option<&Action>,
 ) -> Result<bool, DataFileError> {
     let deleted = touch(conn, "DELETE FROM webhooks WHERE id = ?1", [id.to_string()])?;
+    let sql = "DELETE FROM webhook_retries WHERE webhook = ?1";
+    touch(conn, sql, [id.to_string()])?;
     actions::enter_if(conn, deleted, by)
 }
 
-/// Enables an endpoint again. With `since`, it receives the events decided from then on once more.
+/// Enables an endpoint again, and makes its waiting events due. With `since`, it receives the events decided from then
+/// on once more.
 pub(crate) fn redrive(
     conn: &Connection,
     id: Uuid,
     since: Option<Timestamp>,
     by: Option<&Action>,
 ) -> Result<bool, DataFileError> {
+    retry_at_once(conn, id)?;
     if let Some(since) = since {
         let sql = "UPDATE webhooks SET place = min(place, coalesce( \
                    (SELECT min(e.place) - 1 FROM webhook_events e WHERE e.at >= ?1), place)) WHERE id = ?2";
         touch(conn, sql, params![since.as_millis(), id.to_string()])?;
+        let sql = "DELETE FROM webhook_retries \
+                   WHERE webhook = ?1 AND place > (SELECT w.place FROM webhooks w WHERE w.id = ?1)";
+        touch(conn, sql, [id.to_string()])?;
     }
+    let redriven = enable(conn, id)?;
+    actions::enter_if(conn, redriven, by)
+}
+
+/// Enables an endpoint, and ends its lease. Returns whether there is one.
+pub(super) fn enable(conn: &Connection, id: Uuid) -> Result<bool, DataFileError> {
     let sql = "UPDATE webhooks SET failing_since = NULL, attempts = 0, retry_at = NULL, last_error = NULL, \
                disabled_at = NULL, holder = NULL, held_until = NULL WHERE id = ?1";
-    let redriven = touch(conn, sql, [id.to_string()])?;
-    actions::enter_if(conn, redriven, by)
+    touch(conn, sql, [id.to_string()])
 }
 
 /// Leases an endpoint to a holder. One process has the file, so no other holder can have the lease.
@@ -182,43 +266,23 @@ pub(crate) fn events(
     after: i64,
     limit: u32,
 ) -> Result<Vec<WebhookEvent>, DataFileError> {
-    let mut read = conn.prepare_cached(
-        "SELECT e.place, e.partition, e.seq, e.kind, e.at, c.id, c.kind, c.owner, c.currency, e.number, e.user, \
-         e.quantity, e.amount, e.payment, e.currency, (SELECT r.reference FROM shop_references r \
-         WHERE (r.object, r.id) = (SELECT iif(e.number IS NULL OR c.kind <> 'sale', 'campaign', 'order'), \
-         iif(e.number IS NULL OR c.kind <> 'sale', c.id, c.id || '-' || e.number))) \
-         FROM webhook_events e JOIN campaigns c ON c.ref = e.campaign \
-         WHERE e.place > ?1 ORDER BY e.place LIMIT ?2",
-    )?;
-    let rows = read.query_map(params![after, limit], |row| {
-        WebhookEventColumns::try_from(row)
-    })?;
-    rows.map(|row| Ok(WebhookEvent::from_columns(row?)?))
-        .collect()
+    let sql = events_sql!(
+        "webhook_events e JOIN campaigns c ON c.ref = e.campaign \
+         WHERE e.place > ?1 ORDER BY e.place LIMIT ?2"
+    );
+    read_events(conn, sql, params![after, limit])
 }
 
-/// Records the delivery progress of an endpoint, if the holder has its lease.
-pub(crate) fn record(
+/// Reads events by a statement of [`events_sql`].
+pub(super) fn read_events(
     conn: &Connection,
-    (id, holder): (Uuid, Uuid),
-    until: Timestamp,
-    progress: &DeliveryProgress,
-) -> Result<bool, DataFileError> {
-    let sql = "UPDATE webhooks SET held_until = ?1, place = ?2, failing_since = ?3, attempts = ?4, retry_at = ?5, \
-               last_error = ?6, disabled_at = ?7 WHERE id = ?8 AND holder = ?9";
-    let at = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
-    let values = params![
-        until.as_millis(),
-        progress.place,
-        at(progress.failing_since),
-        progress.attempts,
-        at(progress.retry_at),
-        progress.last_error,
-        at(progress.disabled_at),
-        id.to_string(),
-        holder.to_string(),
-    ];
-    touch(conn, sql, values)
+    sql: &str,
+    values: impl Params,
+) -> Result<Vec<WebhookEvent>, DataFileError> {
+    let mut read = conn.prepare_cached(sql)?;
+    let rows = read.query_map(values, |row| WebhookEventColumns::try_from(row))?;
+    rows.map(|row| Ok(WebhookEvent::from_columns(row?)?))
+        .collect()
 }
 
 /// Deletes events that were decided before an instant and delivered to every enabled endpoint.
@@ -229,7 +293,16 @@ pub(crate) fn forget(
 ) -> Result<u64, DataFileError> {
     let sql = "DELETE FROM webhook_events WHERE at < ?1 \
                AND place < ?2 + (SELECT min(e.place) FROM webhook_events e) AND place <= coalesce( \
-               (SELECT min(w.place) FROM webhooks w WHERE w.disabled_at IS NULL), 9223372036854775807)";
+               (SELECT min(w.place) FROM webhooks w WHERE w.disabled_at IS NULL), 9223372036854775807) \
+               AND place < coalesce((SELECT min(r.place) FROM webhook_retries r JOIN webhooks w ON w.id = r.webhook \
+               WHERE w.disabled_at IS NULL), 9223372036854775807)";
     let mut forget = conn.prepare_cached(sql)?;
-    Ok(forget.execute(params![before.as_millis(), limit])? as u64)
+    let forgotten = forget.execute(params![before.as_millis(), limit])? as u64;
+    if forgotten > 0 {
+        // Events may have waited for a disabled endpoint.
+        let sql = "DELETE FROM webhook_retries \
+                   WHERE NOT EXISTS (SELECT 1 FROM webhook_events e WHERE e.place = webhook_retries.place)";
+        conn.prepare_cached(sql)?.execute([])?;
+    }
+    Ok(forgotten)
 }

@@ -4,12 +4,15 @@ use async_trait::async_trait;
 use qiang_core::{
     ports::{Action, LedgerError, WebhookStore},
     time::Timestamp,
-    webhook::{DeliveryProgress, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{
+        AttemptQuery, DeliveryAttempt, DeliveryReport, Redelivery, WaitingEvent, Webhook,
+        WebhookChange, WebhookEvent, WebhookRecord,
+    },
 };
 use uuid::Uuid;
 
 use crate::{
-    ledger::webhooks,
+    ledger::{deliveries, webhooks},
     ledger_file::{LedgerFile, SqliteLedgerHost, job},
     reader::query,
 };
@@ -47,6 +50,21 @@ where
         job(self, 0, move |context| {
             let secret = (secret.as_str(), previous_until);
             webhooks::rotate(context.conn, id, secret, by.as_ref())
+        })
+        .await
+    }
+
+    async fn change_webhook(
+        &self,
+        id: Uuid,
+        change: &WebhookChange,
+        at: Timestamp,
+        by: Option<&Action>,
+    ) -> Result<bool, LedgerError> {
+        let (change, by) = (change.clone(), by.cloned());
+        job(self, 0, move |context| {
+            context.done.forgets = true;
+            webhooks::change(context.conn, id, (&change, at), by.as_ref())
         })
         .await
     }
@@ -95,16 +113,54 @@ where
         query(self.readers(), events).await
     }
 
-    async fn record_webhook(
+    async fn waiting_events(&self, id: Uuid) -> Result<Vec<WaitingEvent>, LedgerError> {
+        let waiting = move |conn: &_| deliveries::waiting(conn, id);
+        query(self.readers(), waiting).await
+    }
+
+    async fn record_deliveries(
         &self,
         id: Uuid,
         holder: Uuid,
         until: Timestamp,
-        progress: &DeliveryProgress,
+        report: &DeliveryReport,
     ) -> Result<bool, LedgerError> {
-        let progress = progress.clone();
+        let report = report.clone();
         job(self, 0, move |context| {
-            webhooks::record(context.conn, (id, holder), until, &progress)
+            deliveries::record(context.conn, (id, holder), until, &report)
+        })
+        .await
+    }
+
+    async fn delivery_attempts(
+        &self,
+        query_of: &AttemptQuery,
+    ) -> Result<Vec<DeliveryAttempt>, LedgerError> {
+        let query_of = query_of.clone();
+        let attempts = move |conn: &_| deliveries::attempts(conn, &query_of);
+        query(self.readers(), attempts).await
+    }
+
+    async fn forget_delivery_attempts(
+        &self,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, LedgerError> {
+        job(self, 0, move |context| {
+            deliveries::forget_attempts(context.conn, before, limit)
+        })
+        .await
+    }
+
+    async fn redeliver(
+        &self,
+        id: Uuid,
+        what: &Redelivery,
+        by: Option<&Action>,
+    ) -> Result<Option<u64>, LedgerError> {
+        let (what, by) = (what.clone(), by.cloned());
+        job(self, 0, move |context| {
+            deliveries::redeliver(context.conn, id, &what, by.as_ref())
         })
         .await
     }

@@ -373,7 +373,7 @@ CREATE TABLE IF NOT EXISTS waiting_rooms (
     campaign CHAR(36) NOT NULL PRIMARY KEY
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Webhook endpoints. `place` is the last delivered event; `holder` delivers until `held_until`.
+-- Webhook endpoints. `place` is the last event that was sent; `holder` delivers until `held_until`.
 CREATE TABLE IF NOT EXISTS webhooks (
     id              CHAR(36)      NOT NULL PRIMARY KEY,
     url             VARCHAR(2048) NOT NULL,
@@ -409,6 +409,39 @@ CREATE TABLE IF NOT EXISTS webhook_events (
     payment     VARCHAR(128),
     currency    CHAR(3),
     KEY webhook_events_at (at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Events up to an endpoint's place that wait for a retry, or for an earlier event of the same order.
+CREATE TABLE IF NOT EXISTS webhook_retries (
+    webhook       CHAR(36) NOT NULL,
+    place         BIGINT   NOT NULL,
+    attempts      BIGINT   NOT NULL,
+    failing_since BIGINT,
+    retry_at      BIGINT,
+    PRIMARY KEY (webhook, place)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Log of attempts to deliver events. Ids sort by time.
+CREATE TABLE IF NOT EXISTS webhook_attempts (
+    id          CHAR(36)    NOT NULL PRIMARY KEY,
+    webhook     CHAR(36)    NOT NULL,
+    place       BIGINT      NOT NULL,
+    event       VARCHAR(96) NOT NULL,
+    kind        VARCHAR(32) NOT NULL,
+    campaign    CHAR(36)    NOT NULL,
+    number      BIGINT,
+    at          BIGINT      NOT NULL,
+    duration_ms BIGINT      NOT NULL,
+    attempt     BIGINT      NOT NULL,
+    status      BIGINT,
+    body        VARCHAR(512),
+    error       VARCHAR(512),
+    state       VARCHAR(16) NOT NULL,
+    next_at     BIGINT,
+    KEY webhook_attempts_webhook (webhook, id),
+    KEY webhook_attempts_state (webhook, state, id),
+    KEY webhook_attempts_event (event, webhook, id),
+    KEY webhook_attempts_order (campaign, number, webhook, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS webhook_places (

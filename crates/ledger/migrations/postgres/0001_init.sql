@@ -379,7 +379,7 @@ CREATE TABLE waiting_rooms (
     campaign TEXT COLLATE "C" PRIMARY KEY
 );
 
--- Webhook endpoints. `place` is the last delivered event; `holder` delivers until `held_until`.
+-- Webhook endpoints. `place` is the last event that was sent; `holder` delivers until `held_until`.
 CREATE TABLE webhooks (
     id              TEXT   COLLATE "C" PRIMARY KEY,
     url             TEXT   NOT NULL,
@@ -417,6 +417,40 @@ CREATE TABLE webhook_events (
 );
 
 CREATE INDEX webhook_events_at ON webhook_events (at);
+
+-- Events up to an endpoint's place that wait for a retry, or for an earlier event of the same order.
+CREATE TABLE webhook_retries (
+    webhook       TEXT   COLLATE "C" NOT NULL,
+    place         BIGINT NOT NULL,
+    attempts      BIGINT NOT NULL,
+    failing_since BIGINT,
+    retry_at      BIGINT,
+    PRIMARY KEY (webhook, place)
+);
+
+-- Log of attempts to deliver events. Ids sort by time.
+CREATE TABLE webhook_attempts (
+    id          TEXT   COLLATE "C" PRIMARY KEY,
+    webhook     TEXT   COLLATE "C" NOT NULL,
+    place       BIGINT NOT NULL,
+    event       TEXT   COLLATE "C" NOT NULL,
+    kind        TEXT   COLLATE "C" NOT NULL,
+    campaign    TEXT   COLLATE "C" NOT NULL,
+    number      BIGINT,
+    at          BIGINT NOT NULL,
+    duration_ms BIGINT NOT NULL,
+    attempt     BIGINT NOT NULL,
+    status      BIGINT,
+    body        TEXT,
+    error       TEXT,
+    state       TEXT   COLLATE "C" NOT NULL,
+    next_at     BIGINT
+);
+
+CREATE INDEX webhook_attempts_webhook ON webhook_attempts (webhook, id);
+CREATE INDEX webhook_attempts_state ON webhook_attempts (webhook, state, id);
+CREATE INDEX webhook_attempts_event ON webhook_attempts (event, webhook, id);
+CREATE INDEX webhook_attempts_order ON webhook_attempts (campaign, number, webhook, id);
 
 CREATE TABLE webhook_places (
     last_place BIGINT NOT NULL

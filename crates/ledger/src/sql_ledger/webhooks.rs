@@ -4,12 +4,15 @@ use async_trait::async_trait;
 use qiang_core::{
     ports::{Action, LedgerError, WebhookStore},
     time::Timestamp,
-    webhook::{DeliveryProgress, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{
+        AttemptQuery, DeliveryAttempt, DeliveryReport, Redelivery, WaitingEvent, Webhook,
+        WebhookChange, WebhookEvent, WebhookRecord,
+    },
 };
 use uuid::Uuid;
 
 use super::SqlLedger;
-use crate::{dialect::Dialect, pool::AccessMode, webhooks};
+use crate::{deliveries, dialect::Dialect, pool::AccessMode, webhooks};
 
 #[async_trait]
 impl<D: Dialect> WebhookStore for SqlLedger<D> {
@@ -40,6 +43,20 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         self.run(AccessMode::Write, args, move |conn, (secret, by)| {
             let secret = (secret.as_str(), previous_until);
             Box::pin(webhooks::rotate::<D>(conn, id, secret, by.as_ref()))
+        })
+        .await
+    }
+
+    async fn change_webhook(
+        &self,
+        id: Uuid,
+        change: &WebhookChange,
+        at: Timestamp,
+        by: Option<&Action>,
+    ) -> Result<bool, LedgerError> {
+        let args = (change.clone(), by.cloned());
+        self.run(AccessMode::Write, args, move |conn, (change, by)| {
+            Box::pin(webhooks::change::<D>(conn, id, (change, at), by.as_ref()))
         })
         .await
     }
@@ -85,20 +102,55 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
             .await
     }
 
-    async fn record_webhook(
+    async fn waiting_events(&self, id: Uuid) -> Result<Vec<WaitingEvent>, LedgerError> {
+        self.read(move |conn| Box::pin(deliveries::waiting::<D>(conn, id)))
+            .await
+    }
+
+    async fn record_deliveries(
         &self,
         id: Uuid,
         holder: Uuid,
         until: Timestamp,
-        progress: &DeliveryProgress,
+        report: &DeliveryReport,
     ) -> Result<bool, LedgerError> {
-        self.run(
-            AccessMode::Write,
-            progress.clone(),
-            move |conn, progress| {
-                Box::pin(webhooks::record::<D>(conn, (id, holder), until, progress))
-            },
-        )
+        self.run(AccessMode::Write, report.clone(), move |conn, report| {
+            Box::pin(deliveries::record::<D>(conn, (id, holder), until, report))
+        })
+        .await
+    }
+
+    async fn delivery_attempts(
+        &self,
+        query: &AttemptQuery,
+    ) -> Result<Vec<DeliveryAttempt>, LedgerError> {
+        self.run(AccessMode::Read, query.clone(), |conn, query| {
+            Box::pin(deliveries::attempts::<D>(conn, query))
+        })
+        .await
+    }
+
+    async fn forget_delivery_attempts(
+        &self,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, LedgerError> {
+        self.run(AccessMode::Write, (), move |conn, ()| {
+            Box::pin(deliveries::forget_attempts::<D>(conn, before, limit))
+        })
+        .await
+    }
+
+    async fn redeliver(
+        &self,
+        id: Uuid,
+        what: &Redelivery,
+        by: Option<&Action>,
+    ) -> Result<Option<u64>, LedgerError> {
+        let args = (what.clone(), by.cloned());
+        self.run(AccessMode::Write, args, move |conn, (what, by)| {
+            Box::pin(deliveries::redeliver::<D>(conn, id, what, by.as_ref()))
+        })
         .await
     }
 

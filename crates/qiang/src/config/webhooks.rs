@@ -23,6 +23,7 @@ pub struct WebhooksConfig {
     pub retry_ms_max: u64,
     pub disable_after_ms: u64,
     pub event_ttl_ms: u64,
+    pub attempt_ttl_ms: u64,
 }
 
 impl WebhooksConfig {
@@ -49,6 +50,7 @@ impl WebhooksConfig {
             retry_max: Duration::from_millis(self.retry_ms_max),
             disable_after: Duration::from_millis(self.disable_after_ms),
             keep: Duration::from_millis(self.event_ttl_ms),
+            keep_attempts: Duration::from_millis(self.attempt_ttl_ms),
             request_max: Duration::from_millis(self.timeout_ms),
             concurrent_max: self.concurrent_max as usize,
         }
@@ -63,6 +65,7 @@ impl WebhooksConfig {
             ("retry_ms_max", self.retry_ms_max, i64::MAX as u64),
             ("disable_after_ms", self.disable_after_ms, i64::MAX as u64),
             ("event_ttl_ms", self.event_ttl_ms, i64::MAX as u64),
+            ("attempt_ttl_ms", self.attempt_ttl_ms, i64::MAX as u64),
         ] {
             if !(1..=max).contains(&value) {
                 return Err(UsageError::new(format!("webhooks.{key} is 1 to {max}")));

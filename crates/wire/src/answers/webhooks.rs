@@ -29,6 +29,8 @@ bodies! {
         status: WebhookStatus,
         /// Upper bound of undelivered events.
         behind: u64,
+        /// Events that failed, or follow a failed event of their order, and wait for a retry.
+        waiting: u64,
         /// Time since which all deliveries fail.
         #[serde(skip_serializing_if = "Option::is_none")]
         failing_since: Option<Timestamp>,

@@ -12,9 +12,10 @@ use std::{
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper::{
     Request, StatusCode,
+    body::Incoming,
     client::conn::http1::{self, SendRequest},
     header::{CONTENT_TYPE, HOST, USER_AGENT},
 };
@@ -41,6 +42,8 @@ use crate::webhook_delivery::{
 
 /// Maximum bytes read of an answer. The connection of a longer answer is not kept.
 const ANSWER_BYTES_MAX: usize = 16_384;
+/// Maximum bytes of an answer that are returned.
+const ANSWER_HEAD_BYTES_MAX: usize = 1_024;
 /// Maximum idle time of a kept connection. A host name may later resolve to another address.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 /// Maximum kept connections per endpoint.
@@ -50,6 +53,13 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 /// Resolves a host name and a port to addresses.
 type Resolve = Box<dyn Fn(String, u16) -> Found + Send + Sync>;
+
+/// Answer of an endpoint.
+pub(crate) struct PostAnswer {
+    pub(crate) status: StatusCode,
+    /// First bytes of its body.
+    pub(crate) head: Vec<u8>,
+}
 
 struct IdleConnection {
     sender: SendRequest<Full<Bytes>>,
@@ -87,17 +97,17 @@ impl ConnectionPool {
         })
     }
 
-    /// Posts a message and returns the status of the answer. If a kept connection fails, the message is posted again on
+    /// Posts a message and returns the answer. If a kept connection fails, the message is posted again on
     /// another one, because the endpoint usually closed the first. Receivers recognize duplicates by the message's id.
     pub(crate) async fn post(
         &self,
         target: &EndpointTarget,
         message: &SignedRequest,
-    ) -> Result<StatusCode, Failure> {
+    ) -> Result<PostAnswer, Failure> {
         if let Some(sender) = self.take(target)
-            && let Ok(status) = self.exchange(sender, target, message).await
+            && let Ok(answer) = self.exchange(sender, target, message).await
         {
-            return Ok(status);
+            return Ok(answer);
         }
         let sender = self.connect(target).await?;
         self.exchange(sender, target, message).await
@@ -158,7 +168,7 @@ impl ConnectionPool {
         mut sender: SendRequest<Full<Bytes>>,
         target: &EndpointTarget,
         message: &SignedRequest,
-    ) -> Result<StatusCode, Failure> {
+    ) -> Result<PostAnswer, Failure> {
         let request = Request::post(&target.path)
             .header(HOST, &target.authority)
             .header(CONTENT_TYPE, "application/json")
@@ -169,13 +179,33 @@ impl ConnectionPool {
             .body(Full::new(message.body.clone()))?;
         let response = sender.send_request(request).await?;
         let status = response.status();
-        // Only the status matters. The rest is read so that the connection can be reused.
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
-        if body.collect().await.is_ok() && sender.ready().await.is_ok() {
+        // Only the status matters. The rest is read for the log, and so that the connection can be reused.
+        let (head, is_whole) = read_answer(response.into_body()).await;
+        if is_whole && sender.ready().await.is_ok() {
             self.keep(target, sender);
         }
-        Ok(status)
+        Ok(PostAnswer { status, head })
     }
+}
+
+/// Reads an answer up to a limit. Returns its first bytes, and whether it was read to its end.
+async fn read_answer(mut body: Incoming) -> (Vec<u8>, bool) {
+    let (mut head, mut bytes) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            return (head, false);
+        };
+        let Some(data) = frame.data_ref() else {
+            continue;
+        };
+        let room = ANSWER_HEAD_BYTES_MAX - head.len();
+        head.extend(data.iter().take(room));
+        bytes += data.len();
+        if bytes > ANSWER_BYTES_MAX {
+            return (head, false);
+        }
+    }
+    (head, true)
 }
 
 /// Resolves by the system.

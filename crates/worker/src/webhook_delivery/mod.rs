@@ -18,15 +18,21 @@ use async_trait::async_trait;
 use aws_lc_rs::rand;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use qiang_core::{
-    ports::{SendFailure, WebhookSender},
+    ports::{EndpointAnswer, SendFailure, WebhookSender},
     time::Timestamp,
     webhook::{Webhook, WebhookEvent},
 };
 use tokio::time::timeout;
 
 pub use self::address::is_public;
-use self::{connection::ConnectionPool, message::SignedRequest, target::EndpointTarget};
+use self::{
+    connection::{ConnectionPool, PostAnswer},
+    message::SignedRequest,
+    target::EndpointTarget,
+};
 
+/// Maximum characters of an answer's body that are returned.
+const BODY_CHARS_MAX: usize = 256;
 /// Size of a secret in bytes.
 const SECRET_BYTES: usize = 32;
 
@@ -76,34 +82,56 @@ impl WebhookSender for HttpSender {
         message::content(event)
     }
 
-    async fn send(
+    async fn attempt(
         &self,
         webhook: &Webhook,
         event: &WebhookEvent,
         now: Timestamp,
-    ) -> Result<(), SendFailure> {
-        let failed = |reason: String| SendFailure {
-            reason,
-            is_gone: false,
+    ) -> EndpointAnswer {
+        let target = EndpointTarget::parse(&webhook.url, self.options.allow_private);
+        let message = SignedRequest::signed(webhook, event, now);
+        let (target, message) = match (target, message) {
+            (Ok(target), Ok(message)) => (target, message),
+            (Err(reason), _) | (_, Err(reason)) => return unanswered(reason),
         };
-        let target =
-            EndpointTarget::parse(&webhook.url, self.options.allow_private).map_err(failed)?;
-        let message = SignedRequest::signed(webhook, event, now).map_err(failed)?;
         let posting = self.connections.post(&target, &message);
-        let status = match timeout(self.options.timeout, posting).await {
-            Ok(Ok(status)) => status,
-            Ok(Err(error)) => return Err(failed(error.to_string())),
+        match timeout(self.options.timeout, posting).await {
+            Ok(Ok(answer)) => answered(&answer),
+            Ok(Err(error)) => unanswered(error.to_string()),
             Err(_) => {
                 let limit_ms = self.options.timeout.as_millis();
-                return Err(failed(format!("no answer within {limit_ms} ms")));
+                unanswered(format!("no answer within {limit_ms} ms"))
             }
-        };
-        match status.is_success() {
-            true => Ok(()),
-            false => Err(SendFailure {
-                reason: format!("status {}", status.as_u16()),
-                is_gone: status.as_u16() == 410,
-            }),
         }
+    }
+}
+
+fn unanswered(reason: String) -> EndpointAnswer {
+    EndpointAnswer {
+        failure: Some(SendFailure {
+            reason,
+            is_gone: false,
+        }),
+        ..EndpointAnswer::default()
+    }
+}
+
+fn answered(answer: &PostAnswer) -> EndpointAnswer {
+    let status = answer.status.as_u16();
+    let text = String::from_utf8_lossy(&answer.head);
+    // Databases and terminals do not take every character.
+    let shown = text.chars().map(|char| match char.is_control() {
+        true => ' ',
+        false => char,
+    });
+    let body: String = shown.take(BODY_CHARS_MAX).collect();
+    let failure = (!answer.status.is_success()).then(|| SendFailure {
+        reason: format!("status {status}"),
+        is_gone: status == 410,
+    });
+    EndpointAnswer {
+        status: Some(status),
+        body: Some(body).filter(|body| !body.is_empty()),
+        failure,
     }
 }

@@ -1,6 +1,6 @@
 //! Webhooks of the program: a node delivers 10,000 grants to a receiver that fails, is slow and is killed. The node is
-//! killed between a delivery and its record. Every event arrives, and events of a campaign arrive in order. On Redis,
-//! the test makes a quarter of the grants, unless the environment has `WEBHOOK_USERS=1000`.
+//! killed between a delivery and its record. Every event arrives, and events of an order arrive in order. On Redis, the
+//! test makes a quarter of the grants, unless the environment has `WEBHOOK_USERS=1000`.
 
 use std::{
     collections::BTreeMap,
@@ -92,7 +92,17 @@ async fn campaigns(addr: SocketAddr, users: usize) -> Vec<String> {
     campaigns
 }
 
-/// Every user claims once in every campaign.
+/// Whether a user cancels an order of a sale.
+fn cancels(user: usize, campaign: usize) -> bool {
+    user.is_multiple_of(2) && campaign.is_multiple_of(2)
+}
+
+/// Number of orders that [`claim_all`] cancels.
+fn cancelled(users: usize) -> usize {
+    users.div_ceil(2) * CAMPAIGNS.div_ceil(2)
+}
+
+/// Every user claims once in every campaign, and some cancel their orders at once.
 async fn claim_all(addr: SocketAddr, users: usize) -> Granted {
     let campaigns = campaigns(addr, users).await;
     let tokens = (0..users).map(|n| {
@@ -125,6 +135,17 @@ async fn claim_all(addr: SocketAddr, users: usize) -> Granted {
                 let body = response.into_body().collect().await.unwrap().to_bytes();
                 let body: Value = serde_json::from_slice(&body).unwrap();
                 assert_eq!(status, 201, "{body}");
+                if cancels(user, nth % CAMPAIGNS) {
+                    let id = body["id"].as_str().unwrap();
+                    let request = Request::post(format!("/v1/orders/{id}/cancellation"))
+                        .header("host", "test")
+                        .header("authorization", &tokens[user])
+                        .body(Empty::<Bytes>::new());
+                    sender.ready().await.unwrap();
+                    let response = sender.send_request(request.unwrap()).await.unwrap();
+                    assert_eq!(response.status(), 200);
+                    response.into_body().collect().await.unwrap();
+                }
                 let campaign = body["campaign"].as_str().unwrap().to_owned();
                 let number = body["number"].as_i64().unwrap();
                 let amount = body["amount"]["amount"].as_i64().unwrap();
@@ -149,12 +170,14 @@ async fn check(place: Place<'_>) {
     let mut receiver = Receiver::start().await;
     let mut node = place.start();
     let addr = node.addr().await;
-    let body = json!({"url": receiver.url(), "types": ["order.held", "share.granted"]});
+    let types = ["order.held", "order.cancelled", "share.granted"];
+    let body = json!({"url": receiver.url(), "types": types});
     let made = node.post("/v1/webhooks", Some(body)).await;
     assert_eq!(made.status, 201, "{made:?}");
     receiver.knows(&made.text("secret"));
     // The receiver refuses some requests, and answers some late.
     let grants = CAMPAIGNS * place.users;
+    let events = grants + cancelled(place.users);
     for nth in [3, grants / 20, grants / 20 + 1, grants / 6, grants - 9] {
         receiver.answer(nth, Answer::Status(500));
     }
@@ -180,32 +203,41 @@ async fn check(place: Place<'_>) {
     node.signal("-KILL");
     node.ended().await;
     let node = place.start();
-    until("all arrive", async || receiver.count() >= grants).await;
+    until("all arrive", async || receiver.count() >= events).await;
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     drop(node);
 
     let told = receiver.received();
     let (requests, duplicates) = (told.requests, told.duplicates);
     println!("{requests} requests, {duplicates} duplicates");
-    let mut arrived = Granted::new();
+    let (mut arrived, mut ended) = (Granted::new(), 0);
     let mut last = BTreeMap::new();
     for (id, body) in &told.events {
         let data = &body["data"];
         let text = |field: &str| data[field].as_str().unwrap().to_owned();
-        let (campaign, number) = (text("campaign"), data["number"].as_i64().unwrap());
+        let order = (text("campaign"), data["number"].as_i64().unwrap());
         let amount = data["amount"]["amount"].as_i64().unwrap();
-        // A campaign may have shards on several partitions, each with its own log.
+        // All entries of an order are in one log.
         let (place, _digest) = id.rsplit_once('_').unwrap();
-        let (partition, seq) = place.rsplit_once('_').unwrap();
+        let (_, seq) = place.rsplit_once('_').unwrap();
         let seq: u64 = seq.parse().unwrap();
-        let before = last.insert((campaign.clone(), partition.to_owned()), seq);
+        let before = last.insert(order.clone(), seq);
         assert!(
             before < Some(seq),
-            "{id} arrived after {before:?} of {campaign}"
+            "{id} arrived after {before:?} of {order:?}"
         );
-        let other = arrived.insert((campaign, number), (text("user"), amount));
+        if body["type"] == "order.cancelled" {
+            assert!(
+                arrived.contains_key(&order),
+                "{id} arrived before the order"
+            );
+            ended += 1;
+            continue;
+        }
+        let other = arrived.insert(order, (text("user"), amount));
         assert_eq!(other, None, "{id} was delivered under another id too");
     }
+    assert_eq!(ended, cancelled(place.users));
     assert!(arrived == granted, "received events differ from grants");
 }
 
@@ -338,7 +370,12 @@ async fn webhooks_are_looked_after_by_hand() {
     assert_eq!(users(), Vec::<Value>::new());
     receiver.answer_all(200);
     run(&["webhook", "redrive", id], 0);
-    until("both are delivered", async || users() == ["ann", "bob"]).await;
+    // Orders do not wait for each other.
+    until("both are delivered", async || {
+        let users = users();
+        users.len() == 2 && users.iter().all(|user| user == "ann" || user == "bob")
+    })
+    .await;
     run(
         &["webhook", "redrive", id, "--since", "2026-01-01T00:00:00Z"],
         0,

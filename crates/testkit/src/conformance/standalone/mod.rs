@@ -6,6 +6,7 @@
 //! partitions in any order, cut anywhere, twice, and with restarts between.
 
 mod any_ledger;
+pub mod deliveries;
 mod fixture;
 mod histories;
 pub mod parts;
@@ -152,6 +153,14 @@ macro_rules! ledger_conformance {
         $crate::ledger_conformance! { $subject, restatements:
             a_row_is_restated_if_it_is_as_it_was_seen,
             restated_terms_are_those_of_the_same_revision,
+        }
+
+        $crate::ledger_conformance! { $subject, deliveries:
+            waiting_events_are_recorded_with_the_position,
+            waiting_events_are_not_forgotten,
+            attempts_are_listed_and_forgotten,
+            events_are_redelivered,
+            an_endpoint_is_changed,
         }
 
         $crate::ledger_conformance! { $subject, webhooks:

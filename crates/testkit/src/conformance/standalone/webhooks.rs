@@ -42,7 +42,11 @@ async fn add(case: &Fixture, n: u64, filter: Filter) -> Webhook {
     webhook
 }
 
-async fn events(case: &Fixture) -> Vec<WebhookEvent> {
+pub(super) async fn add_endpoint(case: &Fixture, n: u64) {
+    add(case, n, Filter::default()).await;
+}
+
+pub(super) async fn events(case: &Fixture) -> Vec<WebhookEvent> {
     case.ledger().webhook_events(0, EVENTS_MAX).await.unwrap()
 }
 
@@ -295,7 +299,7 @@ pub async fn one_holder_moves_the_place(case: &mut Fixture) {
     let leased = ledger.lease_webhook(id, one, now, until).await.unwrap();
     let leased = leased.unwrap();
     assert_eq!((&leased.webhook, leased.last_place), (&webhook, 5));
-    assert!(leased.progress.is_due(leased.last_place, now));
+    assert!(leased.is_due(now));
     let failing = DeliveryProgress {
         place: 3,
         failing_since: Some(times[1]),

@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use qiang_core::{
     ports::{Action, LedgerError, WebhookStore},
     time::Timestamp,
-    webhook::{DeliveryProgress, Webhook, WebhookEvent, WebhookRecord},
+    webhook::{
+        AttemptQuery, DeliveryAttempt, DeliveryReport, Redelivery, WaitingEvent, Webhook,
+        WebhookChange, WebhookEvent, WebhookRecord,
+    },
 };
 use uuid::Uuid;
 
@@ -24,6 +27,16 @@ impl WebhookStore for FakeLedger {
         &self,
         _: Uuid,
         _: &str,
+        _: Timestamp,
+        _: Option<&Action>,
+    ) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn change_webhook(
+        &self,
+        _: Uuid,
+        _: &WebhookChange,
         _: Timestamp,
         _: Option<&Action>,
     ) -> Result<bool, LedgerError> {
@@ -57,13 +70,37 @@ impl WebhookStore for FakeLedger {
         Err(broken())
     }
 
-    async fn record_webhook(
+    async fn waiting_events(&self, _: Uuid) -> Result<Vec<WaitingEvent>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn record_deliveries(
         &self,
         _: Uuid,
         _: Uuid,
         _: Timestamp,
-        _: &DeliveryProgress,
+        _: &DeliveryReport,
     ) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn delivery_attempts(
+        &self,
+        _: &AttemptQuery,
+    ) -> Result<Vec<DeliveryAttempt>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn forget_delivery_attempts(&self, _: Timestamp, _: u32) -> Result<u64, LedgerError> {
+        Err(broken())
+    }
+
+    async fn redeliver(
+        &self,
+        _: Uuid,
+        _: &Redelivery,
+        _: Option<&Action>,
+    ) -> Result<Option<u64>, LedgerError> {
         Err(broken())
     }
 

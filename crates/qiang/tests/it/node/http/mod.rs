@@ -73,5 +73,6 @@ mod unknown;
 mod users;
 mod values;
 mod waiting;
+mod webhook_orders;
 mod webhooks;
 mod withheld;

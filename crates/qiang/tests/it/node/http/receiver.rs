@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -40,7 +40,7 @@ struct Inner {
     answers: Mutex<HashMap<usize, Answer>>,
     /// Answer to all other requests; `None` is 200.
     usual: Mutex<Option<u16>>,
-    /// A campaign whose events are answered 503.
+    /// A campaign or a user whose events are answered 503.
     refused: Mutex<Option<String>>,
     received: Mutex<Received>,
 }
@@ -100,6 +100,11 @@ impl Receiver {
         secret.clone_into(&mut self.inner.secret.lock().unwrap());
     }
 
+    /// Verifies by the secret of another receiver.
+    pub(crate) fn shares_secret(&self, other: &Self) {
+        self.knows(&other.inner.secret.lock().unwrap());
+    }
+
     /// Sets the answer to the `nth` request.
     pub(crate) fn answer(&self, nth: usize, answer: Answer) {
         self.inner.answers.lock().unwrap().insert(nth, answer);
@@ -110,9 +115,9 @@ impl Receiver {
         *self.inner.usual.lock().unwrap() = Some(status);
     }
 
-    /// Refuses the events of only this campaign from now on.
-    pub(crate) fn refuse(&self, campaign: Option<&str>) {
-        *self.inner.refused.lock().unwrap() = campaign.map(str::to_owned);
+    /// Refuses the events of only this campaign or user from now on.
+    pub(crate) fn refuse(&self, whose: Option<&str>) {
+        *self.inner.refused.lock().unwrap() = whose.map(str::to_owned);
     }
 
     pub(crate) fn received(&self) -> Received {
@@ -169,7 +174,7 @@ impl Receiver {
 async fn take(
     inner: Arc<Inner>,
     request: Request<Incoming>,
-) -> Result<Response<Empty<Bytes>>, Infallible> {
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let Ok(body) = body.collect().await else {
         return Ok(Response::default());
@@ -196,7 +201,7 @@ async fn take(
         let refused = inner.refused.lock().unwrap();
         let refused = refused
             .as_deref()
-            .filter(|it| body["data"]["campaign"] == *it);
+            .filter(|it| body["data"]["campaign"] == *it || body["data"]["user"] == *it);
         let refused = refused.map(|_| Answer::Status(503));
         refused.or(kept).or(usual).unwrap_or(Answer::Status(200))
     };
@@ -217,7 +222,11 @@ async fn take(
             None => received.events.push((id, body)),
         }
     }
-    let mut response = Response::default();
+    let body = match status {
+        200 => "",
+        _ => "the shop is closed",
+    };
+    let mut response = Response::new(Full::from(body));
     *response.status_mut() = status.try_into().unwrap();
     Ok(response)
 }

@@ -1,0 +1,1 @@
+DELETE FROM webhook_retries WHERE (webhook, place) IN (/*rows , */(?, ?)/*end*/)
