@@ -33,7 +33,7 @@ use crate::{
         partition_commands, partitions, payment_list, payments, problem_pages, profile,
         provider_notifications, quarantine, reconciliation, recorded_events, red_packet_batch,
         red_packets, refunds, sale_changes, sale_orders, sales, server_seeds, sessions, stats,
-        webhooks,
+        webhook_changes, webhook_deliveries, webhooks,
     },
 };
 
@@ -158,9 +158,12 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(recorded_events::list))
         .routes(routes!(webhooks::list, webhooks::create))
         .routes(routes!(webhooks::get, webhooks::delete))
+        .routes(routes!(webhook_changes::change))
         .routes(routes!(webhooks::test))
         .routes(routes!(webhooks::redrive))
         .routes(routes!(webhooks::rotate))
+        .routes(routes!(webhook_deliveries::list))
+        .routes(routes!(webhook_deliveries::redeliver))
         .routes(routes!(partitions::list))
         .routes(routes!(partitions::get))
         .routes(routes!(partition_commands::repair))

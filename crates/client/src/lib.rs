@@ -88,4 +88,5 @@ pub use self::{
     signatures::{InvalidSignature, WebhookVerifier},
     tickets::{GrabTicket, WORK_BITS_MAX, solve},
     watching::CampaignEvent,
+    webhooks::{DeliveryFilter, EventRedelivery},
 };

@@ -194,6 +194,20 @@ requests! {
         /// Sender or seller whose campaigns' events are delivered.
         owner: UserId,
     }
+    /// Changes of a webhook. Fields that are `None` stay as they are.
+    WebhookChange {
+        ;
+        /// New URL. Events that wait for a retry are due at once.
+        url: String,
+        /// New types of events to deliver; empty for all types.
+        types: Vec<WebhookEventType>,
+        /// New campaigns whose events are delivered; empty for all campaigns.
+        campaigns: Vec<CampaignId>,
+        /// New sender or seller whose campaigns' events are delivered; `Some(None)` for all.
+        owner: Option<UserId>,
+        /// Whether events are delivered.
+        enabled: bool,
+    }
     /// Claim of a share, with what the red packet requires.
     NewClaim {
         ;

@@ -1,21 +1,55 @@
 //! Webhooks: endpoints that receive events of settled changes. Scope `admin`. Also recorded events.
 
+use futures_util::Stream;
 use serde_json::json;
 
 use crate::{
-    answers::{RecordedEvent, Webhook, WebhookTest},
+    answers::{RecordedEvent, Webhook, WebhookDelivery, WebhookTest},
     call::RepeatableCall,
     client::Client,
     error::Error,
-    ids::WebhookId,
+    ids::{OrderId, WebhookId},
     lists::List,
-    paths::encoded,
-    requests::NewWebhook,
+    paths::{encoded, query_of},
+    requests::{NewWebhook, WebhookChange},
     values::Timestamp,
+    words::WebhookDeliveryState,
 };
 
 const ALL: &str = "/v1/webhooks";
 const EVENTS: &str = "/v1/events";
+
+/// Filter of attempts to deliver events. Fields that are `None` accept all attempts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeliveryFilter {
+    /// Attempts at this event. Not together with `order`.
+    pub event: Option<String>,
+    /// Attempts at events of this order.
+    pub order: Option<OrderId>,
+    /// Attempts that left their event in this state.
+    pub state: Option<WebhookDeliveryState>,
+}
+
+impl DeliveryFilter {
+    fn query(&self) -> String {
+        let given = [
+            ("event", self.event.as_deref().map(encoded)),
+            ("order", self.order.as_ref().map(|it| encoded(it.as_str()))),
+            ("state", self.state.map(|it| it.to_string())),
+        ];
+        query_of(given.into_iter())
+    }
+}
+
+/// Events to deliver once more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventRedelivery {
+    /// The event with this id.
+    Event(String),
+    /// All events that were given up from this time on, unless a later attempt succeeded.
+    GivenUpSince(Timestamp),
+}
 
 impl Client {
     /// Creates an endpoint for changes settled from now on. The answer has the secret.
@@ -58,6 +92,19 @@ impl Client {
         self.json(RepeatableCall::get(path(id, ""))).await
     }
 
+    /// Changes an endpoint, for deliveries from then on.
+    ///
+    /// # Errors
+    /// `invalid` if the URL is not allowed; see [`Error`].
+    pub async fn change_webhook(
+        &self,
+        id: &WebhookId,
+        change: &WebhookChange,
+    ) -> Result<Webhook, Error> {
+        let call = RepeatableCall::patch(path(id, "")).json(change)?;
+        self.json(call.keyed(self)).await
+    }
+
     /// Deletes an endpoint.
     ///
     /// # Errors
@@ -89,6 +136,32 @@ impl Client {
         let body = json!({ "since": since });
         self.json(RepeatableCall::post(path(id, "/redrive")).json(&body)?)
             .await
+    }
+
+    /// Attempts to deliver events to an endpoint, newest first. The stream loads one page after another as it is read.
+    pub fn webhook_deliveries(
+        &self,
+        id: &WebhookId,
+        filter: &DeliveryFilter,
+    ) -> impl Stream<Item = Result<WebhookDelivery, Error>> + Send + use<> {
+        self.pages(&path(id, "/deliveries"), &filter.query())
+    }
+
+    /// Delivers events once more, at once, even if the endpoint is disabled.
+    ///
+    /// # Errors
+    /// `not-found` if the log of the endpoint has no attempt at the event; see [`Error`].
+    pub async fn redeliver_events(
+        &self,
+        id: &WebhookId,
+        events: &EventRedelivery,
+    ) -> Result<Webhook, Error> {
+        let body = match events {
+            EventRedelivery::Event(event) => json!({ "event": event }),
+            EventRedelivery::GivenUpSince(since) => json!({ "given_up_since": since }),
+        };
+        let call = RepeatableCall::post(path(id, "/redeliver")).json(&body)?;
+        self.json(call.keyed(self)).await
     }
 
     /// Creates a new secret for an endpoint; the answer has it. For `overlap_seconds`, by default a day, requests are

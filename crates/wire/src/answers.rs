@@ -16,7 +16,7 @@ pub use self::{
     },
     quarantine::{QuarantinedEntry, Redriven},
     stats::{ClaimLatency, Stats},
-    webhooks::{RecordedEvent, Webhook, WebhookTest},
+    webhooks::{RecordedEvent, Webhook, WebhookDelivery, WebhookTest},
 };
 use std::collections::BTreeMap;
 

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::answers::{
     Action, Claim, Deposit, ListedRedPacket, NodeAudit, Order, OwedOrder, PaymentRecord, Posting,
-    QuarantinedEntry, RecordedEvent, RedPacketResult, Refund, Sale, Webhook, Withdrawal,
+    QuarantinedEntry, RecordedEvent, RedPacketResult, Refund, Sale, Webhook, WebhookDelivery,
+    Withdrawal,
 };
 
 /// Page of a list.
@@ -62,6 +63,8 @@ pub type ActionList = List<Action>;
 pub type RecordedEventList = List<RecordedEvent>;
 /// Endpoints that receive webhook events.
 pub type WebhookList = List<Webhook>;
+/// Attempts to deliver events to a webhook, newest first.
+pub type WebhookDeliveryList = List<WebhookDelivery>;
 /// The last audits of a node, newest first.
 pub type AuditList = List<NodeAudit>;
 

@@ -344,6 +344,15 @@ words! {
         /// Deliveries are disabled.
         Disabled = "disabled",
     }
+    /// State of a webhook event after an attempt to deliver it.
+    WebhookDeliveryState {
+        /// The endpoint accepted the event.
+        Delivered = "delivered",
+        /// The attempt failed, and another one follows.
+        Failed = "failed",
+        /// The attempt failed, and no other one follows.
+        GivenUp = "given_up",
+    }
     /// Rule that splits a total into shares.
     SplitRuleName {
         /// Bell-shaped distribution around the mean.

@@ -40,7 +40,7 @@ pub(super) const QUERY: &str = "?";
 const HASH: &str = "^[0-9a-f]{64}$";
 
 /// Enums of string properties: schema (empty: any), property, enum. The first match applies.
-const WORDS: [(&str, &str, &str); 25] = [
+const WORDS: [(&str, &str, &str); 26] = [
     ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
     ("Posting", "account", "UserAccount"),
@@ -53,6 +53,7 @@ const WORDS: [(&str, &str, &str); 25] = [
     ("", "payment_policy", "PaymentPolicy"),
     ("", "rule", "SplitRuleName"),
     ("", "audience", "AudienceKind"),
+    ("WebhookDelivery", "state", "WebhookDeliveryState"),
     ("", "state", "OrderState"),
     ("", "requirements", "Requirement"),
     ("Payment", "outcome", "PaymentOutcome"),
@@ -102,6 +103,7 @@ fn enums() -> Vec<(String, Value)> {
         named::<words::ReadinessStatus>(),
         named::<words::WebhookEventType>(),
         named::<words::WebhookStatus>(),
+        named::<words::WebhookDeliveryState>(),
         named::<words::RepairResult>(),
         named::<words::AuditStatus>(),
         (

@@ -18,7 +18,7 @@ use qiang_core::{
     ports::{ActionKind, PostingKind, UserAccount},
     split::RuleName,
     time::{Timestamp, Window},
-    webhook::EventType,
+    webhook::{AttemptState, EventType},
 };
 use qiang_wire::{answers, ids, values};
 use serde::{
@@ -350,6 +350,7 @@ words_to_wire! {
         CampaignClosed;
         Test => Other
     }
+    AttemptState => WebhookDeliveryState { Delivered, Failed, GivenUp }
 }
 
 #[cfg(test)]
@@ -399,6 +400,11 @@ mod tests {
             UserAccount::ALL,
             UserAccount::name,
             words::UserAccount::KNOWN,
+        );
+        check(
+            AttemptState::ALL,
+            AttemptState::name,
+            words::WebhookDeliveryState::KNOWN,
         );
         let settled: Vec<_> = EventType::settled().collect();
         check(&settled, EventType::name, words::WebhookEventType::KNOWN);

@@ -38,4 +38,6 @@ pub(crate) mod server_seeds;
 pub(crate) mod sessions;
 pub(crate) mod stats;
 pub(crate) mod stored_answer;
+pub(crate) mod webhook_changes;
+pub(crate) mod webhook_deliveries;
 pub(crate) mod webhooks;

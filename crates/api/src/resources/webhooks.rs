@@ -84,44 +84,61 @@ pub(crate) struct RotateRequest {
     overlap_seconds: Option<u32>,
 }
 
-impl WebhookRequest {
-    fn filter(&self) -> Result<Filter, ApiProblem> {
-        let mut types = Vec::with_capacity(self.types.len());
-        for name in &self.types {
-            match EventType::settled().find(|one| one.name() == name) {
-                Some(one) if !types.contains(&one) => types.push(one),
-                Some(_) => {}
-                None => {
-                    let names: Vec<_> = EventType::settled().map(EventType::name).collect();
-                    let detail = format!("a type is one of {}", names.join(", "));
-                    return Err(ApiProblem::invalid_at("#/types", detail));
-                }
+/// Types with these names, each once.
+pub(super) fn event_types(names: &[String]) -> Result<Vec<EventType>, ApiProblem> {
+    let mut types = Vec::with_capacity(names.len());
+    for name in names {
+        match EventType::settled().find(|one| one.name() == name) {
+            Some(one) if !types.contains(&one) => types.push(one),
+            Some(_) => {}
+            None => {
+                let names: Vec<_> = EventType::settled().map(EventType::name).collect();
+                let detail = format!("a type is one of {}", names.join(", "));
+                return Err(ApiProblem::invalid_at("#/types", detail));
             }
         }
-        if self.campaigns.len() > FILTER_CAMPAIGNS_MAX {
+    }
+    Ok(types)
+}
+
+/// Refuses too many campaigns in a filter.
+pub(super) fn check_campaigns(campaigns: &[Text<CampaignId>]) -> Result<(), ApiProblem> {
+    match campaigns.len() > FILTER_CAMPAIGNS_MAX {
+        true => {
             let detail = format!("a filter names at most {FILTER_CAMPAIGNS_MAX} campaigns");
-            return Err(ApiProblem::invalid_at("#/campaigns", detail));
+            Err(ApiProblem::invalid_at("#/campaigns", detail))
         }
+        false => Ok(()),
+    }
+}
+
+/// Host of a URL, for the operation log: the path may hold a secret.
+pub(super) fn host_of(url: &str) -> Option<String> {
+    let url = web_url::parse(url).ok()?;
+    url.host_str().map(str::to_owned)
+}
+
+impl WebhookRequest {
+    fn filter(&self) -> Result<Filter, ApiProblem> {
+        let types = event_types(&self.types)?;
+        check_campaigns(&self.campaigns)?;
         Ok(Filter {
             types,
             campaigns: self.campaigns.iter().map(|id| id.0).collect(),
             owner: self.owner.as_ref().map(|owner| owner.0.clone()),
         })
     }
-}
 
-impl WebhookRequest {
-    /// Detail for the operation log. It has only the host of the URL, because the path may hold a secret.
+    /// Detail for the operation log.
     fn detail(&self) -> Value {
-        let url = web_url::parse(&self.url).ok();
-        let host = url.as_ref().and_then(web_url::Url::host_str);
+        let host = host_of(&self.url);
         let campaigns: Vec<_> = self.campaigns.iter().map(|id| id.0.to_string()).collect();
         let owner = self.owner.as_ref().map(|owner| owner.0.as_str());
         json!({ "host": host, "types": self.types, "campaigns": campaigns, "owner": owner })
     }
 }
 
-fn webhook_body(record: WebhookRecord, with_secret: bool) -> answers::Webhook {
+pub(super) fn webhook_body(record: WebhookRecord, with_secret: bool) -> answers::Webhook {
     let (behind, next_attempt) = (record.behind(), record.next_attempt());
     let WebhookRecord {
         webhook,
@@ -168,18 +185,28 @@ fn webhook_body(record: WebhookRecord, with_secret: bool) -> answers::Webhook {
     }
 }
 
-async fn found(app: &App, id: Uuid) -> Result<WebhookRecord, ApiProblem> {
+pub(super) async fn found(app: &App, id: Uuid) -> Result<WebhookRecord, ApiProblem> {
     let mut records = app.ports.ledger.webhooks().await?.into_iter();
     let found = records.find(|record| record.webhook.id == id);
     found.ok_or_else(missing)
 }
 
-fn missing() -> ApiProblem {
+/// A webhook that the caller may manage.
+pub(super) async fn managed(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+) -> Result<WebhookRecord, ApiProblem> {
+    caller.require(Scope::Admin)?;
+    found(app, id).await
+}
+
+pub(super) fn missing() -> ApiProblem {
     ApiProblem::new(ProblemKind::NotFound, "there is no such webhook")
 }
 
 /// Logs an action; a problem if there was no webhook.
-fn changed(was_there: bool, action: &Action) -> Result<(), ApiProblem> {
+pub(super) fn changed(was_there: bool, action: &Action) -> Result<(), ApiProblem> {
     if !was_there {
         return Err(missing());
     }
@@ -208,8 +235,8 @@ fn secret(app: &App) -> Result<String, ApiProblem> {
 
 /// Creates a webhook: an endpoint that receives events.
 ///
-/// It receives every event that is settled from then on and fits its filter, at least once. Events of one order arrive
-/// in order. The answer has the secret that signs the requests.
+/// It receives every event that is settled from then on and fits its filter, at least once. Events of one campaign
+/// arrive in order. The answer has the secret that signs the requests.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
     operation_id = "createWebhook", security(("bearer" = ["admin"])),
     responses((status = 201, body = answers::Webhook),

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::{
     bodies::bodies,
-    ids::{CampaignId, Id, UserId, WebhookId},
+    ids::{CampaignId, Id, OrderId, UserId, WebhookId},
     values::{Timestamp, WebhookSecret},
-    words::{WebhookEventType, WebhookStatus},
+    words::{WebhookDeliveryState, WebhookEventType, WebhookStatus},
 };
 
 bodies! {
@@ -60,6 +60,40 @@ bodies! {
         /// Details. Fields may be added.
         #[cfg_attr(feature = "service", schema(value_type = Object))]
         data: Value,
+    }
+    /// Attempt to deliver an event to a webhook.
+    WebhookDelivery {
+        /// Its id.
+        id: Id,
+        /// Id of the event.
+        event: Id,
+        /// Type of the event.
+        r#type: WebhookEventType,
+        /// Campaign of the event.
+        campaign: CampaignId,
+        /// Order of the event.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        order: Option<OrderId>,
+        /// Time of the attempt.
+        attempted_at: Timestamp,
+        /// Milliseconds from connecting to the end of the answer.
+        duration_ms: u64,
+        /// Number of the attempt at this event, from 1.
+        attempt: u32,
+        /// State of the event after the attempt.
+        state: WebhookDeliveryState,
+        /// Status of the endpoint's answer; absent if it did not answer.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        response_status: Option<u16>,
+        /// First characters of the answer's body, at most 256.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        response_body: Option<String>,
+        /// Error of a failed attempt.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// Time of the next attempt.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next_attempt_at: Option<Timestamp>,
     }
     /// Result of a test delivery.
     WebhookTest {

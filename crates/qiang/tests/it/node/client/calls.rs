@@ -6,10 +6,11 @@ use crate::node::client::common::{Service, assert_problem, builder, new_sale, yu
 use futures_util::TryStreamExt as _;
 use qiang::config::ChallengeKind;
 use qiang_client::{
-    Audience, ClaimResult, Client, Error, IdempotencyKey, Listing, MovementFilter, NewClaim,
-    NewOrder, NewPayment, NewRedPacket, NewWebhook, ObjectKind, OrderFilter, OrderState,
-    PaymentFilter, PaymentOutcome, Phase, Place, PlaceState, Requirement, SaleChange,
-    SplitRuleName, UserId, WebhookEventType, WebhookStatus,
+    Audience, ClaimResult, Client, DeliveryFilter, Error, EventRedelivery, IdempotencyKey, Listing,
+    MovementFilter, NewClaim, NewOrder, NewPayment, NewRedPacket, NewWebhook, ObjectKind,
+    OrderFilter, OrderState, PaymentFilter, PaymentOutcome, Phase, Place, PlaceState, Requirement,
+    SaleChange, SplitRuleName, UserId, WebhookChange, WebhookDeliveryState, WebhookEventType,
+    WebhookStatus,
 };
 
 fn granted<T: std::fmt::Debug>(claimed: ClaimResult<T>) -> T {
@@ -327,6 +328,21 @@ async fn a_webhook_from_its_creation_to_its_end() {
     assert_ne!(rotated.unwrap().secret, Some(secret));
     let redriven = operator.redrive_webhook(&made.id, Some(made.created_at));
     assert_eq!(redriven.await.unwrap().status, WebhookStatus::Ok);
+    let mut change = WebhookChange::with_defaults();
+    (change.owner, change.enabled) = (Some(None), Some(false));
+    let changed = operator.change_webhook(&made.id, &change).await.unwrap();
+    assert_eq!((&changed.url, changed.owner), (&made.url, None));
+    assert_eq!(changed.status, WebhookStatus::Disabled);
+    let mut filter = DeliveryFilter::default();
+    filter.state = Some(WebhookDeliveryState::GivenUp);
+    let attempts = operator.webhook_deliveries(&made.id, &filter);
+    let attempts: Vec<_> = attempts.try_collect().await.unwrap();
+    assert!(attempts.is_empty(), "{attempts:?}");
+    let all = EventRedelivery::GivenUpSince(made.created_at);
+    let waiting = operator.redeliver_events(&made.id, &all).await.unwrap();
+    assert_eq!(waiting.waiting, 0);
+    let one = EventRedelivery::Event("evt_0_1_0".to_owned());
+    assert_problem(operator.redeliver_events(&made.id, &one).await, "not-found");
     operator.delete_webhook(&made.id).await.unwrap();
     assert_problem(operator.webhook(&made.id).await, "not-found");
     assert_problem(operator.delete_webhook(&made.id).await, "not-found");

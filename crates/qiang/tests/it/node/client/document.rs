@@ -79,7 +79,10 @@ fn answers_are_as_documented() {
     check::<Webhook>("createWebhook", "201", None);
     check::<RecordedEvent>("listEvents", "200", Some("data"));
     check::<Webhook>("listWebhooks", "200", Some("data"));
+    check::<Webhook>("changeWebhook", "200", None);
     check::<Webhook>("redriveWebhook", "200", None);
+    check::<Webhook>("redeliverEvents", "200", None);
+    check::<WebhookDelivery>("listDeliveries", "200", Some("data"));
     check::<Webhook>("rotateSecret", "200", None);
     check::<WebhookTest>("testWebhook", "200", None);
     check::<NodeAudit>("startAudit", "201", None);
@@ -194,6 +197,9 @@ fn each_operation_has_a_call() {
         "deleteWebhook": delete_webhook,
         "getWebhook": webhook,
         "redriveWebhook": redrive_webhook,
+        "changeWebhook": change_webhook,
+        "listDeliveries": webhook_deliveries,
+        "redeliverEvents": redeliver_events,
         "rotateSecret": rotate_webhook_secret,
         "testWebhook": test_webhook,
     };
@@ -239,4 +245,5 @@ fn words_are_as_documented() {
     check::<SplitRuleName>("SplitRuleName", &document);
     check::<WebhookEventType>("WebhookEventType", &document);
     check::<WebhookStatus>("WebhookStatus", &document);
+    check::<WebhookDeliveryState>("WebhookDeliveryState", &document);
 }

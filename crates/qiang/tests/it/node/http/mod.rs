@@ -73,6 +73,7 @@ mod unknown;
 mod users;
 mod values;
 mod waiting;
+mod webhook_log;
 mod webhook_orders;
 mod webhooks;
 mod withheld;
