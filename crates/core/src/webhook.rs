@@ -43,6 +43,12 @@ pub enum EventType {
     OrderRefundDue,
     /// A refund that was due was paid, in full or in part.
     OrderRefunded,
+    /// A campaign was opened: it takes claims in its window.
+    CampaignOpened,
+    /// The last unit or share of a campaign was granted.
+    CampaignSoldOut,
+    /// A campaign was changed: its stock or terms, or it was paused, resumed or ended.
+    CampaignChanged,
     /// A campaign was closed: its remainder went back to its owner.
     CampaignClosed,
     /// Test of an endpoint.
@@ -58,6 +64,9 @@ string_enum!(EventType {
     OrderReturned = "order.returned",
     OrderRefundDue = "order.refund_due",
     OrderRefunded = "order.refunded",
+    CampaignOpened = "campaign.opened",
+    CampaignSoldOut = "campaign.sold_out",
+    CampaignChanged = "campaign.changed",
     CampaignClosed = "campaign.closed",
     Test = "webhook.test",
 });
@@ -284,7 +293,8 @@ pub struct EventData {
     /// Minor units of the share, or price of the order. For a payment whose refund is due, the amount received. At the
     /// close, the amount that went back to the sender. For a refund, the amount paid.
     pub amount_minor: i64,
-    /// Reference of the payment, or of the refund; `None` for other events.
+    /// Reference of the payment, or of the refund. For a changed campaign, the kind of the change. `None` for other
+    /// events.
     pub payment: Option<String>,
     /// The shop's own number of the order; in other events that of the campaign.
     pub reference: Option<String>,

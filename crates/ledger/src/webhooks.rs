@@ -1,14 +1,16 @@
 //! Webhook endpoints, and the webhook events that settlement and payouts record.
 
 use qiang_core::{
-    campaign::Phase,
     id::{CampaignId, UserId},
     ports::Action,
-    rows::{BacklogColumns, Contradiction, EventRow, Value, WebhookColumns, WebhookEventColumns},
+    rows::{
+        BacklogColumns, ConditionColumns, Contradiction, EventRow, Value, WebhookColumns,
+        WebhookEventColumns,
+    },
     time::Timestamp,
     webhook::{
-        EventType, WEBHOOKS_MAX, Webhook, WebhookChange, WebhookEvent, WebhookRecord,
-        campaign_names, type_names,
+        WEBHOOKS_MAX, Webhook, WebhookChange, WebhookEvent, WebhookRecord, campaign_names,
+        type_names,
     },
 };
 use uuid::Uuid;
@@ -19,8 +21,8 @@ use crate::{
     error::{WorkError, raced},
 };
 
-const CLOSED: Statement =
-    sql!(both "SELECT phase, returned, refunded FROM campaigns WHERE ref = $1");
+const CONDITION: Statement = sql!(both
+    "SELECT phase, supply, granted, returned, refunded FROM campaigns WHERE ref = $1");
 const OWNER: Statement = sql!(both "SELECT owner FROM campaigns WHERE ref = $1");
 const TAKE_PLACES: Statement = sql!(both "UPDATE webhook_places SET last_place = last_place + $1");
 const LAST_PLACE: Statement = sql!(both "SELECT last_place FROM webhook_places");
@@ -52,19 +54,13 @@ pub(crate) async fn insert_webhook_events<D: Dialect>(
 ) -> Result<(), WorkError> {
     let mut rows = Vec::with_capacity(told.len());
     for row in told {
-        let mut row = *row;
-        if row.kind == EventType::CampaignClosed {
-            let values = [row.campaign.into()];
-            let found = fetch_one::<D, (String, i64, i64)>(conn, &CLOSED, &values).await?;
-            match found {
-                Some((phase, returned, refunded)) if phase == Phase::Closed.name() => {
-                    (row.quantity, row.amount) = (returned, refunded);
-                }
-                // Other shards are open; the last one reports it.
-                _ => continue,
-            }
+        if row.condition.is_none() {
+            rows.push(*row);
+            continue;
         }
-        rows.push(row);
+        let values = [row.campaign.into()];
+        let found = fetch_one::<D, ConditionColumns>(conn, &CONDITION, &values).await?;
+        rows.extend(found.and_then(|found| row.resolve(&found)));
     }
     if rows.is_empty() {
         return Ok(());

@@ -332,6 +332,12 @@ words! {
         OrderRefundDue = "order.refund_due",
         /// A refund due was paid, completely or in part.
         OrderRefunded = "order.refunded",
+        /// A campaign was opened: it takes claims in its window.
+        CampaignOpened = "campaign.opened",
+        /// The last unit or share of a campaign was granted.
+        CampaignSoldOut = "campaign.sold_out",
+        /// A campaign was changed, paused, resumed or ended.
+        CampaignChanged = "campaign.changed",
         /// A campaign was closed.
         CampaignClosed = "campaign.closed",
     }

@@ -67,6 +67,11 @@ fn summary(kind: EventType) -> &'static str {
             "A payment arrived that does not pay the order. A refund of it is due to the buyer"
         }
         EventType::OrderRefunded => "A refund due for an order was paid, in whole or in part",
+        EventType::CampaignOpened => "A campaign was opened. It takes claims in its window",
+        EventType::CampaignSoldOut => {
+            "The last unit of a sale, or share of a red packet, was granted"
+        }
+        EventType::CampaignChanged => "A campaign was changed, paused, resumed or ended",
         EventType::CampaignClosed => "A campaign was closed. The rest returned to its owner",
         EventType::Test => "An operator tests whether the endpoint answers",
     }
@@ -76,6 +81,12 @@ fn example(kind: EventType) -> Value {
     let money = json!({"amount": 10_000, "currency": "CNY"});
     let data = match kind {
         EventType::Test => json!({}),
+        EventType::CampaignOpened | EventType::CampaignSoldOut => json!({
+            "campaign": examples::CAMPAIGN, "kind": "sale", "owner": "sam",
+        }),
+        EventType::CampaignChanged => json!({
+            "campaign": examples::CAMPAIGN, "kind": "sale", "owner": "sam", "change": "stock",
+        }),
         EventType::CampaignClosed => json!({
             "campaign": examples::CAMPAIGN, "kind": "red_packet", "owner": examples::USER, "returned": 2,
             "refunded": money,
@@ -117,6 +128,7 @@ pub(super) fn event() -> Value {
                     "owner": text, "number": number,
                     "order": {"type": "string", "pattern": schemas::ORDER_ID},
                     "user": text, "quantity": number, "amount": money, "payment": text, "reference": text,
+                    "change": {"type": "string", "description": "stock, terms, paused, resumed or ended."},
                     "returned": number, "refunded": money,
                 },
             },

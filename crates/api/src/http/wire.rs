@@ -347,7 +347,7 @@ words_to_wire! {
     UserAccount => UserAccount { Available, RefundsDue }
     EventType => WebhookEventType {
         ShareGranted, OrderHeld, OrderPaid, OrderCancelled, OrderExpired, OrderReturned, OrderRefundDue, OrderRefunded,
-        CampaignClosed;
+        CampaignOpened, CampaignSoldOut, CampaignChanged, CampaignClosed;
         Test => Other
     }
     AttemptState => WebhookDeliveryState { Delivered, Failed, GivenUp }

@@ -38,7 +38,7 @@ pub use self::{
     repair::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
     settled::{SettledPaymentColumns, SettledReturnColumns, SettledRowColumns},
     value::Value,
-    webhook::{EventRow, WebhookColumns, WebhookEventColumns},
+    webhook::{ConditionColumns, EventCondition, EventRow, WebhookColumns, WebhookEventColumns},
 };
 use crate::{campaign::Phase, ports::LedgerError};
 

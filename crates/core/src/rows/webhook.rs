@@ -4,7 +4,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Contradiction, DIRECT, Spend, Value, columns};
 use crate::{
-    campaign::CampaignKind,
+    campaign::{CampaignKind, Phase},
+    event::{Entry, PartitionId},
     id::UserId,
     time::Timestamp,
     webhook::{
@@ -232,6 +233,73 @@ pub struct EventRow<'a> {
     pub payment: Option<&'a str>,
     /// Currency of the amount; `None` for the campaign's currency.
     pub currency: Option<&'static str>,
+    /// Condition for the row of the campaign as it is written.
+    pub condition: Option<EventCondition>,
+}
+
+/// Condition of an event about a campaign. If the campaign is spread, several parts report the same change, and only
+/// one of them meets the condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventCondition {
+    /// All parts are open.
+    Opened,
+    /// The campaign has this phase.
+    Phase(Phase),
+    /// All units are granted, and were not before these changes.
+    SoldOut {
+        /// Change of the granted units.
+        granted: i64,
+        /// Change of the stock.
+        supply: i64,
+    },
+    /// All parts are closed. The event has what went back to the owner.
+    Closed,
+}
+
+/// Columns of a campaign's row that conditions are checked against: phase, supply, granted, returned, refunded.
+pub type ConditionColumns = (String, i64, i64, i64, i64);
+
+impl<'a> EventRow<'a> {
+    /// The event as it is recorded; `None` if the row of its campaign does not meet the condition.
+    #[must_use]
+    pub fn resolve(mut self, row: &ConditionColumns) -> Option<Self> {
+        let (phase, supply, granted, returned, refunded) = row;
+        let is_met = match self.condition {
+            None => true,
+            Some(EventCondition::Opened) => phase != Phase::Draft.name(),
+            Some(EventCondition::Phase(wanted)) => phase == wanted.name(),
+            Some(EventCondition::SoldOut {
+                granted: change,
+                supply: added,
+            }) => granted >= supply && granted - change < supply - added,
+            Some(EventCondition::Closed) => {
+                (self.quantity, self.amount) = (*returned, *refunded);
+                phase == Phase::Closed.name()
+            }
+        };
+        is_met.then_some(self)
+    }
+}
+
+impl EventRow<'static> {
+    /// Event of the opening of a campaign with this `ref`.
+    #[must_use]
+    pub fn opened(partition: PartitionId, entry: &Entry, campaign: i64) -> Self {
+        Self {
+            source: i64::from(partition.0),
+            seq: entry.seq as i64, // a place in a log
+            kind: EventType::CampaignOpened,
+            at: entry.at.as_millis(),
+            campaign,
+            number: None,
+            user: None,
+            quantity: 0,
+            amount: 0,
+            payment: None,
+            currency: None,
+            condition: Some(EventCondition::Opened),
+        }
+    }
 }
 
 impl<'a> EventRow<'a> {
@@ -251,6 +319,7 @@ impl<'a> EventRow<'a> {
             amount: spend.amount.minor,
             payment: Some(reference),
             currency: Some(spend.amount.currency.code()),
+            condition: None,
         })
     }
 

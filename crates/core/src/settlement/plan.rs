@@ -106,6 +106,8 @@ pub(super) struct Planner<'a> {
     pub(super) orders: PlannedOrders<'a>,
     /// Units and minor units of the last planned return or partial cancellation.
     pub(super) last_part: (i64, i64),
+    /// Last entry of each watched campaign that granted units, by `ref`.
+    pub(super) last_grants: HashMap<i64, &'a Entry>,
 }
 
 impl<'a> SettlementPlan<'a> {
@@ -230,6 +232,7 @@ impl<'a> Planner<'a> {
             campaign_places: campaigns.iter().map(|known| known.id).zip(0..).collect(),
             orders: PlannedOrders::from_known_orders(orders, campaigns),
             last_part: (0, 0),
+            last_grants: HashMap::new(),
         }
     }
 
@@ -256,6 +259,7 @@ impl<'a> Planner<'a> {
             plan.spread.extend(life.moved_spread());
             plan.closes.extend(campaign.close);
         }
+        plan.record_sold_out(self.source, &self.last_grants);
         plan.sort_accounts();
         plan
     }

@@ -1,19 +1,36 @@
 //! Webhook events of settled entries, for campaigns that an endpoint watches.
 
-use super::plan::Planner;
+use std::collections::HashMap;
+
+use super::{
+    plan::{Planner, SettlementPlan},
+    rows::KnownCampaign,
+};
 use crate::{
+    campaign::Phase,
     event::{Entry, Event},
-    rows::{Contradiction, EventRow},
+    rows::{Contradiction, EventCondition, EventRow},
     webhook::EventType,
 };
 
 impl<'a> Planner<'a> {
     /// Plans the event of an entry that was just settled, if an endpoint may want it.
     pub(super) fn record_webhook_event(&mut self, entry: &'a Entry) -> Result<(), Contradiction> {
-        let known = self.known_campaign(entry);
-        let Some((known, kind)) = known.filter(|known| known.watched).zip(type_of(entry)) else {
+        let Some(known) = self.known_campaign(entry).filter(|known| known.watched) else {
             return Ok(());
         };
+        if let Event::Granted { .. } | Event::Reinstated { .. } = entry.event {
+            self.last_grants.insert(known.campaign_ref, entry);
+        }
+        let Some(kind) = type_of(entry) else {
+            return Ok(());
+        };
+        let change = campaign_change(entry, known);
+        if kind == EventType::CampaignOpened && known.phase != Phase::Draft
+            || kind == EventType::CampaignChanged && change.is_none()
+        {
+            return Ok(());
+        }
         let mut row = EventRow {
             source: self.source,
             seq: entry.seq as i64, // a place in a log
@@ -26,7 +43,15 @@ impl<'a> Planner<'a> {
             amount: 0,
             payment: None,
             currency: None,
+            condition: match kind {
+                EventType::CampaignOpened => Some(EventCondition::Opened),
+                EventType::CampaignClosed => Some(EventCondition::Closed),
+                _ => None,
+            },
         };
+        if let Some((name, condition)) = change {
+            (row.payment, row.condition) = (Some(name), condition);
+        }
         match &entry.event {
             Event::Granted {
                 user,
@@ -62,6 +87,63 @@ impl<'a> Planner<'a> {
     }
 }
 
+impl SettlementPlan<'_> {
+    /// Plans events of campaigns whose last unit may be granted by these changes. Each comes after the last grant of
+    /// its campaign. `last_grants` has the last entry of each watched campaign that granted units, by `ref`.
+    pub(super) fn record_sold_out(&mut self, source: i64, last_grants: &HashMap<i64, &Entry>) {
+        for change in &self.campaigns {
+            let Some(entry) = last_grants.get(&change.campaign) else {
+                continue;
+            };
+            let seq = entry.seq as i64; // a place in a log
+            let row = EventRow {
+                source,
+                seq,
+                kind: EventType::CampaignSoldOut,
+                at: entry.at.as_millis(),
+                campaign: change.campaign,
+                number: None,
+                user: None,
+                quantity: 0,
+                amount: 0,
+                payment: None,
+                currency: None,
+                condition: Some(EventCondition::SoldOut {
+                    granted: change.granted,
+                    supply: change.supply,
+                }),
+            };
+            let grant = self.told.iter().rposition(|told| told.seq == seq);
+            let place = grant.map_or(self.told.len(), |place| place + 1);
+            self.told.insert(place, row);
+        }
+    }
+}
+
+/// Word of a change of a campaign, and the condition of its event. `None` if the entry reports no change of its own.
+fn campaign_change(
+    entry: &Entry,
+    known: &KnownCampaign,
+) -> Option<(&'static str, Option<EventCondition>)> {
+    let to_phase = |phase: Phase| {
+        let condition = Some(EventCondition::Phase(phase));
+        let word = match phase {
+            Phase::Scheduled => "resumed",
+            phase => phase.name(),
+        };
+        (known.phase != phase).then_some((word, condition))
+    };
+    match &entry.event {
+        Event::Paused => to_phase(Phase::Paused),
+        Event::Resumed => to_phase(Phase::Scheduled),
+        Event::Ended => to_phase(Phase::Ended),
+        Event::StockChanged { .. } => Some(("stock", None)),
+        // Each shard logs the change of the first one.
+        Event::TermsChanged { revision, .. } => (*revision == entry.seq).then_some(("terms", None)),
+        _ => None,
+    }
+}
+
 /// Type of an entry's event. A grant counts as an order here.
 fn type_of(entry: &Entry) -> Option<EventType> {
     Some(match &entry.event {
@@ -72,15 +154,15 @@ fn type_of(entry: &Entry) -> Option<EventType> {
         Event::Returned { .. } => EventType::OrderReturned,
         Event::RefundDue { .. } => EventType::OrderRefundDue,
         Event::Closed { .. } => EventType::CampaignClosed,
-        Event::Opened { .. }
-        | Event::Paused
+        Event::Opened { .. } => EventType::CampaignOpened,
+        Event::Paused
         | Event::Resumed
         | Event::Ended
-        | Event::TransferredOut { .. }
+        | Event::StockChanged { .. }
+        | Event::TermsChanged { .. } => EventType::CampaignChanged,
+        Event::TransferredOut { .. }
         | Event::TransferredIn { .. }
         | Event::TransferReturned { .. }
-        | Event::StockChanged { .. }
-        | Event::TermsChanged { .. }
         | Event::ChangeMade { .. } => return None,
     })
 }

@@ -1,14 +1,14 @@
 //! Webhook endpoints, and the webhook events that settlement and payouts record.
 
 use qiang_core::{
-    campaign::Phase,
+    event::{Entry, Event, PartitionId},
     id::{CampaignId, UserId},
     ports::Action,
-    rows::{BacklogColumns, EventRow, WebhookColumns, WebhookEventColumns},
+    rows::{BacklogColumns, ConditionColumns, EventRow, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
     webhook::{
-        EventType, WEBHOOKS_MAX, Webhook, WebhookChange, WebhookEvent, WebhookRecord,
-        campaign_names, type_names,
+        WEBHOOKS_MAX, Webhook, WebhookChange, WebhookEvent, WebhookRecord, campaign_names,
+        type_names,
     },
 };
 use rusqlite::{Connection, Params, params};
@@ -38,18 +38,14 @@ pub(super) fn insert_webhook_events(
 ) -> Result<(), DataFileError> {
     let mut rows = Vec::with_capacity(told.len());
     for row in told {
-        let mut row = *row;
-        if row.kind == EventType::CampaignClosed {
-            let sql = "SELECT phase, returned, refunded FROM campaigns WHERE ref = ?1";
-            let mut get = conn.prepare_cached(sql)?;
-            let (phase, returned, refunded): (String, i64, i64) =
-                get.query_row([row.campaign], |row| row.try_into())?;
-            if phase != Phase::Closed.name() {
-                continue; // // other shards are open; the last one reports it
-            }
-            (row.quantity, row.amount) = (returned, refunded);
+        if row.condition.is_none() {
+            rows.push(*row);
+            continue;
         }
-        rows.push(row);
+        let sql = "SELECT phase, supply, granted, returned, refunded FROM campaigns WHERE ref = ?1";
+        let mut get = conn.prepare_cached(sql)?;
+        let found = get.query_row([row.campaign], |row| ConditionColumns::try_from(row))?;
+        rows.extend(row.resolve(&found));
     }
     if rows.is_empty() {
         return Ok(());
@@ -65,6 +61,32 @@ pub(super) fn insert_webhook_events(
     let placed = rows.iter().enumerate();
     let placed = placed.map(|(nth, row)| row.columns(first + nth as i64));
     execute_rows(conn, enter, placed)
+}
+
+/// Records webhook events of openings that are settled with their entries, if an endpoint may want them.
+pub(crate) fn insert_openings(
+    conn: &Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+) -> Result<(), DataFileError> {
+    let endpoints = list(conn)?;
+    if endpoints.is_empty() {
+        return Ok(());
+    }
+    let mut find = conn.prepare_cached("SELECT ref, owner FROM campaigns WHERE id = ?1")?;
+    let mut rows = Vec::new();
+    for entry in entries {
+        if !matches!(entry.event, Event::Opened { .. }) {
+            continue;
+        }
+        let found = find.query_row([entry.campaign.to_string()], |row| row.try_into());
+        let (campaign_ref, owner): (i64, String) = found?;
+        let mut filters = endpoints.iter().map(|one| &one.webhook.filter);
+        if filters.any(|filter| filter.watches(entry.campaign, &owner)) {
+            rows.push(EventRow::opened(partition, entry, campaign_ref));
+        }
+    }
+    insert_webhook_events(conn, &rows)
 }
 
 /// Records a webhook event that follows from no log entry, if an endpoint may want it.

@@ -26,7 +26,7 @@ use crate::{
     file,
     grant_positions::AckAndOwner,
     job::{JobResult, LedgerJob, run_again, run_jobs},
-    ledger::{campaigns, settle},
+    ledger::{campaigns, settle, webhooks},
     log,
     task::WriterTask,
     transaction::{ChangeIsolation, TransactionContext},
@@ -309,6 +309,7 @@ impl Writer {
         log::append(&tx, refs, entries)?;
         if let Some(last) = entries.last().filter(|_| settles_openings) {
             settle::move_position(&tx, PARTITION, last.seq)?;
+            webhooks::insert_openings(&tx, PARTITION, entries)?;
             moved.push((PARTITION, last.seq));
         }
         if jobs(decided).next().is_some() {

@@ -55,6 +55,8 @@ struct EventDataJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reference: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     returned: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refunded: Option<MoneyJson>,
@@ -79,6 +81,15 @@ impl<'a> EventDataJson<'a> {
             reference: data.reference.as_deref(),
             ..Self::default()
         };
+        if let EventType::CampaignOpened | EventType::CampaignSoldOut | EventType::CampaignChanged =
+            kind
+        {
+            return Self {
+                campaign: Some(campaign),
+                change: data.payment.as_deref(),
+                ..about
+            };
+        }
         if kind == EventType::CampaignClosed {
             return Self {
                 campaign: Some(campaign),

@@ -6,6 +6,7 @@
 //! partitions in any order, cut anywhere, twice, and with restarts between.
 
 mod any_ledger;
+pub mod campaign_events;
 pub mod deliveries;
 mod fixture;
 mod histories;
@@ -153,6 +154,10 @@ macro_rules! ledger_conformance {
         $crate::ledger_conformance! { $subject, restatements:
             a_row_is_restated_if_it_is_as_it_was_seen,
             restated_terms_are_those_of_the_same_revision,
+        }
+
+        $crate::ledger_conformance! { $subject, campaign_events:
+            campaign_events_are_recorded_once,
         }
 
         $crate::ledger_conformance! { $subject, deliveries:

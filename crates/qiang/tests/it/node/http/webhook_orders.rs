@@ -197,3 +197,70 @@ async fn an_event_that_is_always_refused_is_given_up() {
     assert_eq!(types_of(&receiver, "u0"), ["order.paid"]);
     service.stop().await;
 }
+
+/// A campaign's opening, its changes, its last unit and its close are events of the campaign, in order.
+#[tokio::test]
+async fn an_endpoint_is_told_what_happens_to_a_campaign() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    let types = ["opened", "sold_out", "changed", "closed"].map(|it| format!("campaign.{it}"));
+    webhook(&service, &receiver, json!({ "types": types })).await;
+    let sale = service.sale(1, holds_long).await;
+    arrive(&receiver, 1).await;
+    let operator = service.operator();
+    let stock = json!({"stock": 2});
+    let changed = service
+        .patch(&format!("/v1/sales/{sale}"), &operator, stock)
+        .await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    arrive(&receiver, 2).await;
+    let limit = json!({"per_user_limit": 2});
+    let changed = service
+        .patch(&format!("/v1/sales/{sale}"), &operator, limit)
+        .await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    arrive(&receiver, 3).await;
+    for (count, action) in [(4, "pause"), (5, "resume")] {
+        let path = format!("/v1/campaigns/{sale}/{action}");
+        assert_eq!(service.act(&path, &operator).await.status, 200);
+        arrive(&receiver, count).await;
+    }
+    order(&service, &sale, "u0").await;
+    let last = order(&service, &sale, "u1").await.text("id");
+    arrive(&receiver, 6).await;
+    // The unit returns, and is sold again.
+    let path = format!("/v1/orders/{last}/cancellation");
+    assert_eq!(
+        service
+            .act(&path, &service.token("u1", "claim"))
+            .await
+            .status,
+        200
+    );
+    order(&service, &sale, "u2").await;
+    arrive(&receiver, 7).await;
+    let path = format!("/v1/campaigns/{sale}/close");
+    assert_eq!(service.act(&path, &operator).await.status, 200);
+    arrive(&receiver, 8).await;
+    let told = receiver.received();
+    let events: Vec<_> = (told.events.iter())
+        .map(|(_, body)| {
+            assert_eq!(body["data"]["campaign"], sale);
+            assert_eq!(body["data"]["owner"], "olga");
+            let kind = body["type"].as_str().unwrap();
+            (kind, body["data"]["change"].as_str())
+        })
+        .collect();
+    let expected = [
+        ("campaign.opened", None),
+        ("campaign.changed", Some("stock")),
+        ("campaign.changed", Some("terms")),
+        ("campaign.changed", Some("paused")),
+        ("campaign.changed", Some("resumed")),
+        ("campaign.sold_out", None),
+        ("campaign.sold_out", None),
+        ("campaign.closed", None),
+    ];
+    assert_eq!(events, expected);
+    service.stop().await;
+}

@@ -115,7 +115,7 @@ async fn an_endpoint_is_told_what_it_wants() {
         assert_eq!(service.act(&path, &operator).await.status, 200);
     }
     until("all events are delivered", async || {
-        all.count() == 6 && some.count() == 2
+        all.count() == 8 && some.count() == 2
     })
     .await;
     let told = all.received();
@@ -150,7 +150,8 @@ async fn an_endpoint_is_told_what_it_wants() {
 async fn an_endpoint_is_told_of_another_amount() {
     let service = Service::start_with(adjust).await;
     let receiver = Receiver::start().await;
-    webhook(&service, &receiver, json!({})).await;
+    let types = json!(["order.held", "order.refund_due", "order.refunded"]);
+    webhook(&service, &receiver, json!({ "types": types })).await;
     let sale = service.sale(5, |_| ()).await;
     let bought = order(&service, &sale, "ann").await;
     let (path, operator) = (
