@@ -1,4 +1,5 @@
-//! Webhooks: endpoints that receive events of settled changes. Scope `admin`. Also recorded events.
+//! Webhooks: endpoints that receive events of settled changes. Scope `admin`, or `campaigns:write` for a seller's own
+//! ones. Also recorded events.
 
 use futures_util::Stream;
 use serde_json::json;
@@ -61,7 +62,7 @@ impl Client {
             .await
     }
 
-    /// All endpoints with their delivery status.
+    /// Endpoints with their delivery status: a seller's own ones, or all.
     ///
     /// # Errors
     /// See [`Error`].

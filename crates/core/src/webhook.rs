@@ -16,8 +16,12 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of endpoints. Settlement checks each campaign's events against all of them.
+/// Maximum number of endpoints of operators. Settlement checks each campaign's events against all endpoints.
 pub const WEBHOOKS_MAX: usize = 100;
+/// Maximum number of endpoints of one seller.
+pub const SELLER_WEBHOOKS_MAX: usize = 5;
+/// Maximum number of endpoints of all sellers together.
+pub const ALL_SELLERS_WEBHOOKS_MAX: usize = 1_000;
 /// Maximum events that wait for a retry to one endpoint before no further events are sent to it. A read of events may
 /// exceed it by its own size.
 pub const WAITING_EVENTS_MAX: u64 = 500;
@@ -154,6 +158,8 @@ pub struct Webhook {
     pub previous_secret: Option<(String, Timestamp)>,
     /// Filter of the events.
     pub filter: Filter,
+    /// Seller who made it and manages it; `None` for operators. Its filter then names this seller.
+    pub managed_by: Option<UserId>,
     /// Time of creation.
     pub created_at: Timestamp,
 }
@@ -247,6 +253,22 @@ pub struct WebhookRecord {
 }
 
 impl WebhookRecord {
+    /// Whether there is room for one more endpoint of this seller, or of operators, beside these.
+    #[must_use]
+    pub fn has_room(records: &[Self], managed_by: Option<&UserId>) -> bool {
+        let count = |is_counted: &dyn Fn(Option<&UserId>) -> bool| {
+            let managers = records.iter().map(|it| it.webhook.managed_by.as_ref());
+            managers.filter(|manager| is_counted(*manager)).count()
+        };
+        match managed_by {
+            None => count(&|manager| manager.is_none()) < WEBHOOKS_MAX,
+            Some(seller) => {
+                count(&|manager| manager == Some(seller)) < SELLER_WEBHOOKS_MAX
+                    && count(&|manager| manager.is_some()) < ALL_SELLERS_WEBHOOKS_MAX
+            }
+        }
+    }
+
     /// Whether a delivery may be attempted at this time.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {

@@ -475,6 +475,7 @@ CREATE TABLE webhooks (
     types           TEXT    NOT NULL,
     campaigns       TEXT    NOT NULL,
     owner           TEXT,
+    managed_by      TEXT,
     created_at      INTEGER NOT NULL,
     place           INTEGER NOT NULL,
     failing_since   INTEGER,

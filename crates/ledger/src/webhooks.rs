@@ -8,10 +8,7 @@ use qiang_core::{
         WebhookEventColumns,
     },
     time::Timestamp,
-    webhook::{
-        WEBHOOKS_MAX, Webhook, WebhookChange, WebhookEvent, WebhookRecord, campaign_names,
-        type_names,
-    },
+    webhook::{Webhook, WebhookChange, WebhookEvent, WebhookRecord, campaign_names, type_names},
 };
 use uuid::Uuid;
 
@@ -110,7 +107,7 @@ pub(crate) async fn add<D: Dialect>(
     if there.iter().any(|one| one.webhook.id == webhook.id) {
         return Ok(true);
     }
-    if there.len() >= WEBHOOKS_MAX {
+    if !WebhookRecord::has_room(&there, webhook.managed_by.as_ref()) {
         return Ok(false);
     }
     let id = webhook.id.to_string();
@@ -122,7 +119,8 @@ pub(crate) async fn add<D: Dialect>(
         webhook.secret.as_str().into(),
         types.as_str().into(),
         campaigns.as_str().into(),
-        filter.owner.as_ref().map(|owner| owner.as_str()).into(),
+        filter.owner.as_ref().map(UserId::as_str).into(),
+        webhook.managed_by.as_ref().map(UserId::as_str).into(),
         webhook.created_at.as_millis().into(),
     ];
     raced(D::execute(conn, &ADD, &values).await)?;
@@ -136,10 +134,8 @@ pub(crate) async fn list<D: Dialect>(
     let rows: Vec<WebhookColumns> = fetch::<D, _>(conn, &LIST, &[]).await?;
     let records: Result<Vec<_>, Contradiction> =
         rows.into_iter().map(WebhookRecord::from_columns).collect();
-    let mut records = records?;
     let backlogs: Vec<BacklogColumns> = fetch::<D, _>(conn, &BACKLOGS, &[]).await?;
-    WebhookRecord::add_backlogs(&mut records, backlogs);
-    Ok(records)
+    Ok(WebhookRecord::with_backlogs(records?, backlogs)?)
 }
 
 async fn touch<D: Dialect>(

@@ -92,7 +92,7 @@ impl ChangeRequest {
 /// The change applies to deliveries from then on, also to events that wait for a retry. A request that is in flight
 /// still arrives. The secret has an operation of its own.
 #[utoipa::path(patch, path = "/v1/webhooks/{id}", tag = "webhooks", request_body = ChangeRequest,
-    operation_id = "changeWebhook", security(("bearer" = ["admin"])),
+    operation_id = "changeWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
@@ -101,8 +101,13 @@ pub(crate) async fn change(
     call: ObjectRequest<Id>,
     extract::Json(request): extract::Json<ChangeRequest>,
 ) -> Result<Json<answers::Webhook>, ApiProblem> {
-    managed(&call.app, &call.caller, call.id.0).await?;
+    let record = managed(&call.app, &call.caller, call.id.0).await?;
     let change = request.change()?;
+    let seller = record.webhook.managed_by;
+    if seller.is_some() && change.owner.as_ref().is_some_and(|owner| *owner != seller) {
+        let detail = "a seller's webhook receives events of the seller's own campaigns alone";
+        return Err(ApiProblem::invalid_at("#/owner", detail));
+    }
     if let (Some(url), Some(webhooks)) = (&change.url, &call.app.ports.webhooks) {
         let checked = webhooks.sender.check_url(url);
         checked.map_err(|why| ApiProblem::invalid_at("#/url", why))?;

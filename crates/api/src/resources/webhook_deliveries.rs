@@ -139,7 +139,7 @@ fn delivery_body(attempt: DeliveryAttempt) -> answers::WebhookDelivery {
 /// event is that of its last attempt. `response_body` has the first characters of the endpoint's answer. Test events
 /// are not logged.
 #[utoipa::path(get, path = "/v1/webhooks/{id}/deliveries", tag = "webhooks",
-    operation_id = "listDeliveries", security(("bearer" = ["admin"])),
+    operation_id = "listDeliveries", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id"), DeliveryListQuery),
     responses((status = 200, body = WebhookDeliveryList), (status = 403, body = Problem),
         (status = 404, body = Problem), NoAnswer))]
@@ -174,7 +174,7 @@ pub(crate) async fn list(
 /// The events are due at once, even if the webhook is disabled. An event that is sent again may come after later events
 /// of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for the rest.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redeliver", tag = "webhooks",
-    operation_id = "redeliverEvents", security(("bearer" = ["admin"])), request_body = RedeliveryRequest,
+    operation_id = "redeliverEvents", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])), request_body = RedeliveryRequest,
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
         (status = 404, description = "There is no such webhook, or its log has no attempt at the event", body = Problem),

@@ -9,8 +9,8 @@ use qiang_core::{
     time::Timestamp,
     web_url,
     webhook::{
-        DeliveryProgress, EventType, FILTER_CAMPAIGNS_MAX, Filter, WEBHOOKS_MAX, Webhook,
-        WebhookEvent, WebhookRecord,
+        DeliveryProgress, EventType, FILTER_CAMPAIGNS_MAX, Filter, SELLER_WEBHOOKS_MAX,
+        WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord,
     },
 };
 use qiang_wire::{
@@ -57,7 +57,7 @@ pub(crate) struct WebhookRequest {
     #[serde(default)]
     #[schema(value_type = Vec<String>, example = json!([]), max_items = 100)]
     campaigns: Vec<Text<CampaignId>>,
-    /// Sender or seller of the campaigns of events that it receives.
+    /// Sender or seller of the campaigns of events that it receives. Without the scope `admin` it is the caller.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     owner: Option<Text<UserId>>,
@@ -170,6 +170,7 @@ pub(super) fn webhook_body(record: WebhookRecord, with_secret: bool) -> answers:
             .collect(),
         campaigns: campaigns.map(|id| id.to_wire()).collect(),
         owner: webhook.filter.owner.map(|owner| owner.to_wire()),
+        managed_by: webhook.managed_by.map(|seller| seller.to_wire()),
         created_at: webhook.created_at.to_wire(),
         status,
         behind,
@@ -191,14 +192,39 @@ pub(super) async fn found(app: &App, id: Uuid) -> Result<WebhookRecord, ApiProbl
     found.ok_or_else(missing)
 }
 
-/// A webhook that the caller may manage.
+/// A webhook that the caller may manage: an own one, or as an operator any. For other callers it does not exist.
 pub(super) async fn managed(
     app: &App,
     caller: &Caller,
     id: Uuid,
 ) -> Result<WebhookRecord, ApiProblem> {
-    caller.require(Scope::Admin)?;
-    found(app, id).await
+    let record = found(app, id).await?;
+    if caller.may(Scope::Admin) {
+        return Ok(record);
+    }
+    if record.webhook.managed_by.as_ref() != Some(&caller.user) {
+        if caller.may(Scope::ReadAny) {
+            caller.require(Scope::Admin)?;
+        }
+        return Err(missing());
+    }
+    caller.require(Scope::CampaignsWrite)?;
+    Ok(record)
+}
+
+impl WebhookRequest {
+    /// Seller who will manage the webhook; `None` for an operator. A seller receives events of own campaigns alone.
+    fn manager(&self, caller: &Caller) -> Result<Option<UserId>, ApiProblem> {
+        if caller.may(Scope::Admin) {
+            return Ok(None);
+        }
+        let owner = self.owner.as_ref().map(|Text(owner)| owner);
+        if owner.is_some_and(|owner| *owner != caller.user) {
+            caller.require(Scope::Admin)?;
+        }
+        caller.require(Scope::CampaignsWrite)?;
+        Ok(Some(caller.user.clone()))
+    }
 }
 
 pub(super) fn missing() -> ApiProblem {
@@ -235,10 +261,13 @@ fn secret(app: &App) -> Result<String, ApiProblem> {
 
 /// Creates a webhook: an endpoint that receives events.
 ///
-/// It receives every event that is settled from then on and fits its filter, at least once. Events of one campaign
-/// arrive in order. The answer has the secret that signs the requests.
+/// It receives every event that is settled from then on and fits its filter, at least once. Events of one order arrive
+/// in order. The answer has the secret that signs the requests.
+///
+/// A seller's webhook receives the events of the seller's own campaigns alone, and the seller manages it. A seller may
+/// have 5 webhooks.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
-    operation_id = "createWebhook", security(("bearer" = ["admin"])),
+    operation_id = "createWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     responses((status = 201, body = answers::Webhook),
         (status = 200, description = "Created before", body = answers::Webhook),
         (status = 403, body = Problem),
@@ -250,8 +279,9 @@ pub(crate) async fn create(
     RequestKey(key): RequestKey,
     extract::Json(request): extract::Json<WebhookRequest>,
 ) -> Result<(StatusCode, Location, Json<answers::Webhook>), ApiProblem> {
-    caller.require(Scope::Admin)?;
-    let (filter, detail) = (request.filter()?, request.detail());
+    let managed_by = request.manager(&caller)?;
+    let (mut filter, detail) = (request.filter()?, request.detail());
+    filter.owner = managed_by.clone().or(filter.owner);
     let secret = secret(&app)?;
     if let Some(webhooks) = &app.ports.webhooks {
         let checked = webhooks.sender.check_url(&request.url);
@@ -268,8 +298,9 @@ pub(crate) async fn create(
         Some(id) => !ledger.actions(&id.to_string(), None, 1).await?.is_empty(),
         None => false,
     };
-    let mut records = ledger.webhooks().await?.into_iter();
-    let count = records.len();
+    let records = ledger.webhooks().await?;
+    let has_room = WebhookRecord::has_room(&records, managed_by.as_ref());
+    let mut records = records.into_iter();
     if let Some(record) = records.find(|record| bound == Some(record.webhook.id)) {
         let body = webhook_body(record, true);
         return Ok((wire::created(false), None, Json(body)));
@@ -278,12 +309,16 @@ pub(crate) async fn create(
         let detail = "the webhook of this idempotency key was deleted";
         return Err(ApiProblem::new(ProblemKind::NotFound, detail));
     }
+    let max = match managed_by {
+        Some(_) => SELLER_WEBHOOKS_MAX,
+        None => WEBHOOKS_MAX,
+    };
     let too_many = || {
-        let detail = format!("the limit of {WEBHOOKS_MAX} webhooks is reached");
+        let detail = format!("the limit of {max} webhooks is reached, or that of all sellers");
         ApiProblem::invalid(detail)
     };
     // Checked before the key is bound, so that a refusal does not use it.
-    if bound.is_none() && count >= WEBHOOKS_MAX {
+    if bound.is_none() && !has_room {
         return Err(too_many());
     }
     let id = match &used {
@@ -296,6 +331,7 @@ pub(crate) async fn create(
         secret,
         previous_secret: None,
         filter,
+        managed_by,
         created_at: app.ports.clock.now(),
     };
     let action = app.action(&caller.user, ActionKind::Create, id, &detail);
@@ -309,40 +345,42 @@ pub(crate) async fn create(
     Ok((status, location, Json(body)))
 }
 
-/// All webhooks and their status.
+/// Webhooks and their status: the caller's own ones, and with the scope `admin` all.
 #[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks",
-    operation_id = "listWebhooks", security(("bearer" = ["admin"])),
+    operation_id = "listWebhooks", security(("bearer" = ["campaigns:write"])),
     responses((status = 200, body = WebhookList), (status = 403, body = Problem)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Result<Json<WebhookList>, ApiProblem> {
-    caller.require(Scope::Admin)?;
+    caller.require(Scope::CampaignsWrite)?;
     let records = app.ports.ledger.webhooks().await?.into_iter();
+    let sees_all = caller.may(Scope::Admin);
+    let is_own = |record: &WebhookRecord| record.webhook.managed_by.as_ref() == Some(&caller.user);
+    let records = records.filter(|record| sees_all || is_own(record));
     let webhooks = records.map(|record| webhook_body(record, false));
     Ok(Json(WebhookList::whole(webhooks.collect())))
 }
 
 /// A webhook and its status.
 #[utoipa::path(get, path = "/v1/webhooks/{id}", tag = "webhooks",
-    operation_id = "getWebhook", security(("bearer" = ["admin"])),
+    operation_id = "getWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
         (status = 404, body = Problem)))]
 pub(crate) async fn get(call: ObjectRequest<Id>) -> Result<Json<answers::Webhook>, ApiProblem> {
-    call.caller.require(Scope::Admin)?;
-    let record = found(&call.app, call.id.0).await?;
+    let record = managed(&call.app, &call.caller, call.id.0).await?;
     Ok(Json(webhook_body(record, false)))
 }
 
 /// Deletes a webhook. A request that is in flight still arrives.
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks",
-    operation_id = "deleteWebhook", security(("bearer" = ["admin"])),
+    operation_id = "deleteWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 204, description = "Deleted"), (status = 403, body = Problem),
         (status = 404, body = Problem)))]
 pub(crate) async fn delete(call: ObjectRequest<Id>) -> Result<StatusCode, ApiProblem> {
-    call.caller.require(Scope::Admin)?;
+    managed(&call.app, &call.caller, call.id.0).await?;
     let action = call.action(ActionKind::Delete, &json!({}));
     let deleted = (call.app.ports.ledger).delete_webhook(call.id.0, Some(&action));
     changed(deleted.await?, &action)?;
@@ -351,15 +389,15 @@ pub(crate) async fn delete(call: ObjectRequest<Id>) -> Result<StatusCode, ApiPro
 
 /// Sends a `webhook.test` to an endpoint at once, and reports the result.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks",
-    operation_id = "testWebhook", security(("bearer" = ["admin"])),
+    operation_id = "testWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::WebhookTest), (status = 403, body = Problem),
         (status = 404, body = Problem)))]
 pub(crate) async fn test(
     call: ObjectRequest<Id>,
 ) -> Result<Json<answers::WebhookTest>, ApiProblem> {
-    call.caller.require(Scope::Admin)?;
-    let webhook = found(&call.app, call.id.0).await?.webhook;
+    let record = managed(&call.app, &call.caller, call.id.0).await?;
+    let webhook = record.webhook;
     let webhooks = call.app.ports.webhooks.as_ref();
     let webhooks =
         webhooks.ok_or_else(|| ApiProblem::unavailable("this process sends no webhooks"))?;
@@ -376,7 +414,7 @@ pub(crate) async fn test(
 ///
 /// With `since`, events that were decided from then on are delivered again.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redrive", tag = "webhooks",
-    operation_id = "redriveWebhook", security(("bearer" = ["admin"])), request_body = Option<RedriveRequest>,
+    operation_id = "redriveWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])), request_body = Option<RedriveRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
         (status = 404, body = Problem),
@@ -385,11 +423,11 @@ pub(crate) async fn redrive(
     call: ObjectRequest<Id>,
     OptionalJson(request): OptionalJson<RedriveRequest>,
 ) -> Result<Response, ApiProblem> {
-    call.caller.require(Scope::Admin)?;
     let (app, id) = (Arc::clone(&call.app), call.id.0);
     let used = call.key_use("POST /v1/webhooks/{id}/redrive", &request);
-    if !app.is_bound(used.as_ref()).await? {
-        found(&app, id).await?;
+    match app.is_bound(used.as_ref()).await? {
+        true => call.caller.require(Scope::CampaignsWrite)?,
+        false => drop(managed(&app, &call.caller, id).await?),
     }
     let redrive = async move {
         let action = call.action(ActionKind::Redrive, &json!({ "since": request.since }));
@@ -405,7 +443,7 @@ pub(crate) async fn redrive(
 
 /// Gives a webhook a fresh secret. For a while, events are also signed with the previous one.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/secret", tag = "webhooks",
-    operation_id = "rotateSecret", security(("bearer" = ["admin"])), request_body = Option<RotateRequest>,
+    operation_id = "rotateSecret", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])), request_body = Option<RotateRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
         (status = 404, body = Problem)))]
@@ -413,13 +451,12 @@ pub(crate) async fn rotate(
     call: ObjectRequest<Id>,
     OptionalJson(request): OptionalJson<RotateRequest>,
 ) -> Result<Json<answers::Webhook>, ApiProblem> {
-    call.caller.require(Scope::Admin)?;
+    managed(&call.app, &call.caller, call.id.0).await?;
     let overlap_s = request.overlap_seconds.unwrap_or(OVERLAP_DEFAULT_S);
     if overlap_s > OVERLAP_MAX_S {
         let detail = format!("the previous secret stays in use for at most {OVERLAP_MAX_S} s");
         return Err(ApiProblem::invalid_at("#/overlap_seconds", detail));
     }
-    found(&call.app, call.id.0).await?;
     let route = "POST /v1/webhooks/{id}/secret";
     let mut action = call.action(ActionKind::Change, &json!({ "overlap_seconds": overlap_s }));
     if let Some(used) = call.key_use(route, &request) {

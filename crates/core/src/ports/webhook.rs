@@ -23,7 +23,7 @@ use crate::{
 #[async_trait]
 pub trait WebhookStore: Send + Sync + 'static {
     /// Adds an endpoint, which receives events that are settled from then on. A repeated call changes nothing. Returns
-    /// false if there are [`WEBHOOKS_MAX`](crate::webhook::WEBHOOKS_MAX) endpoints already.
+    /// false if there is no [room](WebhookRecord::has_room) for it.
     async fn add_webhook(
         &self,
         webhook: &Webhook,

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::{Contradiction, Value};
 use crate::{
+    id::UserId,
     time::Timestamp,
     webhook::{
         AttemptState, DeliveryAttempt, EventSubject, EventType, RetryState, WaitingEvent,
@@ -13,8 +14,8 @@ use crate::{
     },
 };
 
-/// Columns of an endpoint's backlog: id, number of its waiting events, and the time of their first retry.
-pub type BacklogColumns = (String, i64, Option<i64>);
+/// Further columns of an endpoint: id, managed_by, number of its waiting events, and the time of their first retry.
+pub type BacklogColumns = (String, Option<String>, i64, Option<i64>);
 
 /// Columns of a [`RetryState`]: place, attempts, failing_since, retry_at.
 pub type RetryColumns = (i64, i64, Option<i64>, Option<i64>);
@@ -39,18 +40,33 @@ pub type AttemptColumns = (
 );
 
 impl WebhookRecord {
-    /// Adds the backlogs of endpoints to their records.
-    pub fn add_backlogs(records: &mut [Self], backlogs: Vec<BacklogColumns>) {
+    /// Adds further columns of endpoints to their records. A record without them is removed, because the endpoint was
+    /// deleted in between.
+    ///
+    /// # Errors
+    /// If a column has an invalid value.
+    pub fn with_backlogs(
+        records: Vec<Self>,
+        backlogs: Vec<BacklogColumns>,
+    ) -> Result<Vec<Self>, Contradiction> {
         let backlogs = backlogs
             .into_iter()
-            .map(|(id, count, until)| (id, (count, until)));
-        let backlogs: HashMap<_, _> = backlogs.collect();
-        for record in records {
-            if let Some((count, until)) = backlogs.get(&record.webhook.id.to_string()) {
-                record.waiting = count.unsigned_abs();
-                record.waiting_until = until.map(Timestamp::from_millis);
-            }
+            .map(|(id, by, count, until)| (id, (by, count, until)));
+        let mut backlogs: HashMap<_, _> = backlogs.collect();
+        let mut complete = Vec::with_capacity(records.len());
+        for mut record in records {
+            let id = record.webhook.id.to_string();
+            let Some((managed_by, count, until)) = backlogs.remove(&id) else {
+                continue;
+            };
+            let bad = |_| Contradiction::new(format!("webhook {id} has a bad seller"));
+            let seller = managed_by.as_deref().map(UserId::new).transpose();
+            record.webhook.managed_by = seller.map_err(bad)?;
+            record.waiting = count.unsigned_abs();
+            record.waiting_until = until.map(Timestamp::from_millis);
+            complete.push(record);
         }
+        Ok(complete)
     }
 }
 

@@ -79,6 +79,7 @@ impl WebhookRecord {
                 secret,
                 previous_secret: previous.zip(at(previous_until)),
                 filter,
+                managed_by: None,
                 created_at: Timestamp::from_millis(created_at),
             },
             progress: DeliveryProgress {

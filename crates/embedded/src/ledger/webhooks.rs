@@ -6,10 +6,7 @@ use qiang_core::{
     ports::Action,
     rows::{BacklogColumns, ConditionColumns, EventRow, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
-    webhook::{
-        WEBHOOKS_MAX, Webhook, WebhookChange, WebhookEvent, WebhookRecord, campaign_names,
-        type_names,
-    },
+    webhook::{Webhook, WebhookChange, WebhookEvent, WebhookRecord, campaign_names, type_names},
 };
 use rusqlite::{Connection, Params, params};
 use uuid::Uuid;
@@ -118,19 +115,20 @@ pub(crate) fn add(
     if there.iter().any(|one| one.webhook.id == webhook.id) {
         return Ok(true);
     }
-    if there.len() >= WEBHOOKS_MAX {
+    if !WebhookRecord::has_room(&there, webhook.managed_by.as_ref()) {
         return Ok(false);
     }
     let filter = &webhook.filter;
-    let sql = "INSERT INTO webhooks (id, url, secret, types, campaigns, owner, created_at, place) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, (SELECT last_place FROM webhook_places))";
+    let sql = "INSERT INTO webhooks (id, url, secret, types, campaigns, owner, managed_by, created_at, place) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT last_place FROM webhook_places))";
     let values = params![
         webhook.id.to_string(),
         webhook.url,
         webhook.secret,
         filter.type_names(),
         filter.campaign_names(),
-        filter.owner.as_ref().map(|owner| owner.as_str()),
+        filter.owner.as_ref().map(UserId::as_str),
+        webhook.managed_by.as_ref().map(UserId::as_str),
         webhook.created_at.as_millis(),
     ];
     let added = touch(conn, sql, values)?;
@@ -146,12 +144,13 @@ pub(crate) fn list(conn: &Connection) -> Result<Vec<WebhookRecord>, DataFileErro
     )?;
     let rows = list.query_map([], |row| WebhookColumns::try_from(row))?;
     let records = rows.map(|row| Ok(WebhookRecord::from_columns(row?)?));
-    let mut records = records.collect::<Result<Vec<_>, DataFileError>>()?;
-    let sql = "SELECT webhook, count(*), min(retry_at) FROM webhook_retries GROUP BY webhook";
+    let records = records.collect::<Result<Vec<_>, DataFileError>>()?;
+    let sql = "SELECT w.id, w.managed_by, (SELECT count(*) FROM webhook_retries r WHERE r.webhook = w.id), \
+               (SELECT min(r.retry_at) FROM webhook_retries r WHERE r.webhook = w.id) FROM webhooks w";
     let mut backlogs = conn.prepare_cached(sql)?;
     let backlogs = backlogs.query_map([], |row| BacklogColumns::try_from(row))?;
-    WebhookRecord::add_backlogs(&mut records, backlogs.collect::<Result<_, _>>()?);
-    Ok(records)
+    let backlogs = backlogs.collect::<Result<_, _>>()?;
+    Ok(WebhookRecord::with_backlogs(records, backlogs)?)
 }
 
 pub(super) fn touch(

@@ -124,6 +124,7 @@ async fn scene(opened: bool) -> (Scene, Embedded) {
         secret: "whsec_c2VjcmV0".to_owned(),
         previous_secret: None,
         filter: Filter::default(),
+        managed_by: None,
         created_at: OPENS,
     };
     assert_eq!(engine.add_webhook(&webhook, None).await, Ok(true));

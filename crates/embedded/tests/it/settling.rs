@@ -166,6 +166,7 @@ async fn a_new_webhook_is_told_what_is_settled_next() {
         secret: "whsec_c2VjcmV0".to_owned(),
         previous_secret: None,
         filter: Filter::default(),
+        managed_by: None,
         created_at: OPENS,
     };
     assert_eq!(case.embedded.add_webhook(&webhook, None).await, Ok(true));

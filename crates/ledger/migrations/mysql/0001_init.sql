@@ -383,6 +383,7 @@ CREATE TABLE IF NOT EXISTS webhooks (
     types           VARCHAR(512)  NOT NULL,
     campaigns       VARCHAR(4096) NOT NULL,
     owner           VARCHAR(128),
+    managed_by      VARCHAR(128),
     created_at      BIGINT        NOT NULL,
     place           BIGINT        NOT NULL,
     failing_since   BIGINT,

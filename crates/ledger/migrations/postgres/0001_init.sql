@@ -389,6 +389,7 @@ CREATE TABLE webhooks (
     types           TEXT   NOT NULL,
     campaigns       TEXT   COLLATE "C" NOT NULL,
     owner           TEXT   COLLATE "C",
+    managed_by      TEXT   COLLATE "C",
     created_at      BIGINT NOT NULL,
     place           BIGINT NOT NULL,
     failing_since   BIGINT,

@@ -1,1 +1,3 @@
-SELECT webhook, count(*), min(retry_at) FROM webhook_retries GROUP BY webhook
+SELECT w.id, w.managed_by, (SELECT count(*) FROM webhook_retries r WHERE r.webhook = w.id),
+       (SELECT min(r.retry_at) FROM webhook_retries r WHERE r.webhook = w.id)
+FROM webhooks w

@@ -23,6 +23,9 @@ bodies! {
         /// Sender or seller whose campaigns' events are delivered; absent for all.
         #[serde(skip_serializing_if = "Option::is_none")]
         owner: Option<UserId>,
+        /// Seller who made it and manages it; absent if operators do.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        managed_by: Option<UserId>,
         /// Time of its creation.
         created_at: Timestamp,
         /// Delivery status.

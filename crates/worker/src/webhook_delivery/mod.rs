@@ -96,7 +96,15 @@ impl WebhookSender for HttpSender {
         };
         let posting = self.connections.post(&target, &message);
         match timeout(self.options.timeout, posting).await {
-            Ok(Ok(answer)) => answered(&answer),
+            Ok(Ok(answer)) => {
+                let answer = answered(&answer);
+                // A seller must not read what a server of a private network answers.
+                let hides_body = webhook.managed_by.is_some() && self.options.allow_private;
+                EndpointAnswer {
+                    body: answer.body.filter(|_| !hides_body),
+                    ..answer
+                }
+            }
             Ok(Err(error)) => unanswered(error.to_string()),
             Err(_) => {
                 let limit_ms = self.options.timeout.as_millis();

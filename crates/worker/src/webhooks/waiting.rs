@@ -171,3 +171,92 @@ impl WaitingEvents {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use qiang_core::{
+        campaign::CampaignKind,
+        id::{CampaignId, UserId},
+        webhook::{EventData, EventType},
+    };
+    use uuid::Uuid;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+    fn waiting(place: i64, number: i64, retry_at: Option<i64>) -> WaitingEvent {
+        let campaign = uuid::Builder::from_unix_timestamp_millis(1, &[0; 10]).into_uuid();
+        let event = WebhookEvent {
+            place,
+            kind: EventType::OrderHeld,
+            data: Some(EventData {
+                campaign: CampaignId::new(campaign).unwrap(),
+                campaign_kind: CampaignKind::Sale,
+                owner: "shop".to_owned(),
+                currency: "CNY".parse().unwrap(),
+                number: Some(number),
+                user: None,
+                quantity: 1,
+                amount_minor: 1,
+                payment: None,
+                reference: None,
+            }),
+            ..WebhookEvent::test(Uuid::nil(), NOW)
+        };
+        let retry = RetryState {
+            place,
+            retry_at: retry_at.map(Timestamp::from_millis),
+            ..RetryState::default()
+        };
+        WaitingEvent { event, retry }
+    }
+
+    fn places(queues: Vec<Vec<WebhookEvent>>) -> Vec<Vec<i64>> {
+        let places = |queue: Vec<WebhookEvent>| queue.iter().map(|event| event.place).collect();
+        queues.into_iter().map(places).collect()
+    }
+
+    #[test]
+    fn only_the_first_event_of_an_order_decides_when_it_is_due() {
+        let stored = vec![
+            waiting(1, 1, Some(2_000)),
+            waiting(2, 2, Some(900)),
+            waiting(3, 1, Some(0)),
+            waiting(4, 2, None),
+            waiting(5, 3, None),
+        ];
+        let mut all = WaitingEvents::from_stored(stored, NOW);
+        assert!(all.has_due(NOW));
+        assert_eq!(places(all.take_due(NOW, 9)), [vec![2, 4], vec![5]]);
+        assert!(!all.has_due(NOW), "requests are in flight");
+        // The event after a redelivered one lost its time, and the one without an earlier event got one.
+        let (changed, finished) = all.take_changes();
+        let times: Vec<_> = changed.iter().map(|it| (it.place, it.retry_at)).collect();
+        assert_eq!((times, finished), (vec![(3, None), (5, Some(NOW))], vec![]));
+        // The next event of the order is due once the first one is delivered.
+        let subject = all.events[&2].event.subject().unwrap();
+        all.finish(2, NOW);
+        all.put_back(&subject);
+        assert_eq!(places(all.take_due(NOW, 9)), [vec![4]]);
+        let (changed, finished) = all.take_changes();
+        assert_eq!((changed[0].place, finished), (4, vec![2]));
+        let later = NOW.plus_millis(1_000);
+        assert_eq!(places(all.take_due(later, 3)), [vec![1, 3]]);
+    }
+
+    #[test]
+    fn events_of_a_campaign_that_has_another_owner_are_unwanted() {
+        let mut other = waiting(2, 2, None);
+        if let Some(data) = &mut other.event.data {
+            data.owner = "other".to_owned();
+        }
+        let all = WaitingEvents::from_stored(vec![waiting(1, 1, None), other], NOW);
+        let filter = Filter {
+            owner: Some(UserId::new("shop").unwrap()),
+            ..Filter::default()
+        };
+        assert_eq!(all.unwanted(&filter), [2]);
+        assert_eq!(all.unwanted(&Filter::default()), Vec::<i64>::new());
+    }
+}

@@ -86,6 +86,7 @@ impl World {
             secret: "whsec_c2VjcmV0IG9mIGFuIGVuZHBvaW50IGluIGEgdGVzdA==".to_owned(),
             previous_secret: None,
             filter: Filter::default(),
+            managed_by: None,
             created_at: Timestamp::default(),
         };
         let added = node.ports.ledger.add_webhook(&endpoint, None).await;

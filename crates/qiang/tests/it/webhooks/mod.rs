@@ -416,3 +416,57 @@ async fn webhooks_are_looked_after_by_hand() {
     let gone = run(&["webhook", "delete", id, "--url", &url], 1);
     assert!(gone.contains("there is no such webhook"), "{gone}");
 }
+
+/// A sale gets another seller. The former one receives no further events of it, not even waiting ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_former_seller_receives_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sam, tom) = (Receiver::start().await, Receiver::start().await);
+    let keys = [
+        ("engine.data", "qiang.db"),
+        ("webhooks.allow_private", "true"),
+        ("webhooks.retry_ms", "50"),
+        ("webhooks.retry_ms_max", "100"),
+    ];
+    let mut node = Program::serve(folder.path(), &keys);
+    let addr = node.addr().await;
+    let mut paths = Vec::new();
+    for (seller, receiver) in [("sam", &sam), ("tom", &tom)] {
+        let claims = json!({"sub": seller, "scope": "campaigns:write", "exp": in_an_hour()});
+        let bearer = sign(&claims);
+        let body = json!({"url": receiver.url(), "types": ["order.held"]});
+        let made = call(addr, "POST", "/v1/webhooks", Some(&bearer), &[], Some(body)).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        receiver.knows(&made.text("secret"));
+        paths.push(format!("/v1/webhooks/{}", made.text("id")));
+    }
+    let mut body = sale(9);
+    body["seller"] = json!("sam");
+    let made = node.post("/v1/sales", Some(body)).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let orders = format!("/v1/sales/{}/orders", made.text("id"));
+    let waiting = async |addr: SocketAddr| {
+        let shown = call(addr, "GET", &paths[0], Some(&token("olga")), &[], None).await;
+        shown.json()["waiting"].as_u64().unwrap()
+    };
+    sam.answer_all(500);
+    let reply = call(addr, "POST", &orders, Some(&token("ann")), &[], None).await;
+    assert_eq!(reply.status, 201, "{reply:?}");
+    until("the event waits", async || waiting(addr).await == 1).await;
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+
+    let file = rusqlite::Connection::open(folder.path().join("qiang.db")).unwrap();
+    file.execute("UPDATE campaigns SET owner = 'tom'", [])
+        .unwrap();
+    drop(file);
+    sam.answer_all(200);
+    let node = Program::serve(folder.path(), &keys);
+    let addr = node.addr().await;
+    let reply = call(addr, "POST", &orders, Some(&token("bob")), &[], None).await;
+    assert_eq!(reply.status, 201, "{reply:?}");
+    until("the seller receives it", async || tom.count() == 1).await;
+    until("no event waits", async || waiting(addr).await == 0).await;
+    assert_eq!(sam.count(), 0);
+    assert_eq!(tom.received().events[0].1["data"]["user"], "bob");
+}

@@ -30,6 +30,7 @@ fn webhook(n: u64, filter: Filter) -> Webhook {
         secret: "whsec_c2VjcmV0IG9mIGFuIGVuZHBvaW50IGluIGEgdGVzdA==".to_owned(),
         previous_secret: None,
         filter,
+        managed_by: None,
         created_at: OPENS,
     }
 }
@@ -439,6 +440,25 @@ pub async fn webhooks_are_bounded(case: &mut Fixture) {
     assert_eq!(case.ledger().add_webhook(&more, None).await, Ok(false));
     let records = case.ledger().webhooks().await.unwrap();
     assert_eq!(records.len(), WEBHOOKS_MAX);
+    // Each seller has room for a few.
+    for (n, seller, expected) in [(6, "ann", 5), (7, "bob", 5)] {
+        let mut added = 0;
+        for nth in 0..n {
+            let mut own = webhook(1_000 * n + nth, Filter::default());
+            own.managed_by = Some(user(seller));
+            let is_added = case.ledger().add_webhook(&own, None).await;
+            added += usize::from(is_added == Ok(true));
+        }
+        assert_eq!(added, expected, "{seller}");
+    }
+    let records = case.ledger().webhooks().await.unwrap();
+    let of = |seller: &str| {
+        let managers = records.iter().map(|it| it.webhook.managed_by.as_ref());
+        managers
+            .filter(|it| it.is_some_and(|it| it.as_str() == seller))
+            .count()
+    };
+    assert_eq!((of("ann"), of("bob")), (5, 5));
 }
 
 /// A change is recorded with its actor, once, and only if it changed anything.

@@ -56,6 +56,7 @@ fn webhook(url: String) -> Webhook {
         secret: sender(true, None).fresh_secret().unwrap(),
         previous_secret: None,
         filter: Filter::default(),
+        managed_by: None,
         created_at: now(),
     }
 }

@@ -75,5 +75,6 @@ mod values;
 mod waiting;
 mod webhook_log;
 mod webhook_orders;
+mod webhook_sellers;
 mod webhooks;
 mod withheld;

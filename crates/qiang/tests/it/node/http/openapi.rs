@@ -207,9 +207,9 @@ async fn ids(service: &Service) -> Ids {
     let body = crate::node::http::common::deposit(1);
     let deposit = service.post(path, &service.operator(), body).await;
     let webhook = json!({"url": "https://localhost:9/"});
-    let operator = service.operator();
+    let (operator, seller) = (service.operator(), service.token("sam", "campaigns:write"));
     let webhook = service
-        .post("/v1/webhooks", &operator, webhook)
+        .post("/v1/webhooks", &seller, webhook)
         .await
         .text("id");
     Ids {

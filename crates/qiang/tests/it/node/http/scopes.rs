@@ -182,8 +182,8 @@ impl Things {
         let webhook = match path.contains("/webhooks/{id}") {
             true => {
                 let body = json!({"url": "https://localhost:9/"});
-                let operator = service.operator();
-                let made = service.post("/v1/webhooks", &operator, body).await;
+                let seller = service.token(user, "campaigns:write");
+                let made = service.post("/v1/webhooks", &seller, body).await;
                 made.text("id")
             }
             false => String::new(),
@@ -221,6 +221,7 @@ impl Things {
         let mut body = Some(body.clone()).filter(|body| !body.is_null());
         match (spec["operationId"].as_str().unwrap(), &mut body) {
             ("createSale", Some(body)) => body["seller"] = json!(user),
+            ("createWebhook", Some(body)) => body["owner"] = json!(user),
             ("listSales" | "listRedPackets" | "listOwedOrders", _) => {
                 path += &format!("?owner={user}")
             }
@@ -236,7 +237,13 @@ impl Things {
             ("reportPayment", Some(body)) => body["order"] = json!(self.orders[2 * others]),
             _ => {}
         }
-        call(service.addr, method, &path, token, &[], body).await
+        let reply = call(service.addr, method, &path, token, &[], body).await;
+        if !webhook.is_empty() {
+            // A seller may have a few webhooks.
+            let (path, operator) = (format!("/v1/webhooks/{webhook}"), service.operator());
+            call(service.addr, "DELETE", &path, Some(&operator), &[], None).await;
+        }
+        reply
     }
 }
 
