@@ -42,8 +42,6 @@ pub(super) struct DeliveryLead {
     told: HashSet<i64>,
     /// New events that were refused since the last success.
     refusals: u32,
-    /// Consecutive pauses, because the endpoint refuses all events.
-    pauses: u32,
 }
 
 /// Delivers the events that an endpoint wants, until none is left or a pause begins.
@@ -152,7 +150,7 @@ impl<'a> EndpointDelivery<'a> {
     }
 
     fn start_retries(&mut self) {
-        let max = self.options().concurrent_max;
+        let max = self.retries_max();
         for queue in self.waiting.take_due(self.now(), max) {
             let (ports, webhook) = (self.ports.clone(), Arc::clone(&self.webhook));
             self.retrying
@@ -160,8 +158,17 @@ impl<'a> EndpointDelivery<'a> {
         }
     }
 
+    /// Retries that may be in flight. While the endpoint refuses all events, one of them is a probe after each pause,
+    /// and so is one new event.
+    fn retries_max(&self) -> usize {
+        match self.progress.retry_at {
+            None => self.options().concurrent_max,
+            Some(at) => usize::from(at <= self.now()),
+        }
+    }
+
     fn has_due(&self) -> bool {
-        let max = self.options().concurrent_max;
+        let max = self.retries_max();
         self.retrying.len() < max && self.waiting.has_due(self.now())
     }
 
@@ -198,7 +205,10 @@ impl<'a> EndpointDelivery<'a> {
         if events.is_empty() {
             return Ok(false);
         }
-        let next = self.to_send(&events);
+        let mut next = self.to_send(&events);
+        if self.progress.retry_at.is_some() {
+            next.truncate(1);
+        }
         let result = send_round(self.ports, &self.webhook, next).await;
         self.apply_round(result);
         let open = events.iter().find(|event| !self.is_done(event));
@@ -214,7 +224,7 @@ impl<'a> EndpointDelivery<'a> {
         Ok(true)
     }
 
-    /// Events of these that are sent now. Those that follow a waiting event wait as well.
+    /// Events of these that are sent now. Events that follow a waiting event wait as well.
     fn to_send(&mut self, events: &[WebhookEvent]) -> Vec<WebhookEvent> {
         let mut next = Vec::with_capacity(events.len());
         for event in events {
@@ -248,10 +258,17 @@ impl<'a> EndpointDelivery<'a> {
         }
         self.lead.refusals = self.lead.refusals.saturating_add(refused);
         if self.lead.refusals >= REFUSALS_MAX {
-            let pause_ms = pause_ms(self.lead.pauses, self.options());
-            self.lead.pauses = self.lead.pauses.saturating_add(1);
-            self.progress.retry_at = Some(self.now().plus_millis(pause_ms));
+            self.pause();
         }
+    }
+
+    /// Begins a pause, because the endpoint refuses all events. No event is sent until its end. It becomes longer with
+    /// the recorded number of failed attempts.
+    fn pause(&mut self) {
+        let doublings = self.progress.attempts.saturating_sub(REFUSALS_MAX) / 2;
+        let end = self.now().plus_millis(pause_ms(doublings, self.options()));
+        self.progress.retry_at = Some(end);
+        self.waiting.hold_until(end);
     }
 
     /// Applies answers: first those of accepted events, because they show that the endpoint works.
@@ -265,8 +282,12 @@ impl<'a> EndpointDelivery<'a> {
         for sent in accepted {
             self.accept(sent);
         }
+        let is_probe = self.progress.retry_at.is_some() && !refused.is_empty();
         for sent in refused {
             self.refuse(sent);
+        }
+        if is_probe {
+            self.pause();
         }
     }
 
@@ -276,7 +297,7 @@ impl<'a> EndpointDelivery<'a> {
         if self.progress.retry_at.is_some() {
             self.waiting.release(now);
         }
-        (self.lead.refusals, self.lead.pauses) = (0, 0);
+        self.lead.refusals = 0;
         self.progress = DeliveryProgress {
             place: self.progress.place,
             disabled_at: self.progress.disabled_at,

@@ -87,7 +87,7 @@ pub(super) async fn send_round(
     webhook: &Arc<Webhook>,
     events: Vec<WebhookEvent>,
 ) -> RoundResult {
-    let round = Arc::new(Round {
+    let round = Arc::new(DeliveryRound {
         ports: ports.clone(),
         webhook: Arc::clone(webhook),
         over: Instant::now() + ROUND_MAX,
@@ -107,7 +107,7 @@ pub(super) async fn send_round(
     all
 }
 
-struct Round {
+struct DeliveryRound {
     ports: WebhookPorts,
     webhook: Arc<Webhook>,
     over: Instant,
@@ -118,7 +118,7 @@ struct Round {
     has_stopped: AtomicBool,
 }
 
-impl Round {
+impl DeliveryRound {
     fn stops(&self) -> bool {
         let count = |count: &AtomicU32| count.load(Ordering::Relaxed);
         let is_refused = count(&self.accepted) == 0 && count(&self.refused) >= REFUSALS_MAX;
@@ -156,7 +156,7 @@ impl Round {
 }
 
 /// Sends the stages of one campaign in sequence, and the queues of a stage concurrently.
-async fn send_stages(round: Arc<Round>, stages: Vec<Stage>) -> RoundResult {
+async fn send_stages(round: Arc<DeliveryRound>, stages: Vec<Stage>) -> RoundResult {
     let mut all = RoundResult::default();
     let mut refused: HashSet<Option<EventSubject>> = HashSet::new();
     for stage in stages {

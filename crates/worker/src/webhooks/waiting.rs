@@ -96,11 +96,23 @@ impl WaitingEvents {
         }
     }
 
+    /// Makes no queue due before a time.
+    pub(super) fn hold_until(&mut self, end: Timestamp) {
+        let is_early = |one: &&WaitingEvent| one.retry.retry_at.is_none_or(|at| at < end);
+        let early: Vec<i64> = (self.heads().filter(is_early))
+            .map(|one| one.retry.place)
+            .collect();
+        for place in early {
+            self.due_at(place, end);
+        }
+    }
+
     /// Takes queues that are due, until requests of `max` subjects are in flight.
     pub(super) fn take_due(&mut self, now: Timestamp, max: usize) -> Vec<Vec<WebhookEvent>> {
         let room = max.saturating_sub(self.in_flight.len());
         let mut due: Vec<_> = (self.heads()).filter(|one| self.is_due(one, now)).collect();
-        due.sort_by_key(|one| (one.retry.retry_at, one.retry.place));
+        // The fewest attempts first, so that one event that always fails is not the only one that is tried.
+        due.sort_by_key(|one| (one.retry.attempts, one.retry.retry_at, one.retry.place));
         let subjects: Vec<_> = (due.into_iter().take(room))
             .filter_map(|one| one.event.subject())
             .collect();
