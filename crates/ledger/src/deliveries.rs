@@ -1,7 +1,5 @@
 //! Deliveries to webhook endpoints: waiting events, the progress of endpoints, and the log of attempts.
 
-use std::collections::HashSet;
-
 use qiang_core::{
     ports::{Action, first_id_at},
     rows::{AttemptColumns, Contradiction, RetryColumns, Value, WebhookEventColumns},
@@ -175,14 +173,19 @@ pub(crate) async fn redeliver<D: Dialect>(
     if places.is_empty() {
         return Ok(Some(0));
     }
-    let waiting: HashSet<i64> = retries.iter().map(|(place, ..)| *place).collect();
-    let rows: Vec<[Value<'_>; 5]> = places
+    // The endpoint's row is locked first, as when deliveries are recorded.
+    webhooks::enable::<D>(conn, id).await?;
+    webhooks::retry_at_once::<D>(conn, id).await?;
+    let keys: Vec<[Value<'_>; 2]> = places
         .iter()
-        .filter(|(place,)| !waiting.contains(place))
+        .map(|(place,)| [webhook.as_str().into(), (*place).into()])
+        .collect();
+    D::execute_rows(conn, &DROP_RETRIES, &keys).await?;
+    let rows: Vec<_> = places
+        .iter()
         .map(|(place,)| RetryState::at_once(*place).columns(&webhook))
         .collect();
     raced(D::execute_rows(conn, &ENTER_RETRIES, &rows).await)?;
-    webhooks::enable::<D>(conn, id).await?;
     actions::enter_if::<D>(conn, true, by).await?;
     Ok(Some(places.len() as u64))
 }

@@ -196,7 +196,7 @@ pub(crate) async fn change<D: Dialect>(
         enable::<D>(conn, id).await?;
     }
     if change.is_enabled == Some(true) || change.url.is_some() {
-        touch::<D>(conn, &RETRY_AT_ONCE, &[name.as_str().into()]).await?;
+        retry_at_once::<D>(conn, id).await?;
         touch::<D>(conn, &END_PAUSE, &[name.as_str().into()]).await?;
     }
     actions::enter_if::<D>(conn, changed, by).await
@@ -224,8 +224,8 @@ pub(crate) async fn redrive<D: Dialect>(
 ) -> Result<bool, WorkError> {
     // The row is locked first, so the deliveries of a holder are recorded before or not at all.
     let redriven = enable::<D>(conn, id).await?;
+    retry_at_once::<D>(conn, id).await?;
     let id = id.to_string();
-    touch::<D>(conn, &RETRY_AT_ONCE, &[id.as_str().into()]).await?;
     if let Some(since) = since {
         let values = [since.as_millis().into(), id.as_str().into()];
         touch::<D>(conn, &SET_BACK, &values).await?;
@@ -233,6 +233,15 @@ pub(crate) async fn redrive<D: Dialect>(
         touch::<D>(conn, &DROP_READ_AGAIN, &values).await?;
     }
     actions::enter_if::<D>(conn, redriven, by).await
+}
+
+/// Makes the waiting events of an endpoint due, as if they had not failed yet.
+pub(crate) async fn retry_at_once<D: Dialect>(
+    conn: &mut D::Connection,
+    id: Uuid,
+) -> Result<(), WorkError> {
+    touch::<D>(conn, &RETRY_AT_ONCE, &[id.to_string().as_str().into()]).await?;
+    Ok(())
 }
 
 /// Enables an endpoint, and ends its lease. Returns whether there is one.

@@ -1,7 +1,5 @@
 //! Deliveries to webhook endpoints: waiting events, the progress of endpoints, and the log of attempts.
 
-use std::collections::HashSet;
-
 use qiang_core::{
     ports::{Action, first_id_at},
     rows::{AttemptColumns, RetryColumns},
@@ -17,7 +15,7 @@ use uuid::Uuid;
 use super::{
     actions,
     bound_values::{BoundValues, execute_rows},
-    webhooks::{enable, events_sql, read_events, touch},
+    webhooks::{enable, events_sql, read_events, retry_at_once, touch},
 };
 use crate::error::DataFileError;
 
@@ -178,11 +176,8 @@ pub(crate) fn redeliver(
     {
         return Ok(Some(0));
     }
-    let waiting: HashSet<i64> = retries(conn, id)?
-        .iter()
-        .map(|(place, ..)| *place)
-        .collect();
-    let room = WAITING_EVENTS_MAX.saturating_sub(waiting.len() as u64);
+    let waiting = retries(conn, id)?.len() as u64;
+    let room = WAITING_EVENTS_MAX.saturating_sub(waiting);
     let webhook = id.to_string();
     let places = match what {
         Redelivery::Event(event) => {
@@ -195,7 +190,9 @@ pub(crate) fn redeliver(
                        FROM webhook_attempts a JOIN webhook_events e ON e.place = a.place \
                        WHERE a.webhook = ?1 AND a.state = 'given_up' AND a.id >= ?2 AND NOT EXISTS ( \
                        SELECT 1 FROM webhook_attempts b WHERE b.event = a.event AND b.webhook = a.webhook \
-                       AND b.at >= a.at AND b.state = 'delivered') ORDER BY a.place LIMIT ?3";
+                       AND b.at >= a.at AND b.state = 'delivered') \
+                       AND NOT EXISTS (SELECT 1 FROM webhook_retries r \
+                       WHERE r.webhook = a.webhook AND r.place = a.place) ORDER BY a.place LIMIT ?3";
             let since = first_id_at(*since).to_string();
             places(conn, sql, params![webhook, since, room as i64])?
         }
@@ -203,11 +200,17 @@ pub(crate) fn redeliver(
     if places.is_empty() {
         return Ok(Some(0));
     }
-    let fresh = places.iter().filter(|place| !waiting.contains(place));
-    let fresh: Vec<_> = fresh.map(|place| RetryState::at_once(*place)).collect();
-    let rows = fresh.iter().map(|retry| retry.columns(&webhook));
-    execute_rows(conn, ENTER_RETRY, rows)?;
     enable(conn, id)?;
+    retry_at_once(conn, id)?;
+    let sql = "DELETE FROM webhook_retries WHERE webhook = ?1 AND place = ?2";
+    let mut drop_retry = conn.prepare_cached(sql)?;
+    for place in &places {
+        drop_retry.execute(params![webhook, place])?;
+    }
+    let all = places.iter().map(|place| RetryState::at_once(*place));
+    let all: Vec<_> = all.collect();
+    let rows = all.iter().map(|retry| retry.columns(&webhook));
+    execute_rows(conn, ENTER_RETRY, rows)?;
     actions::enter_if(conn, true, by)?;
     Ok(Some(places.len() as u64))
 }

@@ -218,7 +218,8 @@ pub(crate) fn change(
     actions::enter_if(conn, changed, by)
 }
 
-fn retry_at_once(conn: &Connection, id: Uuid) -> Result<(), DataFileError> {
+/// Makes the waiting events of an endpoint due, as if they had not failed yet.
+pub(super) fn retry_at_once(conn: &Connection, id: Uuid) -> Result<(), DataFileError> {
     let sql = "UPDATE webhook_retries SET attempts = 0, failing_since = NULL, retry_at = 0 \
                WHERE webhook = ?1 AND retry_at IS NOT NULL";
     touch(conn, sql, [id.to_string()])?;
