@@ -16,6 +16,7 @@ const TIMEOUT_MS_MAX: u64 = 30_000;
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
 pub struct WebhooksConfig {
     pub allow_private: bool,
+    pub allow_private_sellers: bool,
     pub ca_file: PathBuf,
     pub timeout_ms: u64,
     pub concurrent_max: u32,
@@ -34,6 +35,7 @@ impl WebhooksConfig {
     pub fn sender(&self) -> anyhow::Result<Webhooks> {
         let options = SenderOptions {
             allow_private: self.allow_private,
+            allow_private_sellers: self.allow_private_sellers,
             timeout: Duration::from_millis(self.timeout_ms),
         };
         let ca_file = Some(self.ca_file.as_path()).filter(|file| !file.as_os_str().is_empty());

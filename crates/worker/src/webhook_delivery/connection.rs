@@ -66,16 +66,18 @@ struct IdleConnection {
     since: Instant,
 }
 
-/// Connections, keyed by their target: whether it uses TLS, and the authority.
+/// Key of a target: whether it uses TLS, whether its addresses may be private, and the authority.
+type TargetKey = (bool, bool, String);
+
+/// Connections, keyed by their target.
 pub(crate) struct ConnectionPool {
-    allow_private: bool,
     resolve: Resolve,
     tls: TlsConnector,
-    kept: Mutex<HashMap<(bool, String), Vec<IdleConnection>>>,
+    kept: Mutex<HashMap<TargetKey, Vec<IdleConnection>>>,
 }
 
 impl ConnectionPool {
-    pub(crate) fn new(allow_private: bool, ca_file: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn new(ca_file: Option<&Path>) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         if let Some(file) = ca_file {
@@ -90,7 +92,6 @@ impl ConnectionPool {
             .with_root_certificates(roots)
             .with_no_client_auth();
         Ok(Self {
-            allow_private,
             resolve: Box::new(resolve),
             tls: TlsConnector::from(Arc::new(config)),
             kept: Mutex::default(),
@@ -115,7 +116,7 @@ impl ConnectionPool {
 
     fn take(&self, target: &EndpointTarget) -> Option<SendRequest<Full<Bytes>>> {
         let mut kept = self.kept.lock();
-        let of_target = kept.get_mut(&(target.tls, target.authority.clone()))?;
+        let of_target = kept.get_mut(&target_key(target))?;
         while let Some(IdleConnection { sender, since }) = of_target.pop() {
             if since.elapsed() < IDLE_MAX && !sender.is_closed() {
                 return Some(sender);
@@ -130,7 +131,7 @@ impl ConnectionPool {
             of_one.retain(|one| one.since.elapsed() < IDLE_MAX && !one.sender.is_closed());
             !of_one.is_empty()
         });
-        let key = (target.tls, target.authority.clone());
+        let key = target_key(target);
         let of_target = kept.entry(key).or_default();
         if of_target.len() < KEPT_MAX {
             let since = Instant::now();
@@ -152,7 +153,7 @@ impl ConnectionPool {
     /// that is connected.
     async fn dial(&self, target: &EndpointTarget) -> Result<TcpStream, Failure> {
         let found = (self.resolve)(target.host.clone(), target.port).await?;
-        let may_be = |address: &SocketAddr| self.allow_private || is_public(address.ip());
+        let may_be = |address: &SocketAddr| target.allow_private || is_public(address.ip());
         let mut failure: Failure = not_public(&target.host).into();
         for address in found.into_iter().filter(may_be) {
             match TcpStream::connect(address).await {
@@ -208,6 +209,10 @@ async fn read_answer(mut body: Incoming) -> (Vec<u8>, bool) {
     (head, true)
 }
 
+fn target_key(target: &EndpointTarget) -> TargetKey {
+    (target.tls, target.allow_private, target.authority.clone())
+}
+
 /// Resolves by the system.
 fn resolve(host: String, port: u16) -> Found {
     Box::pin(async move { Ok(lookup_host((host, port)).await?.collect()) })
@@ -238,7 +243,7 @@ mod tests {
         // An address of an unallocated block.
         let public = SocketAddr::new("2000::1".parse().unwrap(), private.port());
         let asked = Arc::<AtomicUsize>::default();
-        let mut connections = ConnectionPool::new(false, None).unwrap();
+        let mut connections = ConnectionPool::new(None).unwrap();
         let times = Arc::clone(&asked);
         connections.resolve = Box::new(move |_, _| {
             let meant = match times.fetch_add(1, Ordering::Relaxed) {

@@ -39,8 +39,10 @@ const SECRET_BYTES: usize = 32;
 /// Options of deliveries.
 #[derive(Debug, Clone)]
 pub struct SenderOptions {
-    /// Whether endpoints may have private addresses and no TLS.
+    /// Whether endpoints of operators may have private addresses and no TLS.
     pub allow_private: bool,
+    /// Whether endpoints of sellers may, too.
+    pub allow_private_sellers: bool,
     /// Time limit of a delivery, from connecting to the end of the answer.
     pub timeout: Duration,
 }
@@ -57,7 +59,7 @@ impl HttpSender {
     /// # Errors
     /// If the file cannot be read.
     pub fn new(options: SenderOptions, ca_file: Option<&Path>) -> anyhow::Result<Self> {
-        let connections = ConnectionPool::new(options.allow_private, ca_file);
+        let connections = ConnectionPool::new(ca_file);
         Ok(Self {
             connections: connections.context("webhooks.ca_file")?,
             options,
@@ -88,7 +90,12 @@ impl WebhookSender for HttpSender {
         event: &WebhookEvent,
         now: Timestamp,
     ) -> EndpointAnswer {
-        let target = EndpointTarget::parse(&webhook.url, self.options.allow_private);
+        let is_seller = webhook.managed_by.is_some();
+        let allow_private = match is_seller {
+            true => self.options.allow_private_sellers,
+            false => self.options.allow_private,
+        };
+        let target = EndpointTarget::parse(&webhook.url, allow_private);
         let message = SignedRequest::signed(webhook, event, now);
         let (target, message) = match (target, message) {
             (Ok(target), Ok(message)) => (target, message),
@@ -99,7 +106,7 @@ impl WebhookSender for HttpSender {
             Ok(Ok(answer)) => {
                 let answer = answered(&answer);
                 // A seller must not read what a server of a private network answers.
-                let hides_body = webhook.managed_by.is_some() && self.options.allow_private;
+                let hides_body = is_seller && allow_private;
                 EndpointAnswer {
                     body: answer.body.filter(|_| !hides_body),
                     ..answer

@@ -14,6 +14,8 @@ pub(crate) struct EndpointTarget {
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) tls: bool,
+    /// Whether its addresses may be private.
+    pub(crate) allow_private: bool,
     /// Host as in the URL, with the port if the URL has one.
     pub(crate) authority: String,
     /// Path with the query.
@@ -48,6 +50,7 @@ impl EndpointTarget {
             host,
             port: web_url::port(&url),
             tls,
+            allow_private,
             authority: web_url::authority(&url),
             path: web_url::path(&url),
         })

@@ -425,6 +425,7 @@ async fn a_former_seller_receives_nothing() {
     let keys = [
         ("engine.data", "qiang.db"),
         ("webhooks.allow_private", "true"),
+        ("webhooks.allow_private_sellers", "true"),
         ("webhooks.retry_ms", "50"),
         ("webhooks.retry_ms_max", "100"),
     ];

@@ -35,6 +35,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 fn sender(allow_private: bool, ca_file: Option<&Path>) -> HttpSender {
     let options = SenderOptions {
         allow_private,
+        allow_private_sellers: false,
         timeout: TIMEOUT,
     };
     HttpSender::new(options, ca_file).unwrap()
@@ -227,6 +228,7 @@ async fn answers_are_read_up_to_a_bound_and_in_time() {
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let options = SenderOptions {
         allow_private: true,
+        allow_private_sellers: false,
         timeout: Duration::from_millis(300),
     };
     let hasty = HttpSender::new(options, None).unwrap();

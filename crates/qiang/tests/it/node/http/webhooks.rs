@@ -16,7 +16,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn adjust(config: &mut NodeConfig, _: &mut Backend) {
     let webhooks = &mut config.webhooks;
-    webhooks.allow_private = true;
+    (webhooks.allow_private, webhooks.allow_private_sellers) = (true, true);
     // This timeout is in real time, so it must not end on a slow machine.
     webhooks.timeout_ms = 30_000;
     (webhooks.retry_ms, webhooks.retry_ms_max) = (100, 1_000);
