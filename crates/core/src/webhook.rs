@@ -51,7 +51,7 @@ pub enum EventType {
     CampaignOpened,
     /// The last unit or share of a campaign was granted.
     CampaignSoldOut,
-    /// A campaign was changed: its stock or terms, or it was paused, resumed or ended.
+    /// A campaign was changed: its stock or terms, or it was paused or resumed.
     CampaignChanged,
     /// A campaign was closed: its remainder went back to its owner.
     CampaignClosed,
@@ -350,7 +350,7 @@ impl WebhookEvent {
         }
     }
 
-    /// What the event is about; `None` for a test.
+    /// Subject of the event; `None` for a test.
     #[must_use]
     pub fn subject(&self) -> Option<EventSubject> {
         let data = self.data.as_ref()?;

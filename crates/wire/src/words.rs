@@ -336,7 +336,7 @@ words! {
         CampaignOpened = "campaign.opened",
         /// The last unit or share of a campaign was granted.
         CampaignSoldOut = "campaign.sold_out",
-        /// A campaign was changed, paused, resumed or ended.
+        /// A campaign was changed, paused or resumed.
         CampaignChanged = "campaign.changed",
         /// A campaign was closed.
         CampaignClosed = "campaign.closed",

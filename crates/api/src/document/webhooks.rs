@@ -71,7 +71,7 @@ fn summary(kind: EventType) -> &'static str {
         EventType::CampaignSoldOut => {
             "The last unit of a sale, or share of a red packet, was granted"
         }
-        EventType::CampaignChanged => "A campaign was changed, paused, resumed or ended",
+        EventType::CampaignChanged => "A campaign was changed, paused or resumed",
         EventType::CampaignClosed => "A campaign was closed. The rest returned to its owner",
         EventType::Test => "An operator tests whether the endpoint answers",
     }
@@ -128,7 +128,7 @@ pub(super) fn event() -> Value {
                     "owner": text, "number": number,
                     "order": {"type": "string", "pattern": schemas::ORDER_ID},
                     "user": text, "quantity": number, "amount": money, "payment": text, "reference": text,
-                    "change": {"type": "string", "description": "stock, terms, paused, resumed or ended."},
+                    "change": {"type": "string", "description": "stock, terms, paused or resumed."},
                     "returned": number, "refunded": money,
                 },
             },

@@ -136,7 +136,6 @@ fn campaign_change(
     match &entry.event {
         Event::Paused => to_phase(Phase::Paused),
         Event::Resumed => to_phase(Phase::Scheduled),
-        Event::Ended => to_phase(Phase::Ended),
         Event::StockChanged { .. } => Some(("stock", None)),
         // Each shard logs the change of the first one.
         Event::TermsChanged { revision, .. } => (*revision == entry.seq).then_some(("terms", None)),
@@ -157,10 +156,11 @@ fn type_of(entry: &Entry) -> Option<EventType> {
         Event::Opened { .. } => EventType::CampaignOpened,
         Event::Paused
         | Event::Resumed
-        | Event::Ended
         | Event::StockChanged { .. }
         | Event::TermsChanged { .. } => EventType::CampaignChanged,
-        Event::TransferredOut { .. }
+        // The close follows.
+        Event::Ended
+        | Event::TransferredOut { .. }
         | Event::TransferredIn { .. }
         | Event::TransferReturned { .. }
         | Event::ChangeMade { .. } => return None,
