@@ -89,8 +89,8 @@ impl ChangeRequest {
 
 /// Changes a webhook.
 ///
-/// The change applies to deliveries from then on, also to events that wait for a retry. A request that is in flight
-/// still arrives. The secret has an operation of its own.
+/// The change applies to deliveries from then on, also to events that wait for a retry. Requests as before may still
+/// arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own.
 #[utoipa::path(patch, path = "/v1/webhooks/{id}", tag = "webhooks", request_body = ChangeRequest,
     operation_id = "changeWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id"),

@@ -6,7 +6,7 @@ use axum::{http::Uri, response::Response};
 use qiang_core::{
     id::OrderId,
     ports::ActionKind,
-    webhook::{AttemptQuery, AttemptState, DeliveryAttempt, Redelivery},
+    webhook::{AttemptQuery, AttemptState, DeliveryAttempt, Redelivery, WAITING_EVENTS_MAX},
 };
 use qiang_wire::{
     answers, ids,
@@ -33,6 +33,13 @@ use crate::{
 const DELIVERIES: PagedList = PagedList::new("webhook_deliveries");
 /// Maximum characters of an event's id.
 const EVENT_CHARS_MAX: usize = 96;
+
+const NO_EVENT_ID: &str = "an event's id is 1 to 96 visible ASCII characters";
+
+/// Whether a text may be the id of an event.
+fn is_event_id(text: &str) -> bool {
+    (1..=EVENT_CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
 
 /// State that attempts are filtered by.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
@@ -85,9 +92,8 @@ pub(crate) struct RedeliveryRequest {
 impl RedeliveryRequest {
     fn events(&self) -> Result<Redelivery, ApiProblem> {
         match (&self.event, self.given_up_since) {
-            (Some(event), None) if event.chars().count() > EVENT_CHARS_MAX => {
-                let detail = format!("an event's id has at most {EVENT_CHARS_MAX} characters");
-                Err(ApiProblem::invalid_at("#/event", detail))
+            (Some(event), None) if !is_event_id(event) => {
+                Err(ApiProblem::invalid_at("#/event", NO_EVENT_ID))
             }
             (Some(event), None) => Ok(Redelivery::Event(event.clone())),
             (None, Some(since)) => Ok(Redelivery::GivenUp(since.0)),
@@ -154,6 +160,13 @@ pub(crate) async fn list(
         let detail = "an event belongs to one order: give one of `event` and `order`";
         return Err(ApiProblem::bad_request(detail).in_parameter("order"));
     }
+    if list
+        .event
+        .as_deref()
+        .is_some_and(|event| !is_event_id(event))
+    {
+        return Err(ApiProblem::bad_request(NO_EVENT_ID).in_parameter("event"));
+    }
     let query = AttemptQuery {
         webhook: call.id.0,
         event: list.event,
@@ -174,10 +187,12 @@ pub(crate) async fn list(
 /// The events are due at once, even if the webhook is disabled. An event that is sent again may come after later events
 /// of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for the rest.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redeliver", tag = "webhooks",
-    operation_id = "redeliverEvents", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])), request_body = RedeliveryRequest,
+    operation_id = "redeliverEvents", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
+    request_body = RedeliveryRequest,
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
-        (status = 404, description = "There is no such webhook, or its log has no attempt at the event", body = Problem),
+        (status = 404, description = "There is no such webhook, or its log has no attempt at the event",
+            body = Problem),
         (status = 409, description = "`key-pending`: an earlier request with this key broke off", body = Problem),
         (status = 422, body = Problem)))]
 pub(crate) async fn redeliver(
@@ -185,8 +200,13 @@ pub(crate) async fn redeliver(
     extract::Json(request): extract::Json<RedeliveryRequest>,
 ) -> Result<Response, ApiProblem> {
     let (app, id) = (Arc::clone(&call.app), call.id.0);
-    managed(&app, &call.caller, id).await?;
+    let record = managed(&app, &call.caller, id).await?;
     let events = request.events()?;
+    if record.waiting >= WAITING_EVENTS_MAX {
+        let detail =
+            format!("{WAITING_EVENTS_MAX} events wait already: repeat it once some are delivered");
+        return Err(ApiProblem::invalid(detail));
+    }
     let used = call.key_use("POST /v1/webhooks/{id}/redeliver", &request);
     let redeliver = async move {
         let detail = json!({ "event": request.event, "given_up_since": request.given_up_since });

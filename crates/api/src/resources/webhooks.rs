@@ -302,6 +302,9 @@ pub(crate) async fn create(
     let has_room = WebhookRecord::has_room(&records, managed_by.as_ref());
     let mut records = records.into_iter();
     if let Some(record) = records.find(|record| bound == Some(record.webhook.id)) {
+        if managed_by.is_some() && record.webhook.managed_by != managed_by {
+            return Err(missing());
+        }
         let body = webhook_body(record, true);
         return Ok((wire::created(false), None, Json(body)));
     }
@@ -373,7 +376,7 @@ pub(crate) async fn get(call: ObjectRequest<Id>) -> Result<Json<answers::Webhook
     Ok(Json(webhook_body(record, false)))
 }
 
-/// Deletes a webhook. A request that is in flight still arrives.
+/// Deletes a webhook. Requests may still arrive for 5 seconds and `webhooks.timeout_ms`.
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks",
     operation_id = "deleteWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
@@ -414,7 +417,8 @@ pub(crate) async fn test(
 ///
 /// With `since`, events that were decided from then on are delivered again.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redrive", tag = "webhooks",
-    operation_id = "redriveWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])), request_body = Option<RedriveRequest>,
+    operation_id = "redriveWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
+    request_body = Option<RedriveRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
         (status = 404, body = Problem),
@@ -443,7 +447,8 @@ pub(crate) async fn redrive(
 
 /// Gives a webhook a fresh secret. For a while, events are also signed with the previous one.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/secret", tag = "webhooks",
-    operation_id = "rotateSecret", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])), request_body = Option<RotateRequest>,
+    operation_id = "rotateSecret", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
+    request_body = Option<RotateRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
         (status = 404, body = Problem)))]
