@@ -21,7 +21,7 @@ pub const WEBHOOKS_MAX: usize = 100;
 /// Maximum number of endpoints of one seller.
 pub const SELLER_WEBHOOKS_MAX: usize = 5;
 /// Maximum number of endpoints of all sellers together.
-pub const ALL_SELLERS_WEBHOOKS_MAX: usize = 1_000;
+pub const ALL_SELLERS_WEBHOOKS_MAX: usize = 100;
 /// Maximum events that wait for a retry to one endpoint before no further events are sent to it. A read of events may
 /// exceed it by its own size.
 pub const WAITING_EVENTS_MAX: u64 = 500;
