@@ -68,7 +68,7 @@ enum WebhookCommand {
         #[arg(long, value_name = "TIME")]
         since: Option<Timestamp>,
     },
-    /// Change a webhook. What is not given stays as it is.
+    /// Change a webhook. Absent options change nothing.
     #[command(
         after_help = "Example: qiang webhook change 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --endpoint https://shop.example/new"
     )]
@@ -122,7 +122,7 @@ enum WebhookCommand {
     },
     /// Deliver events once more, at once. A disabled endpoint is enabled.
     #[command(
-        after_help = "Example: qiang webhook redeliver 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --given-up-since 2026-11-21T00:00:00Z"
+        after_help = "Example: qiang webhook redeliver 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --given-up-since TIME"
     )]
     Redeliver {
         /// The webhook's id.
@@ -311,8 +311,8 @@ fn shown(webhook: &Webhook) -> String {
     let types = list(webhook.types.iter().map(|it| it.as_str()).collect());
     let campaigns = list(webhook.campaigns.iter().map(CampaignId::as_str).collect());
     format!(
-        "{}: {}\ntypes      {types}\ncampaigns  {campaigns}, owner {}\nstatus     {}, {} behind, {} waiting, {} attempts failed\n\
-         error      {}\nretry      {}",
+        "{}: {}\ntypes      {types}\ncampaigns  {campaigns}, owner {}\nstatus     {}, {} behind, {} waiting, \
+         {} attempts failed\nerror      {}\nretry      {}",
         webhook.id,
         plain(&webhook.url),
         or_dash(webhook.owner.as_ref()),

@@ -165,7 +165,7 @@ async fn events_that_were_given_up_are_redelivered() {
         assert_eq!(redeliver(key, since.clone()).await.status, 200);
     }
     assert_eq!(get(&service, &path).await["waiting"], 0);
-    // One event is sent again, whatever its state.
+    // One event is sent again in any state.
     let event = attempts(&service, &path, "state=given_up").await[0]["event"].clone();
     let reply = redeliver("one", json!({ "event": event })).await;
     assert_eq!(reply.status, 200, "{reply:?}");
