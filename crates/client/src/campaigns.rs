@@ -287,12 +287,22 @@ impl Client {
         self.act(id, "pause").await
     }
 
-    /// Resumes a paused campaign. Idempotent. Scopes as for [`pause`](Self::pause).
+    /// Resumes a paused campaign. Idempotent. Before its start it is scheduled again. Scopes as for
+    /// [`pause`](Self::pause).
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn resume(&self, id: &CampaignId) -> Result<State, Error> {
         self.act(id, "resume").await
+    }
+
+    /// Starts a scheduled sale now. A live sale does not change. Scope `campaigns:write` or `campaigns:write:any`.
+    ///
+    /// # Errors
+    /// `phase-conflict` if it is paused or over; see [`Error`].
+    pub async fn start_sale(&self, id: &CampaignId) -> Result<State, Error> {
+        let call = RepeatableCall::post(format!("/v1/sales/{id}/start"));
+        self.json(call.keyed(self)).await
     }
 
     /// Closes a campaign now, and returns what is left to its owner. Idempotent. Scopes as for [`pause`](Self::pause).

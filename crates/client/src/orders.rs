@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     ids::{OrderId, UserId},
     paths::encoded,
-    requests::NewPayment,
+    requests::{HeldOrders, NewPayment},
 };
 
 impl Client {
@@ -69,6 +69,20 @@ impl Client {
     pub async fn cancel_order(&self, id: &OrderId) -> Result<Order, Error> {
         self.json(RepeatableCall::post(path(id, "/cancellation")).keyed(self))
             .await
+    }
+
+    /// Cancels one part of the held orders of a sale that match a filter, the newest first. The units are restocked.
+    /// The next part begins at `next` of this one. Scope `campaigns:write` or `campaigns:write:any`.
+    ///
+    /// # Errors
+    /// `uncertain` if some orders may be cancelled; see [`Error`].
+    pub async fn cancel_orders(
+        &self,
+        sale: &CampaignId,
+        held: &HeldOrders,
+    ) -> Result<OrderCancellations, Error> {
+        let call = RepeatableCall::post(format!("/v1/sales/{sale}/orders/cancel")).json(held)?;
+        self.json(call.keyed(self)).await
     }
 
     /// Cancels some units of a held order: they are restocked, and the order has the others at their price. Each call

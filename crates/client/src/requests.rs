@@ -219,6 +219,20 @@ requests! {
         #[serde(skip)]
         ticket: GrabTicket,
     }
+    /// Held orders of a sale to cancel. Without a filter these are all of them.
+    HeldOrders {
+        ;
+        /// Only orders of this buyer.
+        user: UserId,
+        /// Only orders from this time on.
+        created_after: Timestamp,
+        /// Only orders from before this time.
+        created_before: Timestamp,
+        /// Only orders after this cursor: `next` of the part before.
+        after: String,
+        /// Maximum number of orders, up to 500; default 100.
+        limit: u32,
+    }
     /// Order of units of a sale.
     NewOrder {
         /// Number of units, at least 1.

@@ -93,8 +93,11 @@ pub enum CampaignError {
         "a payment tolerance is 0 or more and below the unit price, and a sale at 0 has the payment policy `owed`"
     )]
     PaymentPolicy,
-    /// A change of the start of a sale that has opened.
-    #[error("a sale that has opened cannot open at another time")]
+    /// A change of the start of a sale that has opened, and has sold units or is spread. The shards of a spread sale
+    /// grant independently, so none of them knows that no other has.
+    #[error(
+        "a sale that has opened cannot open at another time once it has sold units or is spread over partitions"
+    )]
     HasOpened,
     /// A new start or end in the past.
     #[error("a sale cannot be changed to open or to end in the past")]

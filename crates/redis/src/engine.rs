@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use qiang_core::{
-    book::{Claim, Command, OrderView, Reply},
+    book::{CampaignAction, Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
     event::{PartitionId, Seq},
     fair_share::OwnerDigest,

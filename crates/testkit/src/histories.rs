@@ -187,6 +187,7 @@ fn step() -> impl Strategy<Value = CommandDraft> {
     let action = prop_oneof![
         3 => Just(CampaignAction::Pause),
         5 => Just(CampaignAction::Resume),
+        1 => Just(CampaignAction::Start),
         1 => Just(CampaignAction::Close),
     ];
     prop_oneof![

@@ -21,6 +21,8 @@ const COUNT_MS = 3_000;
 const AGAIN_MS = 500;
 /** Maximum repeated reads. */
 const TURNS_MAX = 20;
+/** Held orders that one request cancels. */
+const CANCELLED_MAX = 500;
 const STAGES = ["held", "paid", "expired", "cancelled", "returned"];
 
 function campaignPage() {
@@ -63,6 +65,10 @@ function campaignPage() {
     field("pause").disabled = isOver || isBusy || ["draft", "paused", "ended"].includes(state.phase);
     field("resume").disabled = isBusy || state.phase !== "paused";
     field("close").disabled = isOver || isBusy;
+    if (campaign.seller) {
+      field("start").disabled = isBusy || state.phase !== "scheduled";
+      field("cancel-held").disabled = isBusy;
+    }
     for (const id of ["change", "change-admission"]) {
       const change = document.getElementById(id);
       if (change instanceof HTMLButtonElement) change.disabled = isOver || isBusy;
@@ -143,6 +149,31 @@ function campaignPage() {
     await showActions(campaign.id);
   };
 
+  /** Cancels the held orders, part by part. */
+  const cancelHeld = async () => {
+    if (isBusy) return;
+    isBusy = true;
+    const outcome = element("outcome");
+    show(outcome, "");
+    showState();
+    let [cancelled, unchanged, after] = [0, 0, ""];
+    do {
+      const body = { limit: CANCELLED_MAX, ...(after && { after }) };
+      const answer = await ask("POST", `/v1/sales/${campaign.id}/orders/cancel`, { body, key: freshKey() });
+      if (answer?.status !== 200) {
+        show(outcome, tell(answer));
+        break;
+      }
+      cancelled += answer.body.cancelled;
+      unchanged += answer.body.unchanged;
+      after = answer.body.next ?? "";
+      show(outcome, say("cancelled_held", { cancelled, unchanged }));
+    } while (after);
+    isBusy = false;
+    showState();
+    await showActions(campaign.id);
+  };
+
   /** @param {string} what @param {string} next the button that comes after it */
   const lead = async (what, next) => {
     await act("POST", `/v1/campaigns/${campaign.id}/${what}`);
@@ -153,6 +184,20 @@ function campaignPage() {
   if (desk.leads) {
     element("pause").addEventListener("click", () => void lead("pause", "resume"));
     element("resume").addEventListener("click", () => void lead("resume", "pause"));
+    if (campaign.seller) {
+      element("start").addEventListener("click", async () => {
+        await act("POST", `/v1/sales/${campaign.id}/start`, { key: freshKey() });
+        if (document.activeElement === document.body) element("pause").focus();
+      });
+      const held = /** @type {HTMLDialogElement} */ (element("confirm-held"));
+      element("cancel-held").addEventListener("click", () => {
+        held.returnValue = "";
+        held.showModal();
+      });
+      held.addEventListener("close", () => {
+        if (held.returnValue === "yes") void cancelHeld();
+      });
+    }
     const confirm = /** @type {HTMLDialogElement} */ (element("confirm"));
     element("close").addEventListener("click", () => {
       confirm.returnValue = "";

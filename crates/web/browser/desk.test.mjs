@@ -497,3 +497,28 @@ test("the desk with the keyboard alone, on a phone, in Chinese", async () => {
   assert.deepEqual(olga.faults, []);
   await olga.context.close();
 });
+
+test("an operator starts a scheduled sale, and cancels its held orders", async () => {
+  const starts_at = new Date(Date.now() + 3_600_000).toISOString();
+  const id = await service.sale({ title: "Later", stock: 9, per_user_limit: 9, starts_at });
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  const { page } = olga;
+  await page.goto(`/admin/sales/${id}`);
+  await says(page, "#phase", "scheduled");
+  await page.click("#start");
+  await says(page, "#phase", "live");
+  assert.equal(await page.isDisabled("#start"), true);
+  await says(page, "#actions li", "olga started it");
+  for (const quantity of [1, 2]) await service.call("POST", `/v1/sales/${id}/orders`, { quantity });
+  // Nothing is cancelled until it is confirmed.
+  await page.click("#cancel-held");
+  await page.click("#confirm-held button[value=no]");
+  await says(page, "#granted", "3");
+  await page.click("#cancel-held");
+  await page.click("#held-yes");
+  await says(page, "#outcome", "2 cancelled; 0 were paid");
+  await says(page, "#granted", "0");
+  await assertAccessible(page);
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+});

@@ -171,6 +171,16 @@ texts! {
     pause_help: "A pause stops claims only. Unpaid orders can still be paid and expire as usual, and the end does not \
             move.", "暂停只停止抢购：未付款订单仍可付款并照常过期，结束时间不变。";
     resume: "Resume", "恢复";
+    start: "Start now", "立即开始";
+    start_help: "Starts a scheduled sale at once. Its end does not move.", "让未开始的秒杀立即开始，结束时间不变。";
+    cancel_held: "Cancel held orders…", "取消待付款订单…";
+    cancel_held_title: "Cancel all held orders?", "取消所有待付款订单？";
+    cancel_held_help: "The buyers see their orders cancelled. Unless the sale is paused or closed, the units are for \
+            sale again at once. Paid orders stay.", "买家会看到订单已取消。若未暂停或关闭，这些库存会立即重新出售。已付款订单不变。";
+    cancel_held_yes: "Cancel the orders", "确认取消订单";
+    cancel_held_no: "Keep them", "保留";
+    cancelled_held: "{cancelled} cancelled; {unchanged} were paid or had expired.",
+        "已取消 {cancelled} 个订单；{unchanged} 个已付款或已超时，未变。";
     close: "Close…", "关闭…";
     close_title: "Close this campaign?", "关闭此活动？";
     close_help: "No further grants are made, and the rest returns. A closed campaign can’t be reopened.",
@@ -227,6 +237,7 @@ texts! {
     did_change: "changed it", "修改";
     did_pause: "paused it", "暂停";
     did_resume: "resumed it", "恢复";
+    did_start: "started it", "立即开始";
     did_close: "closed it", "关闭";
     did_archive: "archived it", "归档";
     live_title: "Live", "实时数据";

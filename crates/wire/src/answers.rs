@@ -2,6 +2,7 @@
 
 mod audits;
 mod operation_log;
+mod order_cancellations;
 mod partitions;
 mod quarantine;
 mod stats;
@@ -10,6 +11,7 @@ mod webhooks;
 pub use self::{
     audits::{AuditCheck, AuditReport, NodeAudit},
     operation_log::Action,
+    order_cancellations::OrderCancellations,
     partitions::{
         NodeSighting, Partition, PartitionDetail, PartitionReconciliation, Partitions, Reconciled,
         Released, Repair, RepairRecord, Resumed, Withheld,

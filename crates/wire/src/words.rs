@@ -99,6 +99,8 @@ words! {
         Pause = "pause",
         /// A campaign or a partition was resumed.
         Resume = "resume",
+        /// A scheduled sale was started.
+        Start = "start",
         /// A campaign was closed.
         Close = "close",
         /// A campaign was archived.

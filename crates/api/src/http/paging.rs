@@ -145,6 +145,11 @@ impl<P: fmt::Display> Page<'_, P> {
         items.last().filter(|_| !is_last).map(position)
     }
 
+    /// Text of the cursor of a position in this list.
+    pub(crate) fn cursor(&self, position: P) -> String {
+        Cursor::new(self.list.name, position).to_string()
+    }
+
     /// Body of the page, with a link to the next page. A page without items has no link, so that following links ends
     /// where later items are still to come; a list with gaps links each page but the last one.
     pub(crate) fn answer<W: Serialize>(
@@ -154,7 +159,7 @@ impl<P: fmt::Display> Page<'_, P> {
         next: Option<P>,
         settled: Option<bool>,
     ) -> Response {
-        let next = next.map(|position| Cursor::new(self.list.name, position).to_string());
+        let next = next.map(|position| self.cursor(position));
         let is_linked = !data.is_empty() || self.list.has_gaps;
         let linked = next.as_ref().filter(|_| is_linked);
         let link = linked.map(|next| link(uri, next));

@@ -77,7 +77,8 @@ impl App {
     }
 }
 
-/// Pauses a campaign, which stops its grants. Idempotent.
+/// Pauses a campaign, which stops its grants. Idempotent. A campaign that is paused before its start grants nothing at
+/// its start.
 ///
 /// A pause stops claims only. Holds of unpaid orders continue: users can pay and cancel during the pause, and an unpaid
 /// order expires at its `hold_until`. The window does not move: at `ends_at` a paused campaign closes for good.
@@ -97,7 +98,7 @@ pub(crate) async fn pause(call: ObjectRequest<CampaignId>) -> Result<Response, A
     app.change(used, true, PhaseRequest { call, action }).await
 }
 
-/// Resumes a paused campaign. Idempotent.
+/// Resumes a paused campaign. Idempotent. Before its start it is scheduled again.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/resume", tag = "campaigns",
     operation_id = "resumeCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
@@ -111,6 +112,29 @@ pub(crate) async fn resume(call: ObjectRequest<CampaignId>) -> Result<Response, 
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/resume", &());
     let (app, action) = (Arc::clone(&call.app), CampaignAction::Resume);
+    app.change(used, false, PhaseRequest { call, action }).await
+}
+
+/// Starts a scheduled sale now: its window begins at this moment, and its end stays. A live sale does not change.
+///
+/// Waiting users can claim at once. A start that was announced for later is over: tell the users who planned with it.
+/// Resume a paused sale first.
+#[utoipa::path(post, path = "/v1/sales/{id}/start", tag = "sales",
+    operation_id = "startSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
+    params(("id" = String, Path, description = "The sale's id")),
+    responses((status = 200, body = answers::State), (status = 403, body = Problem),
+        (status = 404, body = Problem),
+        (status = 409, description = "`phase-conflict`: it is paused or over; `superseded`: an earlier request with \
+            this key broke off, and a later one may have moved the start; `key-pending`: the same, and Redis lost \
+            entries in between", body = Problem), NoAnswer))]
+pub(crate) async fn start(call: ObjectRequest<CampaignId>) -> Result<Response, ApiProblem> {
+    call.app.check_leads(&call.caller, call.id).await?;
+    let meta = call.app.meta(call.id).await?;
+    if meta.is_some_and(|meta| meta.kind != CampaignKind::Sale) {
+        return Err(ProblemKind::UnknownCampaign.into());
+    }
+    let used = call.key_use("POST /v1/sales/{id}/start", &());
+    let (app, action) = (Arc::clone(&call.app), CampaignAction::Start);
     app.change(used, false, PhaseRequest { call, action }).await
 }
 
@@ -189,7 +213,7 @@ async fn archive_once(call: &ObjectRequest<CampaignId>) -> Result<answers::State
     Ok(wire::state_body(&tally, window, now))
 }
 
-/// A requested pause, resumption or close.
+/// A requested pause, resumption, start or close.
 struct PhaseRequest {
     call: ObjectRequest<CampaignId>,
     action: CampaignAction,
@@ -200,6 +224,7 @@ impl PhaseRequest {
         match self.action {
             CampaignAction::Pause => ActionKind::Pause,
             CampaignAction::Resume => ActionKind::Resume,
+            CampaignAction::Start => ActionKind::Start,
             CampaignAction::Close => ActionKind::Close,
         }
     }
@@ -211,6 +236,17 @@ impl PhaseRequest {
         let now = app.ports.engine_clock.now();
         Ok(wire::state_body(tally, meta.window, now))
     }
+}
+
+/// Whether a change of a sale with this detail may have moved its start: it names the start, or a repair has copied the
+/// ledger's values.
+fn may_move_start(detail: &str) -> bool {
+    let detail: Result<Value, _> = serde_json::from_str(detail);
+    detail.map_or(true, |detail| {
+        ["starts_at", "campaigns_from"]
+            .iter()
+            .any(|field| !detail[field].is_null())
+    })
 }
 
 impl Change for PhaseRequest {
@@ -230,7 +266,8 @@ impl Change for PhaseRequest {
             CampaignAction::Pause => {
                 tally.phase == Phase::Paused && engine.is_paused_throughout(self.call.id).await?
             }
-            CampaignAction::Resume => tally.phase == Phase::Live,
+            CampaignAction::Resume => matches!(tally.phase, Phase::Scheduled | Phase::Live),
+            CampaignAction::Start => tally.phase == Phase::Live,
             CampaignAction::Close => tally.phase == Phase::Closed,
         };
         match so {
@@ -243,6 +280,9 @@ impl Change for PhaseRequest {
         match self.action {
             CampaignAction::Pause => action.kind == ActionKind::Resume,
             CampaignAction::Resume => action.kind == ActionKind::Pause,
+            CampaignAction::Start => {
+                action.kind == ActionKind::Change && may_move_start(&action.detail)
+            }
             CampaignAction::Close => false,
         }
     }

@@ -14,6 +14,7 @@ pub(crate) mod money_room;
 pub(crate) mod movement_lists;
 pub(crate) mod new_money;
 pub(crate) mod operation_log;
+pub(crate) mod order_cancellations;
 pub(crate) mod order_list;
 pub(crate) mod orders;
 pub(crate) mod partition_commands;

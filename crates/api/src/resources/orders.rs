@@ -313,10 +313,11 @@ pub(crate) async fn pay(
 /// A request without a quantity cancels the order, and a repetition changes nothing. One with a quantity needs an
 /// `Idempotency-Key`: the same key again changes nothing, and another key cancels as many units again.
 ///
-/// Buyers may cancel their own orders; other orders need the scope `admin`. An order that costs nothing is paid from
-/// the start: it is returned, and no refund is due.
+/// Buyers may cancel their own orders. Sellers cancel orders of their own sales with the scope `campaigns:write`; other
+/// orders need `admin`. An order that costs nothing is paid from the start: it is returned, and no refund is due.
 #[utoipa::path(post, path = "/v1/orders/{id}/cancellation", tag = "orders", request_body = Option<CancelRequest>,
-    operation_id = "cancelOrder", security(("bearer" = []), ("bearer" = ["admin"])),
+    operation_id = "cancelOrder",
+    security(("bearer" = []), ("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = answers::Order), (status = 404, body = Problem),
@@ -337,7 +338,10 @@ pub(crate) async fn cancel(
         .visible_order(&call.caller, order, Scope::ReadAny)
         .await?;
     if view.user != call.caller.user {
-        call.caller.require(Scope::Admin)?;
+        call.caller.require(match meta.owner == call.caller.user {
+            true => Scope::CampaignsWrite,
+            false => Scope::Admin,
+        })?;
     }
     let route = "POST /v1/orders/{id}/cancellation";
     let (used, part) = match request.quantity {

@@ -263,8 +263,10 @@ impl Change for SalePatch {
     }
 
     fn is_undone_by(&self, action: &Action) -> bool {
-        if action.kind != ActionKind::Change {
-            return false;
+        match action.kind {
+            ActionKind::Change => {}
+            ActionKind::Start => return self.request.starts_at.is_some(),
+            _ => return false,
         }
         is_replaced(&self.request.changed(), &action.detail)
     }

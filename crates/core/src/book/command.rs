@@ -43,8 +43,10 @@ pub struct Setup {
 pub enum CampaignAction {
     /// Pause: grant no claims for now.
     Pause,
-    /// Resume: grant claims again.
+    /// Resume: grant claims again, or wait for the start if the window has not started.
     Resume,
+    /// Start a scheduled sale now: its window begins at this moment.
+    Start,
     /// End now, and return the rest to the owner.
     Close,
 }
@@ -98,7 +100,7 @@ pub enum Command {
         /// The units; `None` for all units that the order has. If these are all its units, the order is cancelled.
         part: Option<ReturnPart>,
     },
-    /// Pause, resume or close a campaign.
+    /// Pause, resume, start or close a campaign.
     Act {
         /// The campaign.
         campaign: CampaignId,

@@ -2,10 +2,10 @@
 
 use super::{Book, CampaignAction, Excerpt, Refusal, SaleCorrection, Setup, state::CampaignState};
 use crate::{
-    campaign::{Phase, SaleSettingsChange, Tally, Transition},
+    campaign::{CampaignError, Phase, SaleSettings, SaleSettingsChange, Tally, Transition},
     event::{Entry, Event, Seq},
     id::CampaignId,
-    time::Timestamp,
+    time::{Timestamp, Window},
 };
 
 /// Maximum campaigns outside a book whose last tick it remembers one by one.
@@ -39,7 +39,8 @@ impl Book {
         match (action, state.phase_at(now)) {
             // The phase is already reached: a retry is a replay.
             (CampaignAction::Pause, Phase::Paused)
-            | (CampaignAction::Resume, Phase::Live)
+            | (CampaignAction::Resume, Phase::Scheduled | Phase::Live)
+            | (CampaignAction::Start, Phase::Live)
             | (CampaignAction::Close, Phase::Closed) => {}
             // A paused campaign answers claims as paused until a tick closes it, even after its window.
             (CampaignAction::Pause, _) if state.is_paused() => {}
@@ -50,6 +51,11 @@ impl Book {
             (CampaignAction::Resume, phase) => {
                 phase.after(Transition::Resume)?;
                 self.record(now, id, Event::Resumed, log);
+            }
+            (CampaignAction::Start, phase) => {
+                let terms = state.terms().ok_or(Refusal::UnknownCampaign)?;
+                phase.after(Transition::Start)?;
+                self.start(now, id, terms, log)?;
             }
             (CampaignAction::Close, _) => self.close(now, id, log),
         }
@@ -98,7 +104,8 @@ impl Book {
         if !change.is_in(&terms) {
             let phase = state.phase_at(now);
             phase.after(Transition::ChangeTerms)?;
-            let terms = change.apply(&terms, sale, phase, now)?;
+            let has_granted = state.grants.len() > 0;
+            let terms = change.apply(&terms, (sale, has_granted), phase, now)?;
             let revision = self.head + 1;
             self.record(now, id, Event::TermsChanged { revision, terms }, log);
         }
@@ -126,6 +133,20 @@ impl Book {
             }
             _ => Err(Refusal::Changed),
         }
+    }
+
+    /// Starts a scheduled sale with these terms now.
+    fn start(
+        &mut self,
+        now: Timestamp,
+        id: CampaignId,
+        terms: SaleSettings,
+        log: &mut Vec<Entry>,
+    ) -> Result<(), Refusal> {
+        let window = Window::new(now, terms.window.ends_at()).map_err(|_| CampaignError::Window)?;
+        let (terms, revision) = (SaleSettings { window, ..terms }, self.head + 1);
+        self.record(now, id, Event::TermsChanged { revision, terms }, log);
+        Ok(())
     }
 
     /// Ends the campaign if it has not ended, and returns the rest to the owner.

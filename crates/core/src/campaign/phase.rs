@@ -60,7 +60,7 @@ pub struct TransitionError {
 
 impl Phase {
     /// The phase after a transition: `draft → scheduled → live → (paused ⇄ live) → ended → closed`, where a
-    /// scheduled or paused campaign may also end.
+    /// scheduled campaign may also be paused, and a scheduled or paused one may end.
     ///
     /// # Errors
     /// When the transition is not allowed from here.
@@ -70,7 +70,7 @@ impl Phase {
             (Self::Scheduled, Transition::Start) | (Self::Paused, Transition::Resume) => {
                 Ok(Self::Live)
             }
-            (Self::Live, Transition::Pause) => Ok(Self::Paused),
+            (Self::Scheduled | Self::Live, Transition::Pause) => Ok(Self::Paused),
             (Self::Scheduled | Self::Live | Self::Paused, Transition::End) => Ok(Self::Ended),
             (Self::Ended, Transition::Close) => Ok(Self::Closed),
             (
@@ -146,6 +146,7 @@ mod tests {
         let allowed = [
             (Draft, Schedule, Scheduled),
             (Scheduled, Start, Live),
+            (Scheduled, Pause, Paused),
             (Live, Pause, Paused),
             (Paused, Resume, Live),
             (Scheduled, End, Ended),

@@ -98,22 +98,22 @@ impl SaleSettingsChange {
         })
     }
 
-    /// Terms of a sale in this phase after the change.
+    /// Terms of a sale in this phase after the change. `has_granted` says whether it has ever granted units.
     ///
     /// # Errors
-    /// The first violated rule: the start of an opened sale does not change, and no new time is in the past. Then as
-    /// [`Window::new`] and [`Sale::new`].
+    /// The first violated rule: the start of a sale that has opened and granted units does not change, and no new time
+    /// is in the past. Then as [`Window::new`] and [`Sale::new`].
     pub fn apply(
         &self,
         terms: &SaleSettings,
-        sale: &Sale,
+        (sale, has_granted): (&Sale, bool),
         phase: Phase,
         now: Timestamp,
     ) -> Result<SaleSettings, CampaignError> {
         let starts_at = self.starts_at.unwrap_or(terms.window.starts_at());
         let ends_at = self.ends_at.unwrap_or(terms.window.ends_at());
         let opens_otherwise = starts_at != terms.window.starts_at();
-        if opens_otherwise && phase != Phase::Scheduled {
+        if opens_otherwise && phase != Phase::Scheduled && has_granted {
             return Err(CampaignError::HasOpened);
         }
         if opens_otherwise && starts_at < now || ends_at <= now {

@@ -71,6 +71,8 @@ pub enum ActionKind {
     Pause,
     /// A campaign was resumed.
     Resume,
+    /// A scheduled sale was started.
+    Start,
     /// A campaign was closed.
     Close,
     /// A campaign was archived.
@@ -111,6 +113,7 @@ string_enum!(ActionKind {
     Change = "change",
     Pause = "pause",
     Resume = "resume",
+    Start = "start",
     Close = "close",
     Archive = "archive",
     Pay = "pay",

@@ -310,7 +310,7 @@ impl ComparedCampaign {
             ..SaleSettings::from_sale(engine.window, &sale)
         };
         let phase = engine.phase.at(engine.window, now);
-        change.apply(&terms, &sale, phase, now)?;
+        change.apply(&terms, (&sale, true), phase, now)?;
         Ok(Some(change))
     }
 

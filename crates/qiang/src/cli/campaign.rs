@@ -109,6 +109,7 @@ impl CampaignFilter {
 pub(crate) enum CampaignVerb {
     Pause,
     Resume,
+    Start,
     Close,
     Archive,
 }
@@ -123,6 +124,7 @@ pub(crate) async fn act(
     let state = match action {
         CampaignVerb::Pause => client.pause(campaign).await?,
         CampaignVerb::Resume => client.resume(campaign).await?,
+        CampaignVerb::Start => client.start_sale(campaign).await?,
         CampaignVerb::Close => client.close(campaign).await?,
         CampaignVerb::Archive => client.archive(campaign).await?,
     };

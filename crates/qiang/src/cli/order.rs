@@ -12,6 +12,9 @@ use crate::{
     service::{EXITS, Service, ServiceArgs, ask, or_dash, plain},
 };
 
+/// Orders that one request of `cancel-held` cancels, which is the service's maximum.
+const CANCELLED_MAX: u32 = 500;
+
 /// Show and change orders of a service.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXITS)]
@@ -124,6 +127,20 @@ enum OrderCommand {
         /// Number of units. Default: all units.
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         quantity: Option<u32>,
+    },
+    /// Cancel the held orders of a sale, and restock their units. After an error, repeat the command: cancelled orders
+    /// do not change.
+    #[command(
+        after_help = "Example: qiang order cancel-held 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --user alice"
+    )]
+    CancelHeld {
+        /// The sale's id.
+        sale: CampaignId,
+        /// Only orders of this buyer.
+        #[arg(long)]
+        user: Option<UserId>,
+        #[command(flatten)]
+        times: TimeArgs,
     },
     /// Return units of a paid order: restock them and record a refund due. Without a quantity, return all remaining
     /// units; this is idempotent. With a quantity, each call returns that many more, unless it repeats the
@@ -271,12 +288,56 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             Some(quantity) => client.cancel_units(order, *quantity).await?,
             None => client.cancel_order(order).await?,
         },
+        OrderCommand::CancelHeld { sale, user, times } => {
+            let held = HeldOrders {
+                user: user.clone(),
+                created_after: times.created_after,
+                created_before: times.created_before,
+                limit: Some(CANCELLED_MAX),
+                ..HeldOrders::with_defaults()
+            };
+            return cancel_held(service, sale, held).await;
+        }
         OrderCommand::Return { order, quantity } => match quantity {
             Some(quantity) => client.return_units(order, *quantity).await?,
             None => client.return_order(order).await?,
         },
     };
     service.print(&order, shown)
+}
+
+/// Cancels held orders of a sale in parts, and prints the sums of the parts.
+async fn cancel_held(
+    service: &Service,
+    sale: &CampaignId,
+    mut held: HeldOrders,
+) -> anyhow::Result<()> {
+    let mut sum = service.client.cancel_orders(sale, &held).await?;
+    while let Some(next) = sum.next.take() {
+        held.after = Some(next);
+        let key = IdempotencyKey::random();
+        let client = service.client.with_key(key);
+        let part = client.cancel_orders(sale, &held);
+        let part = part.await.map_err(|error| {
+            let cancelled = sum.cancelled;
+            anyhow::anyhow!(
+                "{error}; before, {cancelled} orders were cancelled: repeat the command"
+            )
+        })?;
+        sum.matched += part.matched;
+        sum.cancelled += part.cancelled;
+        sum.unchanged += part.unchanged;
+        sum.settled &= part.settled;
+        sum.next = part.next;
+    }
+    service.print(&sum, |sum| {
+        let (cancelled, unchanged) = (sum.cancelled, sum.unchanged);
+        let late = match sum.settled {
+            true => "",
+            false => " (the newest may be missing: repeat the command)",
+        };
+        format!("{sale}: {cancelled} cancelled, {unchanged} paid or expired before{late}")
+    })
 }
 
 fn shown(order: &Order) -> String {

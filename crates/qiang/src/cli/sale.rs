@@ -85,6 +85,12 @@ enum SaleCommand {
         /// The sale's id.
         sale: CampaignId,
     },
+    /// Start a scheduled sale now. Idempotent.
+    #[command(after_help = "Example: qiang sale start 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
+    Start {
+        /// The sale's id.
+        sale: CampaignId,
+    },
     /// End a sale now, permanently. Remaining units are not sold.
     #[command(after_help = "Example: qiang sale close 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Close {
@@ -314,6 +320,7 @@ async fn carry_out(command: &SaleCommand, service: &Service) -> anyhow::Result<(
         }
         SaleCommand::Pause { sale } => act(service, sale, CampaignVerb::Pause).await,
         SaleCommand::Resume { sale } => act(service, sale, CampaignVerb::Resume).await,
+        SaleCommand::Start { sale } => act(service, sale, CampaignVerb::Start).await,
         SaleCommand::Close { sale } => act(service, sale, CampaignVerb::Close).await,
         SaleCommand::Archive { sale } => act(service, sale, CampaignVerb::Archive).await,
     }

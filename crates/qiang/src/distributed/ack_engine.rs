@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use qiang_core::{
-    book::{Claim, Command, OrderView, Reply},
+    book::{CampaignAction, Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
     event::PartitionId,
     id::{CampaignId, OrderId},

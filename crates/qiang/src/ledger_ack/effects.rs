@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::{Phase, SaleSettings, SaleSettingsChange},
     id::{CampaignId, OrderId},
     order::{OrderState, ReturnPart},
-    ports::{Ledger, LedgerError},
+    ports::{CampaignRecord, Ledger, LedgerError},
 };
 
 /// Whether the ledger has the effect that the reply to a command states. The ledger has a campaign before it opens, so
@@ -63,6 +63,7 @@ pub(crate) async fn has_effect(
                 (_, Phase::Ended | Phase::Closed) => true,
                 (CampaignAction::Pause, phase) => phase == Phase::Paused,
                 (CampaignAction::Resume, phase) => phase != Phase::Paused,
+                (CampaignAction::Start, _) => has_start(&record, reply),
             }))
         }
         Command::SetStock { campaign, stock } => has_stock(ledger, *campaign, *stock).await,
@@ -75,6 +76,15 @@ pub(crate) async fn has_effect(
             SaleCorrection::Terms { change, .. } => has_terms(ledger, *campaign, change).await,
         },
     }
+}
+
+/// Whether the ledger has the start that the reply states, or an earlier one.
+fn has_start(record: &CampaignRecord, reply: &Reply) -> bool {
+    let started = match reply {
+        Reply::Acted(tally) => tally.terms,
+        _ => None,
+    };
+    started.is_some_and(|terms| record.campaign.window.starts_at() <= terms.window.starts_at())
 }
 
 async fn has_stock(ledger: &dyn Ledger, id: CampaignId, stock: u64) -> Result<bool, LedgerError> {

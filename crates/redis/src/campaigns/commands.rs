@@ -256,6 +256,9 @@ impl Node {
         action: CampaignAction,
         made: Option<Uuid>,
     ) -> Result<Tally, EngineError> {
+        if action == CampaignAction::Start {
+            return self.start_sale(campaign, made).await;
+        }
         let meta = self.whole_meta(campaign).await?;
         // A shard that fails must not prevent the pause or close of the others.
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
@@ -283,6 +286,8 @@ impl Node {
         let (word, transition) = match action {
             CampaignAction::Pause => ("pause", Transition::Pause),
             CampaignAction::Resume => ("resume", Transition::Resume),
+            // Its window changes, and not its phase: `start_sale`.
+            CampaignAction::Start => ("start", Transition::Start),
             CampaignAction::Close => ("close", Transition::Close),
         };
         for _ in 0..MOVES_MAX {

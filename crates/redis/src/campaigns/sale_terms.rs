@@ -53,7 +53,7 @@ impl Node {
         match (reply.status.as_str(), reply.text().as_str()) {
             ("refused", phase) => {
                 let from = tally::phase(phase).unwrap_or(Phase::Closed);
-                let transition = Transition::ChangeTerms;
+                let transition = request.transition();
                 return Err(Refusal::Phase(TransitionError { from, transition }).into());
             }
             ("changed", _) => return Err(Refusal::Changed.into()),
@@ -69,17 +69,15 @@ impl Node {
         if meta.parts == 1 {
             return Ok(part.tally);
         }
-        self.follow_terms(&meta).await.map_err(after_an_effect)?;
+        self.follow_terms(meta).await.map_err(after_an_effect)?;
         let tally = self.tally(campaign).await.map_err(after_an_effect)?;
         tally.ok_or_else(|| after_an_effect(Refusal::UnknownCampaign.into()))
     }
 
     /// Copies the terms of the first shard to all shards of a spread sale.
     pub(crate) async fn follow_terms(&self, meta: &CachedCampaign) -> Result<(), EngineError> {
-        let nothing = SaleSettingsChange::default();
-        let reply = self
-            .decide_terms(meta, (&nothing, None), (None, None))
-            .await?;
+        let look = TermsRequest::default();
+        let reply = self.decide_terms(meta, &look).await?;
         let text = reply.found(Refusal::UnknownCampaign)?;
         let first = PartTally::parse(&text).ok_or_else(unreadable)?;
         let home = self.partitions.home(meta.id);
@@ -88,10 +86,11 @@ impl Node {
         // An unreachable shard does not delay the others.
         let followed = join_all(others.map(|other| self.follow(meta, other, &first))).await;
         followed.into_iter().collect::<Result<(), _>>()?;
-        let done = Some(first.revision);
-        let reply = self
-            .decide_terms(meta, (&nothing, None), (done, None))
-            .await?;
+        let done = TermsRequest {
+            followed: Some(first.revision),
+            ..look
+        };
+        let reply = self.decide_terms(meta, &done).await?;
         reply.found(Refusal::UnknownCampaign).map(drop)
     }
 
@@ -128,41 +127,40 @@ impl Node {
         Ok(())
     }
 
-    /// Changes terms in the first shard, if it has the expected terms. `followed` is the revision that all shards have
-    /// followed.
+    /// Changes terms in the first shard, if it has the expected terms.
     async fn decide_terms(
         &self,
         meta: &CachedCampaign,
-        (change, expected): (&SaleSettingsChange, Option<&SaleSettings>),
-        (followed, made): (Option<u64>, Option<Uuid>),
+        request: &TermsRequest<'_>,
     ) -> Result<ScriptReply, EngineError> {
         let home = self.partitions.home(meta.id);
-        let text = |number: Option<i64>| number.map_or_else(String::new, |n| n.to_string());
-        let millis = |at: Option<Timestamp>| text(at.map(Timestamp::as_millis));
+        let (change, expected) = (&request.change, request.expected);
+        let millis = |at: Option<Timestamp>| number(at.map(Timestamp::as_millis));
+        let count = |count: Option<u64>| count.map_or_else(String::new, |count| count.to_string());
         let ack = self.terms_ack(meta);
         let reply = self
             .partitions
             .call(home, &SET_TERMS, meta.id, Some(ack), &|command| {
                 command
-                    .arg(millis(change.starts_at))
+                    .arg(request.start())
                     .arg(millis(change.ends_at))
-                    .arg(text(change.per_user_limit.map(i64::from)))
-                    .arg(text(change.unit_price_minor))
+                    .arg(number(change.per_user_limit.map(i64::from)))
+                    .arg(number(change.unit_price_minor))
                     .arg(STOCK_PRICE_MINOR_MAX)
                     .arg(Timestamp::MAX.as_millis())
-                    .arg(followed.map_or_else(String::new, |revision| revision.to_string()))
+                    .arg(count(request.followed))
                     .arg(percent(change.admission))
                     .arg(millis(expected.map(|terms| terms.window.starts_at())))
                     .arg(millis(expected.map(|terms| terms.window.ends_at())))
-                    .arg(text(expected.map(|terms| terms.per_user_limit.into())))
-                    .arg(text(expected.map(|terms| terms.unit_price_minor)))
+                    .arg(number(expected.map(|terms| terms.per_user_limit.into())))
+                    .arg(number(expected.map(|terms| terms.unit_price_minor)))
                     .arg(percent(expected.map(|terms| terms.admission)))
                     .arg(text_of(made))
             })
             .await;
         self.invalidate(meta.id);
         let reply = reply?;
-        if change != &SaleSettingsChange::default() {
+        if request.changes() {
             self.keep_terms(meta, &reply);
         }
         if self.partitions.options().waits(ack) && reply.is_ok() {

@@ -1,5 +1,5 @@
 -- Pauses, resumes or closes a campaign or one shard of it. Idempotent. A paused campaign stays paused until it is
--- closed, even after its window ends.
+-- closed, even after its window ends. A campaign that is paused before its start is scheduled again by a resume.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] pause, resume or close, ARGV[8] the id of its key if this is its last step, or
 -- empty
@@ -8,13 +8,13 @@
 -- luacheck: globals gate
 local phase = phase_at(now)
 if ARGV[7] == 'pause' and c.phase ~= 'p' then
-  if phase ~= 'l' then
+  if phase ~= 'l' and phase ~= 's' then
     return {'refused', phase}
   end
   record('paused')
   put('phase', 'p')
   gate = true
-elseif ARGV[7] == 'resume' and phase ~= 'l' then
+elseif ARGV[7] == 'resume' and phase ~= 'l' and phase ~= 's' then
   if phase ~= 'p' then
     return {'refused', phase}
   end

@@ -19,6 +19,13 @@ for i, present in ipairs({c.opens, c.ends, c.limit, c.price, c.admit}) do
   end
 end
 local opens, ends = tonumber(ARGV[7]) or c.opens, tonumber(ARGV[8]) or c.ends
+if ARGV[7] == 'now' and phase_at(now) ~= 'l' then
+  local phase = phase_at(now)
+  if phase ~= 's' then
+    return {'refused', phase}
+  end
+  opens = now
+end
 local limit, price = tonumber(ARGV[9]) or c.limit, tonumber(ARGV[10]) or c.price
 local admit = tonumber(ARGV[14]) or c.admit
 if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price

@@ -29,6 +29,7 @@ pub(crate) fn settled_action(
         CampaignAction::Close => settled_tally(record),
         CampaignAction::Pause => Err(refused(Transition::Pause)),
         CampaignAction::Resume => Err(refused(Transition::Resume)),
+        CampaignAction::Start => Err(refused(Transition::Start)),
     }
 }
 

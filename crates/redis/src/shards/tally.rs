@@ -99,12 +99,12 @@ pub(crate) fn phase(word: &str) -> Option<Phase> {
     }
 }
 
-/// Counters of a campaign, from those of its shards; there is at least one. The campaign's phase is the earliest:
-/// scheduled before paused, paused before live, live before ended.
+/// Counters of a campaign, from those of its shards; there is at least one. The campaign is paused if any shard is.
+/// Else its phase is the earliest: scheduled before live, live before ended.
 pub(crate) fn sum(parts: &[PartTally]) -> Option<Tally> {
     let order = |phase: &Phase| match phase {
-        Phase::Draft | Phase::Scheduled => 0,
-        Phase::Paused => 1,
+        Phase::Paused => 0,
+        Phase::Draft | Phase::Scheduled => 1,
         Phase::Live => 2,
         Phase::Ended => 3,
         Phase::Closed => 4,

@@ -57,6 +57,63 @@ pub async fn a_pause_stops_and_a_resumption_goes_on(case: &mut Scenario) {
     assert_eq!(case.tally(sale.id).await.granted, 2);
 }
 
+/// A campaign that is paused before its start grants nothing at its start, and is scheduled again by a resume.
+pub async fn a_scheduled_campaign_is_paused_and_resumed(case: &mut Scenario) {
+    let starts = OPENS.plus_millis(1_000);
+    let packet = red_packet(1_000, 10, SplitRule::Equal).window(starts, OPEN_MS);
+    let packet = case.open(packet).await;
+    let sale = case.open(sale(10).window(starts, OPEN_MS)).await;
+    for target in [packet, sale] {
+        case.set_clock(OPENS);
+        let paused = case.act(target.id, CampaignAction::Pause).await;
+        assert_eq!(paused.phase, Phase::Paused);
+        assert_eq!(case.outcome(target.one("a")).await, "paused");
+        case.restart().await;
+        case.set_clock(starts);
+        assert_eq!(case.outcome(target.one("a")).await, "paused");
+        case.set_clock(starts.plus_millis(-1));
+        for _ in 0..2 {
+            let resumed = case.act(target.id, CampaignAction::Resume).await;
+            assert_eq!(resumed.phase, Phase::Scheduled);
+        }
+        assert_eq!(case.outcome(target.one("a")).await, "not_started");
+        case.set_clock(starts);
+        case.granted(target.one("a")).await;
+        case.act(target.id, CampaignAction::Pause).await;
+        case.act(target.id, CampaignAction::Resume).await;
+        case.granted(target.one("b")).await;
+    }
+    case.settle().await;
+}
+
+/// A scheduled sale starts at the moment of the command, and keeps its end. A packet has no terms.
+pub async fn a_scheduled_sale_is_started_once(case: &mut Scenario) {
+    let starts = OPENS.plus_millis(OPEN_MS);
+    let target = case.open(sale(10).window(starts, OPEN_MS)).await;
+    let now = OPENS.plus_millis(5);
+    case.set_clock(now);
+    let started = case.act(target.id, CampaignAction::Start).await;
+    let window = started.terms.unwrap().window;
+    assert_eq!((started.phase, window.starts_at()), (Phase::Live, now));
+    assert_eq!(window.ends_at(), starts.plus_millis(OPEN_MS));
+    let grant = case.granted(target.one("a")).await;
+    assert_eq!(grant.granted_at, now);
+    case.set_clock(now.plus_millis(1));
+    let entries = case.logs().await;
+    let again = case.act(target.id, CampaignAction::Start).await;
+    assert_eq!(again.terms, started.terms);
+    assert_eq!(case.logs().await, entries);
+    case.restart().await;
+    case.granted(target.one("b")).await;
+    case.settle().await;
+    let record = case.ledger().campaign(target.id).await.unwrap().unwrap();
+    assert_eq!(record.campaign.window, window);
+    let packet = red_packet(100, 5, SplitRule::Equal).window(starts, OPEN_MS);
+    let packet = case.open(packet).await;
+    let refused = case.try_act(packet.id, CampaignAction::Start).await;
+    assert_eq!(refused, Err(Refusal::UnknownCampaign));
+}
+
 /// A retry of the operator's command is a replay.
 pub async fn acting_again_changes_nothing(case: &mut Scenario) {
     let target = case.open(red_packet(1_000, 10, SplitRule::Equal)).await;
@@ -80,11 +137,12 @@ pub async fn acting_against_the_phase_is_refused(case: &mut Scenario) {
         .open(sale(10).window(OPENS.plus_millis(10), OPEN_MS))
         .await;
     let id = target.id;
-    let early = case.try_act(id, CampaignAction::Pause).await;
-    assert_eq!(early, refused(Phase::Scheduled, Transition::Pause));
-    let early = case.try_act(id, CampaignAction::Resume).await;
-    assert_eq!(early, refused(Phase::Scheduled, Transition::Resume));
+    case.act(id, CampaignAction::Pause).await;
+    let paused = case.try_act(id, CampaignAction::Start).await;
+    assert_eq!(paused, refused(Phase::Paused, Transition::Start));
     case.act(id, CampaignAction::Close).await;
+    let late = case.try_act(id, CampaignAction::Start).await;
+    assert_eq!(late, refused(Phase::Closed, Transition::Start));
     let late = case.try_act(id, CampaignAction::Pause).await;
     assert_eq!(late, refused(Phase::Closed, Transition::Pause));
     let late = case.try_act(id, CampaignAction::Resume).await;
@@ -93,6 +151,7 @@ pub async fn acting_against_the_phase_is_refused(case: &mut Scenario) {
     for action in [
         CampaignAction::Pause,
         CampaignAction::Resume,
+        CampaignAction::Start,
         CampaignAction::Close,
     ] {
         let refusal = Refusal::UnknownCampaign;

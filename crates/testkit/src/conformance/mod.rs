@@ -239,6 +239,8 @@ macro_rules! engine_conformance {
             partial_returns::returns_of_parts_are_bounded,
             lifecycle::the_window_includes_its_start_and_excludes_its_end,
             lifecycle::a_pause_stops_and_a_resumption_goes_on,
+            lifecycle::a_scheduled_campaign_is_paused_and_resumed,
+            lifecycle::a_scheduled_sale_is_started_once,
             lifecycle::acting_again_changes_nothing,
             lifecycle::acting_against_the_phase_is_refused,
             lifecycle::a_close_returns_what_is_left_exactly_once,

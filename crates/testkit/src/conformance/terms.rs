@@ -3,7 +3,7 @@
 use qiang_core::{
     admission::{AdmissionBound, AdmissionRatio},
     book::{
-        CampaignAction,
+        CampaignAction, Command,
         PaymentOutcome::{Paid, RefundDue, Reinstated},
         Refusal,
     },
@@ -177,6 +177,7 @@ pub async fn a_change_is_refused_or_made_once(case: &mut Scenario) {
     let id = target.id;
     let now = OPENS.plus_millis(1_000);
     case.at(now).await;
+    case.granted(target.one("a")).await;
     let before = case.logs().await;
     for (change, error) in [
         (starts_at(now.plus_millis(1)), CampaignError::HasOpened),

@@ -76,6 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
     let action = prop_oneof![
         3 => Just(CampaignAction::Pause),
         3 => Just(CampaignAction::Resume),
+        1 => Just(CampaignAction::Start),
         1 => Just(CampaignAction::Close),
     ];
     prop_oneof![

@@ -84,18 +84,18 @@ fn a_tick_closes_what_is_over_and_refunds_once() {
 #[test]
 fn acting_by_phase() {
     let allowed = |phase: &str, action| match (phase, action) {
-        ("scheduled", CampaignAction::Close)
-        | ("live" | "paused", _)
-        | ("ended" | "closed", CampaignAction::Close) => true,
-        (_, CampaignAction::Pause | CampaignAction::Resume | CampaignAction::Close) => false,
+        ("paused", CampaignAction::Start) => false,
+        ("scheduled" | "live" | "paused", _) | ("ended" | "closed", CampaignAction::Close) => true,
+        _ => false,
     };
     for action in [
         CampaignAction::Pause,
         CampaignAction::Resume,
+        CampaignAction::Start,
         CampaignAction::Close,
     ] {
         for phase in ["scheduled", "live", "paused", "ended", "closed"] {
-            let setup = packet(1, 100, 5, SplitRule::Equal);
+            let setup = sale(1, 5, 1);
             let mut fixture = Fixture::with(std::slice::from_ref(&setup));
             match phase {
                 "scheduled" => fixture.now = START - 1,
@@ -117,6 +117,103 @@ fn acting_by_phase() {
                 "a refused command changes nothing"
             );
         }
+    }
+}
+
+/// A campaign that is paused before its start stays paused at its start. A resume before the start waits for it.
+#[test]
+fn a_scheduled_campaign_is_paused_and_resumed() {
+    for setup in [sale(1, 5, 1), packet(1, 100, 5, SplitRule::Equal)] {
+        let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+        fixture.now = START - 2;
+        fixture.act(&setup, CampaignAction::Pause).unwrap();
+        assert_eq!(fixture.claim(&setup, "a"), Outcome::Paused);
+        fixture.now = START;
+        assert_eq!(fixture.claim(&setup, "a"), Outcome::Paused);
+        fixture.now = START - 1;
+        fixture.act(&setup, CampaignAction::Resume).unwrap();
+        assert_eq!(fixture.tally(&setup).phase, Phase::Scheduled);
+        let written = fixture.log.len();
+        fixture.act(&setup, CampaignAction::Resume).unwrap();
+        assert_eq!(
+            fixture.log.len(),
+            written,
+            "a repeated resume writes nothing"
+        );
+        assert_eq!(fixture.claim(&setup, "a").name(), "not_started");
+        fixture.now = START;
+        assert_eq!(fixture.claim(&setup, "a").name(), "granted");
+    }
+}
+
+/// A scheduled sale starts at the moment of the command, and ends when it would have ended.
+#[test]
+fn a_scheduled_sale_starts_now() {
+    let setup = sale(1, 5, 1);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.now = START - 7;
+    fixture.act(&setup, CampaignAction::Start).unwrap();
+    let tally = fixture.tally(&setup);
+    let window = tally.terms.unwrap().window;
+    assert_eq!(
+        (tally.phase, window.starts_at()),
+        (Phase::Live, at(START - 7))
+    );
+    assert_eq!(window.ends_at(), at(END));
+    fixture.claim(&setup, "a").grant().unwrap();
+    let written = fixture.log.len();
+    fixture.now = START - 3;
+    fixture.act(&setup, CampaignAction::Start).unwrap();
+    assert_eq!(
+        fixture.log.len(),
+        written,
+        "a repeated start writes nothing"
+    );
+    fixture.act(&setup, CampaignAction::Pause).unwrap();
+    assert!(fixture.act(&setup, CampaignAction::Start).is_err());
+    let setup = packet(2, 100, 5, SplitRule::Equal);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.now = START - 1;
+    let refused = fixture.act(&setup, CampaignAction::Start);
+    assert_eq!(
+        refused,
+        Err(Refusal::UnknownCampaign),
+        "a packet has no terms"
+    );
+}
+
+fn set_start(fixture: &mut Fixture, setup: &Setup, millis: i64) -> Result<Reply, Refusal> {
+    fixture.apply(Command::SetTerms {
+        campaign: setup.campaign.id,
+        change: SaleSettingsChange {
+            starts_at: Some(at(millis)),
+            ..SaleSettingsChange::default()
+        },
+    })
+}
+
+/// The start of an opened sale can be moved until it grants units.
+#[test]
+fn the_start_moves_until_units_are_granted() {
+    let setup = sale(1, 5, 1);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.now = START + 5;
+    set_start(&mut fixture, &setup, START + 10).unwrap();
+    assert_eq!(fixture.tally(&setup).phase, Phase::Scheduled);
+    assert_eq!(fixture.claim(&setup, "a").name(), "not_started");
+    let past = set_start(&mut fixture, &setup, START + 4);
+    assert_eq!(past, Err(Refusal::Rules(CampaignError::InThePast)));
+    fixture.now = START + 10;
+    let order = fixture.claim(&setup, "a");
+    let number = order.grant().unwrap().number;
+    for _ in 0..2 {
+        let moved = set_start(&mut fixture, &setup, START + 20);
+        assert_eq!(moved, Err(Refusal::Rules(CampaignError::HasOpened)));
+        // An order that was cancelled was sold before.
+        let order = fixture.order(&setup, number);
+        fixture
+            .apply(Command::Cancel { order, part: None })
+            .unwrap();
     }
 }
 

@@ -36,5 +36,6 @@ mod scripts;
 mod sentinels;
 mod setup;
 mod spread;
+mod starts;
 mod stock;
 mod terms;

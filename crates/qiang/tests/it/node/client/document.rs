@@ -47,6 +47,8 @@ fn answers_are_as_documented() {
     check::<Sale>("createSale", "201", None);
     check::<Sale>("listSales", "200", Some("data"));
     check::<State>("pauseCampaign", "200", None);
+    check::<State>("startSale", "200", None);
+    check::<OrderCancellations>("cancelOrders", "200", None);
     check::<State>("getCampaignState", "200", None);
     check::<Order>("orderUnits", "201", None);
     check::<Claim>("claimShare", "201", None);

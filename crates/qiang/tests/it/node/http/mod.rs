@@ -11,6 +11,7 @@ mod batches;
 mod broken_off;
 #[cfg(feature = "servers")]
 mod broken_off_redis;
+mod bulk_cancellations;
 mod cancellations;
 mod change_limits;
 mod clocks;
@@ -58,6 +59,7 @@ mod scopes;
 mod security_page;
 mod server_seeds;
 mod sessions;
+mod starts;
 mod state;
 mod stock;
 mod streams;
