@@ -141,6 +141,7 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(refunds::reverse))
         .routes(routes!(refunds::withdraw))
         .routes(routes!(refunds::refunds, refunds::refund))
+        .routes(routes!(refunds::reverse_refund))
         .routes(routes!(refunds::owed))
         .routes(routes!(movement_lists::deposits))
         .routes(routes!(movement_lists::withdrawals))

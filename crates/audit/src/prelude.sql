@@ -96,6 +96,12 @@ FROM (
     LEFT JOIN postings p ON p.source = -1 AND p.seq = t.posting
     LEFT JOIN accounts a ON a.id = p.debit
     WHERE t.kind = 'refund_paid'
+    UNION ALL
+    SELECT t.campaign, t.number, a.owner, a.currency, 0, -t.amount
+    FROM payouts t
+    LEFT JOIN postings p ON p.source = -1 AND p.seq = t.posting
+    LEFT JOIN accounts a ON a.id = p.credit
+    WHERE t.kind = 'refund_reversal'
 )
 GROUP BY campaign, number, user, currency;
 

@@ -4,11 +4,11 @@ use futures_util::Stream;
 use serde_json::json;
 
 use crate::{
-    answers::{Order, OwedOrder, Payment, Refund, Refunds},
+    answers::{Order, OrderCancellations, OwedOrder, Payment, Refund, RefundReversal, Refunds},
     call::RepeatableCall,
     client::Client,
     error::Error,
-    ids::{OrderId, UserId},
+    ids::{CampaignId, Id, OrderId, UserId},
     paths::encoded,
     requests::{HeldOrders, NewPayment},
 };
@@ -60,6 +60,20 @@ impl Client {
     pub async fn refund_order(&self, id: &OrderId, refund: &NewPayment) -> Result<Refund, Error> {
         let call = RepeatableCall::post(path(id, "/refunds")).json(refund)?;
         self.json(call.keyed(self)).await
+    }
+
+    /// Reverses a recorded refund: its money is due to the buyer again. A repetition changes nothing. Scope `pay`.
+    ///
+    /// # Errors
+    /// `not-found` if the order has no refund with this reference; see [`Error`].
+    pub async fn reverse_refund(
+        &self,
+        id: &OrderId,
+        reference: &Id,
+    ) -> Result<RefundReversal, Error> {
+        let rest = format!("/refunds/{}/reversal", encoded(reference.as_str()));
+        self.json(RepeatableCall::post(path(id, &rest)).keyed(self))
+            .await
     }
 
     /// Cancels a held order and restocks its units. Idempotent. Buyers may cancel their own orders.

@@ -248,8 +248,8 @@ CREATE TABLE payouts (
     number    INTEGER,
     amount    INTEGER NOT NULL CHECK (amount > 0),
     PRIMARY KEY (kind, reference),
-    CHECK ((kind = 'refund_paid') = (campaign IS NOT NULL)),
-    CHECK ((kind = 'refund_paid') = (number IS NOT NULL))
+    CHECK ((kind = 'refund_paid' OR kind = 'refund_reversal') = (campaign IS NOT NULL)),
+    CHECK ((kind = 'refund_paid' OR kind = 'refund_reversal') = (number IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX payouts_of ON payouts (campaign, number) WHERE campaign IS NOT NULL;

@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use qiang_core::{
     id::OrderId,
     ports::{
-        Action, LedgerError, Payout, PayoutReceipt, PayoutStore, RefundBalance, RefundBalanceQuery,
-        RefundDueOrder,
+        Action, LedgerError, Payout, PayoutKind, PayoutReceipt, PayoutStore, RefundBalance,
+        RefundBalanceQuery, RefundDueOrder,
     },
     rows::{
-        AccountKey, AccountPurpose, EventRow, MovedColumns, OUTSIDE, OwedOrderColumns, PostingRow,
-        Spend, owed_of, owed_order_of, paid_out_of,
+        AccountKey, AccountPurpose, EventRow, MovedColumns, OUTSIDE, OwedOrderColumns,
+        PostedRefund, PostingRow, Spend, owed_of, owed_order_of, paid_out_of,
     },
     time::Timestamp,
 };
@@ -30,6 +30,10 @@ const PAID_OUT: Statement = sql!(both include_str!("sql/paid_out.sql"));
 const DEPOSITED: Statement = sql!(both include_str!("sql/deposited.sql"));
 const REVERSALS: Statement = sql!(both
     "SELECT amount FROM payouts WHERE kind = 'reversal' AND reference >= $1 AND reference < $2");
+const IS_PAID_OUT: Statement =
+    sql!(both "SELECT posting FROM payouts WHERE kind = $1 AND reference = $2");
+const REFUND_PLACE: Statement = sql!(both
+    "SELECT campaign, number FROM payouts WHERE kind = 'refund_paid' AND reference = $1");
 const ENTER_PAYOUT: Statement = sql!(both include_str!("sql/enter_payout.sql"));
 const ORDERED: Statement = sql!(both include_str!("sql/ordered.sql"));
 const OWED: Statement = sql!(both include_str!("sql/owed.sql"));

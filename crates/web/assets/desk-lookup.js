@@ -53,16 +53,16 @@ async function showOrder(id, sale) {
   /** @type {Owed} */
   const { due, refunded } = refunds.body;
   // `due` is all that ever was: a refund is of what is left of it.
-  showDeeds({ ...order.body, due: { ...due, amount: due.amount - refunded.amount } });
+  showDeeds({ ...order.body, due: { ...due, amount: due.amount - refunded.amount }, refunded });
   return "";
 }
 
 // --- Actions on an order.
 
 /** @typedef {{ id: string, quantity: number, returned_quantity?: number, amount: Money, state: string,
- *   due: Money }} Ordered */
-/** @typedef {{ scopes: string[], is: (order: Ordered) => boolean, path: string, fields: string[],
- *   danger?: boolean }} Deed */
+ *   due: Money, refunded: Money }} Ordered */
+/** @typedef {{ scopes: string[], is: (order: Ordered) => boolean, path: string | ((reference: string) => string),
+ *   fields: string[], danger?: boolean }} Deed */
 
 /** Scopes of which one is needed, when it can be done, and what it asks for. @type {Record<string, Deed>} */
 const DEEDS = {
@@ -70,7 +70,12 @@ const DEEDS = {
   return: { scopes: ["campaigns:write", "campaigns:write:any", "admin"], is: ({ state, amount }) => state === "paid"
     && amount.amount > 0, path: "return", fields: ["units"] },
   refund: { scopes: ["pay"], is: ({ due }) => due.amount > 0, path: "refunds", fields: ["reference", "money"] },
-  cancel: { scopes: ["admin"], is: ({ state, amount }) => state === "held" || (state === "paid" && amount.amount === 0),
+  reversal: { scopes: ["pay"], is: ({ refunded }) => refunded.amount > 0,
+    path: (reference) => `refunds/${encodeURIComponent(reference)}/reversal`, fields: ["reference"], danger: true },
+  cancel: {
+    scopes: ["admin", "campaigns:write"],
+    is: ({ state, amount }) => state === "held" || (state === "paid" && amount.amount === 0),
+  },
     path: "cancellation", fields: ["units"], danger: true },
 };
 
@@ -149,9 +154,10 @@ element("confirm-form").addEventListener("submit", async (event) => {
     field(wrong).focus();
     return;
   }
-  const body = { ...(fields.includes("reference") && { reference, amount: { amount, currency } }),
+  const body = { ...(fields.includes("money") && { reference, amount: { amount, currency } }),
     ...(fields.includes("units") && { quantity: units }) };
-  const answer = await ask("POST", `/v1/orders/${order.id}/${path}`, { body, key: deedKey });
+  const what = typeof path === "string" ? { path, body } : { path: path(reference) };
+  const answer = await ask("POST", `/v1/orders/${order.id}/${what.path}`, { body: what.body, key: deedKey });
   confirm.close();
   const isDone = answer !== null && answer.status < 300;
   const sale = order.id.match(ORDER)?.[1] ?? "";

@@ -56,6 +56,7 @@ texts! {
     mark_paid: "Mark as paid…", "登记付款…";
     return_order: "Return units…", "退货…";
     record_refund: "Record refund…", "登记退款…";
+    reverse_refund: "Reverse refund…", "撤销退款…";
     cancel_order: "Cancel order…", "取消订单…";
     reference: "Payment reference", "支付流水号";
     bad_units: "Enter a number from 1 to the units that are left.", "请输入 1 到剩余件数之间的整数。";
@@ -70,6 +71,10 @@ texts! {
     refund_help: "Only if your payment service has sent the money. This doesn’t move any money.",
         "仅在支付服务已退款时登记，此操作不会转账。";
     refund_do: "Record refund", "登记退款";
+    reversal_title: "Reverse a recorded refund?", "撤销已登记的退款？";
+    reversal_help: "Enter the refund’s reference. Its money is due to the buyer again. This doesn’t move any money.",
+        "请输入该退款的编号。款项将重新变为应退款。此操作不会移动任何资金。";
+    reversal_do: "Reverse refund", "撤销退款";
     cancel_title: "Cancel this order?", "取消此订单？";
     cancel_help: "The buyer loses the units, and they go back on sale at once. This can’t be undone.",
         "买家将失去这些商品，商品立即重新开售，且无法撤销。";

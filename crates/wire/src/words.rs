@@ -111,7 +111,7 @@ words! {
         Refund = "refund",
         /// Money was withdrawn from an account.
         Withdraw = "withdraw",
-        /// A deposit was reversed.
+        /// A deposit or a recorded refund was reversed.
         Reverse = "reverse",
         /// An order was cancelled by another user than its buyer.
         Cancel = "cancel",

@@ -202,6 +202,7 @@ pub(crate) async fn refunds(
             user: it.user.to_wire(),
             amount: it.amount.to_wire(),
             created_at: it.place.at.to_wire(),
+            reversed: it.reversed_minor > 0,
         })
     };
     refunds.answer(&app, (&caller, &uri), list, body).await

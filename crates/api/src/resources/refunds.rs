@@ -13,8 +13,8 @@ use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
     money::{Currency, Money},
     ports::{
-        Action, ActionKind, KeyUse, LedgerError, Payout, PayoutReceipt, RefundBalance,
-        RefundBalanceQuery, RefundDueOrder, ReversalPart,
+        Action, ActionKind, KeyUse, LedgerError, MovementKind, MovementQuery, Payout,
+        PayoutReceipt, RefundBalance, RefundBalanceQuery, RefundDueOrder, ReversalPart, TimeRange,
     },
 };
 use qiang_wire::{
@@ -120,6 +120,27 @@ pub(crate) struct ReversalRequest {
 }
 
 impl App {
+    /// Whether a refund was reversed. A fresh one is not.
+    async fn is_refund_reversed(
+        &self,
+        reference: &PaymentRef,
+        is_fresh: bool,
+    ) -> Result<bool, ApiProblem> {
+        if is_fresh {
+            return Ok(false);
+        }
+        let query = MovementQuery {
+            kind: MovementKind::Refund,
+            user: None,
+            reference: Some(reference.clone()),
+            created: TimeRange::default(),
+            after: None,
+            limit: 1,
+        };
+        let found = self.ports.ledger.movements(&query).await?;
+        Ok(found.iter().any(|refund| refund.reversed_minor > 0))
+    }
+
     /// Posts a payout. If the ledger refuses it, waits for settlement and retries once: the money may come from a
     /// recent decision.
     pub(crate) async fn pay_out(
@@ -221,8 +242,54 @@ pub(crate) async fn refund(
         user: buyer,
         amount: paid_out.amount.to_wire(),
         created_at: paid_out.at.to_wire(),
+        reversed: app.is_refund_reversed(&reference.0, paid_out.fresh).await?,
     };
     let location = wire::location(status, || format!("/v1/orders/{order}/refunds"));
+    Ok((status, location, Json(body)))
+}
+
+/// Reverses a recorded refund: its money is due to the buyer again.
+///
+/// For a refund that the payment service did not carry out or returned, or that was recorded by mistake. The whole
+/// refund is reversed, once, and it stays in the lists with `reversed`. A further refund of the order needs another
+/// reference: the reference of a reversed refund still names that one. The buyer sees the refund due again.
+#[utoipa::path(post, path = "/v1/orders/{id}/refunds/{reference}/reversal", tag = "orders",
+    operation_id = "reverseRefund", security(("bearer" = ["pay"])),
+    params(("id" = String, Path, description = "The order's id"),
+        ("reference" = String, Path, description = "The payment service's reference of the refund")),
+    responses((status = 201, body = answers::RefundReversal),
+        (status = 200, description = "Reversed before", body = answers::RefundReversal),
+        (status = 403, body = Problem),
+        (status = 404, description = "`not-found`: the order has no refund with this reference", body = Problem),
+        (status = 422, description = "`invalid`: an account cannot hold that much; `key-reused`", body = Problem),
+        NoAnswer))]
+pub(crate) async fn reverse_refund(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    TwoParams(order, reference): TwoParams<OrderId, PaymentRef>,
+    RequestKey(key): RequestKey,
+) -> Result<(StatusCode, Location, Json<answers::RefundReversal>), ApiProblem> {
+    caller.require(Scope::Pay)?;
+    let owed = app.ports.ledger.owed(order).await?;
+    let buyer = owed.first().ok_or_else(no_order)?.user.to_wire();
+    let route = "POST /v1/orders/{id}/refunds/{reference}/reversal";
+    let subject = format!("{order} {reference}");
+    let used = key.map(|key| key_use(&caller.user, route, &key, &subject, &()));
+    let payout = Payout::RefundReversal {
+        order,
+        reference: reference.clone(),
+    };
+    let paid_out = app.pay_out(used, payout, &caller).await?;
+    let status = wire::created(paid_out.fresh);
+    let location = wire::location(status, || format!("/v1/orders/{order}/refunds"));
+    let body = answers::RefundReversal {
+        reference: reference.to_string(),
+        object: ObjectKind::RefundReversal,
+        order: order.to_wire(),
+        user: buyer,
+        amount: paid_out.amount.to_wire(),
+        created_at: paid_out.at.to_wire(),
+    };
     Ok((status, location, Json(body)))
 }
 

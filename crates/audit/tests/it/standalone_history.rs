@@ -172,13 +172,20 @@ pub(crate) fn history(mut world: World) -> World {
     world
 }
 
-/// A refund due of an order is paid, and a withdrawal and a reversal are made.
+/// A refund due of an order is recorded, reversed and paid, and a withdrawal and a reversal are made.
 fn pay_out(world: &World, order: OrderId) {
     let money = |minor| Money::new(minor, currency());
     let reference = PaymentRef::new("r-1").unwrap();
     let (deposit, depositor) = (Uuid::from_u128(1 << 80), user("depositor"));
+    let failed = PaymentRef::new("r-0").unwrap();
+    let refund = |reference: &PaymentRef| Payout::Refund {
+        order,
+        reference: reference.clone(),
+        amount: money(5),
+    };
     let payouts = [
-        Payout::Refund {
+        refund(&failed),
+        Payout::RefundReversal {
             order,
             reference: reference.clone(),
             amount: money(5),

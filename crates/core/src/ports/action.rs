@@ -83,7 +83,7 @@ pub enum ActionKind {
     Refund,
     /// A user withdrew money.
     Withdraw,
-    /// A deposit was reversed.
+    /// A deposit or a recorded refund was reversed.
     Reverse,
     /// An order was cancelled by a caller other than its buyer.
     Cancel,

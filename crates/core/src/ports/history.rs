@@ -423,7 +423,7 @@ pub struct Movement {
     pub reference: Option<PaymentRef>,
     /// Id of a deposit.
     pub deposit: Option<Uuid>,
-    /// Minor units of a deposit that were reversed.
+    /// Minor units of a deposit or a refund that were reversed.
     pub reversed_minor: i64,
     /// Order of a refund.
     pub order: Option<OrderId>,

@@ -117,7 +117,7 @@ pub struct RefundBalance {
     /// Total of all refunds that were ever due for the order in this currency: payments that did not pay it, and
     /// payments for its returned units.
     pub due: Money,
-    /// Minor units of it that were refunded.
+    /// Minor units of it that were refunded, without reversed refunds.
     pub refunded_minor: i64,
 }
 

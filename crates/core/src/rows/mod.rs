@@ -28,8 +28,8 @@ pub use self::{
     },
     metadata::{METADATA_MARK, add_metadata_value, metadata_reference},
     payout::{
-        MovedColumns, OwedColumns, OwedOrderColumns, PaidOutColumns, Spend, owed_of, owed_order_of,
-        paid_out_of,
+        MovedColumns, OwedColumns, OwedOrderColumns, PaidOutColumns, PostedRefund, Spend, owed_of,
+        owed_order_of, paid_out_of,
     },
     quarantine::{
         DiscardState, DiscardedOrder, QuarantineRow, discarded_orders, entry_of, like_grant,

@@ -84,6 +84,8 @@ pub fn owed_of(
         let money = Money::new(*minor, own.unwrap_or(currency));
         if word == PayoutKind::Refund.name() {
             sums.add_refunded(money);
+        } else if word == PayoutKind::RefundReversal.name() {
+            sums.add_refunded(Money::new(-money.minor, money.currency));
         } else if is_paying(word) {
             let owed = owed_for_returned(money.minor, returned, quantity);
             sums.add_due(Money::new(if is_known { owed } else { 0 }, money.currency));

@@ -17,7 +17,7 @@ use rusqlite::{
 };
 use uuid::Uuid;
 
-use super::payouts::reversed_minor;
+use super::payouts::{is_refund_reversed, reversed_minor};
 use crate::error::DataFileError;
 
 const ORDERS: &str = "SELECT c.id, c.title, c.currency, o.number, o.quantity, o.amount, o.state, o.granted_at, \
@@ -232,6 +232,11 @@ pub(crate) fn movements(
     for movement in &mut found {
         if let Some(deposit) = movement.deposit {
             movement.reversed_minor = reversed_minor(&tx, deposit)?;
+        }
+        if let (MovementKind::Refund, Some(reference)) = (query.kind, &movement.reference)
+            && is_refund_reversed(&tx, reference)?
+        {
+            movement.reversed_minor = movement.amount.minor;
         }
     }
     Ok(found)

@@ -5,7 +5,7 @@ use qiang_core::{
     ports::{Action, Payout, PayoutReceipt, RefundBalance, RefundBalanceQuery, RefundDueOrder},
     rows::{
         AccountKey, AccountPurpose, EventRow, MovedColumns, OUTSIDE, OwedColumns, OwedOrderColumns,
-        PaidOutColumns, PostingRow, Spend, owed_of, owed_order_of, paid_out_of,
+        PaidOutColumns, PostedRefund, PostingRow, Spend, owed_of, owed_order_of, paid_out_of,
     },
     time::Timestamp,
 };
@@ -26,13 +26,7 @@ pub(crate) fn pay_out(
     by: Option<&Action>,
 ) -> Result<PayoutReceipt, DataFileError> {
     let (kind, reference) = (payout.kind().name(), payout.reference());
-    let mut found = conn.prepare_cached(
-        "SELECT p.amount, p.at, a.owner, a.currency, c.id, p.number FROM payouts t \
-         JOIN postings p ON p.source = -1 AND p.seq = t.posting JOIN accounts a ON a.id = p.debit \
-         LEFT JOIN campaigns c ON c.ref = p.campaign WHERE t.kind = ?1 AND t.reference = ?2",
-    )?;
-    let found = found.query_row([kind, &reference], |row| PaidOutColumns::try_from(row));
-    if let Some(columns) = found.optional()? {
+    if let Some(columns) = posted(conn, payout.kind(), &reference)? {
         return paid_out_of(payout, columns).map_err(DataFileError::Refused);
     }
     let spend = match payout {
@@ -139,9 +133,12 @@ pub(crate) fn owed_orders(
          dense_rank() OVER (ORDER BY c.ref, m.number) AS place FROM ( \
              SELECT p.campaign, p.number, a.owner AS buyer, a.currency, p.amount AS due, 0 AS paid \
              FROM accounts a JOIN postings p ON p.credit = a.id \
-             WHERE a.purpose = 'refunds_due' AND a.balance > 0 \
+             WHERE a.purpose = 'refunds_due' AND a.balance > 0 AND p.kind <> 'refund_reversal' \
              UNION ALL SELECT p.campaign, p.number, a.owner, a.currency, 0, p.amount \
              FROM accounts a JOIN postings p ON p.debit = a.id AND p.kind = 'refund_paid' \
+             WHERE a.purpose = 'refunds_due' AND a.balance > 0 \
+             UNION ALL SELECT p.campaign, p.number, a.owner, a.currency, 0, -p.amount \
+             FROM accounts a JOIN postings p ON p.credit = a.id AND p.kind = 'refund_reversal' \
              WHERE a.purpose = 'refunds_due' AND a.balance > 0 \
          ) m JOIN campaigns c ON c.ref = m.campaign WHERE (?1 = '' OR c.owner = ?1) \
          AND (c.ref, m.number) > (coalesce((SELECT b.ref FROM campaigns b WHERE b.id = ?2), 0), ?3) \

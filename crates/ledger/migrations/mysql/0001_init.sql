@@ -242,8 +242,8 @@ CREATE TABLE IF NOT EXISTS payouts (
     PRIMARY KEY (kind, reference),
     UNIQUE KEY payouts_posting (posting),
     KEY payouts_of (campaign, number),
-    CHECK ((kind = 'refund_paid') = (campaign IS NOT NULL)),
-    CHECK ((kind = 'refund_paid') = (number IS NOT NULL))
+    CHECK ((kind IN ('refund_paid', 'refund_reversal')) = (campaign IS NOT NULL)),
+    CHECK ((kind IN ('refund_paid', 'refund_reversal')) = (number IS NOT NULL))
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Idempotency keys, each with its first request's fingerprint, the id it made, and the answer it got. Keys are deleted

@@ -243,8 +243,8 @@ CREATE TABLE payouts (
     number    BIGINT,
     amount    BIGINT NOT NULL CHECK (amount > 0),
     PRIMARY KEY (kind, reference),
-    CHECK ((kind = 'refund_paid') = (campaign IS NOT NULL)),
-    CHECK ((kind = 'refund_paid') = (number IS NOT NULL))
+    CHECK ((kind IN ('refund_paid', 'refund_reversal')) = (campaign IS NOT NULL)),
+    CHECK ((kind IN ('refund_paid', 'refund_reversal')) = (number IS NOT NULL))
 );
 
 CREATE INDEX payouts_of ON payouts (campaign, number) WHERE campaign IS NOT NULL;

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use qiang_client::{
-    CampaignId, Id, Money, NewPayment, Order, OrderFilter, OrderId, OrderState, Timestamp, UserId,
+    CampaignId, HeldOrders, Id, IdempotencyKey, Money, NewPayment, Order, OrderFilter, OrderId,
+    OrderState, Timestamp, UserId,
 };
 
 use crate::{
@@ -114,6 +115,17 @@ enum OrderCommand {
         /// The refund, with its currency's decimals and the currency.
         #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
         amount: Vec<String>,
+    },
+    /// Reverse a recorded refund, so that its money is due again. Idempotent.
+    #[command(
+        after_help = "Example: qiang order reverse-refund 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --reference back-5"
+    )]
+    ReverseRefund {
+        /// The order's id.
+        order: OrderId,
+        /// The payment service's reference of the refund.
+        #[arg(long)]
+        reference: Id,
     },
     /// Cancel units of a held order and restock them. Without a quantity, cancel the order; this is idempotent. With a
     /// quantity, each call cancels that many more, unless it repeats the --idempotency-key.
@@ -282,6 +294,12 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             let refund = client.refund_order(order, &refund).await?;
             return service.print(&refund, |refund| {
                 format!("{order}: {} refunded", amounts::shown(&refund.amount))
+            });
+        }
+        OrderCommand::ReverseRefund { order, reference } => {
+            let reversed = client.reverse_refund(order, reference).await?;
+            return service.print(&reversed, |reversed| {
+                format!("{order}: {} due again", amounts::shown(&reversed.amount))
             });
         }
         OrderCommand::Cancel { order, quantity } => match quantity {

@@ -7,10 +7,15 @@ FROM (
     FROM (
         SELECT p.campaign, p.number, a.owner AS buyer, a.currency, p.amount AS due, 0 AS paid
         FROM accounts a JOIN postings p ON p.credit = a.id
-        WHERE a.purpose = 'refunds_due' AND a.balance > 0
+        WHERE a.purpose = 'refunds_due' AND a.balance > 0 AND p.kind <> 'refund_reversal'
         UNION ALL
         SELECT p.campaign, p.number, a.owner, a.currency, 0, p.amount
         FROM accounts a JOIN postings p ON p.debit = a.id AND p.kind = 'refund_paid'
+        WHERE a.purpose = 'refunds_due' AND a.balance > 0
+        UNION ALL
+        -- A reversed refund was not paid.
+        SELECT p.campaign, p.number, a.owner, a.currency, 0, -p.amount
+        FROM accounts a JOIN postings p ON p.credit = a.id AND p.kind = 'refund_reversal'
         WHERE a.purpose = 'refunds_due' AND a.balance > 0
     ) m
     JOIN campaigns c ON c.ref = m.campaign

@@ -1,6 +1,6 @@
 //! Money that leaves the service: refunds, withdrawals, reversals of deposits.
 
-use crate::node::http::common::{Service, cursor, paid};
+use crate::node::http::common::{Service, call, cursor, paid};
 use serde_json::json;
 
 #[tokio::test]

@@ -117,7 +117,7 @@ struct Things {
     packets: [String; 2],
     sales: [String; 2],
     /// An order of `sam`, an order of `sam`'s sale, and an order without relation to `sam`. Each was paid by a payment
-    /// of the same name.
+    /// of the same name, and by another one that was refunded under the same name.
     orders: [String; 3],
     deposits: [String; 2],
 }
@@ -161,6 +161,13 @@ impl Things {
             let paid = crate::node::http::common::paid(order, 10_000);
             let paid = service.post(&path, &service.operator(), paid).await;
             assert_eq!(paid.status, 200);
+            let again = crate::node::http::common::paid(&format!("again-{order}"), 10_000);
+            let again = service.post(&path, &service.operator(), again).await;
+            assert_eq!(again.text("outcome"), "refund_due");
+            let path = format!("/v1/orders/{order}/refunds");
+            let refund = crate::node::http::common::paid(order, 10_000);
+            let refund = service.post(&path, &service.operator(), refund).await;
+            assert_eq!(refund.status, 201);
         }
         Self {
             deposits: [deposit("sam").await, deposit("tom").await],
