@@ -29,11 +29,11 @@ use crate::{
     resources::{
         accounts, audits, campaigns, events,
         health::{self, HealthState},
-        histories, lists, metadata, movement_lists, operation_log, order_list, orders,
-        partition_commands, partitions, payment_list, payments, problem_pages, profile,
+        histories, lists, metadata, movement_lists, operation_log, order_cancellations, order_list,
+        orders, partition_commands, partitions, payment_list, payments, problem_pages, profile,
         provider_notifications, quarantine, reconciliation, recorded_events, red_packet_batch,
         red_packets, refunds, sale_changes, sale_orders, sales, server_seeds, sessions, stats,
-        webhook_changes, webhook_deliveries, webhooks,
+        transfers, webhook_changes, webhook_deliveries, webhooks,
     },
 };
 
@@ -140,6 +140,7 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(accounts::deposit))
         .routes(routes!(refunds::reverse))
         .routes(routes!(refunds::withdraw))
+        .routes(routes!(transfers::make))
         .routes(routes!(refunds::refunds, refunds::refund))
         .routes(routes!(refunds::reverse_refund))
         .routes(routes!(refunds::owed))

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    answers::{Account, Deposit, Reversal, Withdrawal},
+    answers::{Account, Deposit, Reversal, Transfer, Withdrawal},
     call::{RepeatableCall, Replayable},
     client::Client,
     error::Error,
@@ -77,6 +77,26 @@ impl Client {
     pub async fn reverse_deposit(&self, user: &UserId, deposit: &Id) -> Result<Reversal, Error> {
         let deposit = encoded(deposit.as_str());
         let call = RepeatableCall::post(path(user, &format!("/deposits/{deposit}/reversal")));
+        self.json(call.keyed(self)).await
+    }
+
+    /// Moves available money from a user's account to another user's. A call with the same reference is a replay. Scope
+    /// `admin`.
+    ///
+    /// # Errors
+    /// `insufficient-funds`, `reference-used`; see [`Error`].
+    pub async fn transfer(
+        &self,
+        user: &UserId,
+        to: &UserId,
+        reference: &str,
+        amount: Money,
+    ) -> Result<Transfer, Error> {
+        let Money { amount, currency } = amount;
+        let body = json!({
+            "reference": reference, "to": to, "amount": amount, "currency": currency,
+        });
+        let call = RepeatableCall::post(path(user, "/transfers")).json(&body)?;
         self.json(call.keyed(self)).await
     }
 

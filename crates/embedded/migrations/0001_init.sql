@@ -207,7 +207,8 @@ CREATE TABLE postings (
     kind     TEXT    NOT NULL
         CHECK (kind = 'grant' OR kind = 'fund' OR kind = 'payment' OR kind = 'refund' OR kind = 'residue'
             OR kind = 'deposit' OR kind = 'refund_due' OR kind = 'return' OR kind = 'refund_paid'
-            OR kind = 'withdrawal' OR kind = 'reversal'),
+            OR kind = 'withdrawal' OR kind = 'reversal' OR kind = 'refund_reversal'
+            OR kind = 'transfer'),
     debit    INTEGER NOT NULL REFERENCES accounts (id),
     credit   INTEGER NOT NULL REFERENCES accounts (id),
     amount   INTEGER NOT NULL CHECK (amount > 0),
@@ -220,7 +221,7 @@ CREATE TABLE postings (
 
 CREATE INDEX postings_in ON postings (credit, at);
 CREATE INDEX postings_out ON postings (debit, at)
-    WHERE kind = 'return' OR kind = 'refund_paid' OR kind = 'withdrawal' OR kind = 'reversal';
+    WHERE kind = 'return' OR kind = 'refund_paid' OR kind = 'withdrawal' OR kind = 'reversal' OR kind = 'transfer';
 CREATE INDEX postings_listed ON postings (kind, at)
     WHERE kind = 'deposit' OR kind = 'withdrawal' OR kind = 'refund_paid';
 
@@ -238,10 +239,13 @@ CREATE TABLE deposits (
 
 CREATE UNIQUE INDEX deposits_reference ON deposits (reference) WHERE reference IS NOT NULL;
 
--- Money that left: refunds made, withdrawals, reversed deposits. The reference is the payment service's, or the
--- deposit's id: a repeated one changes nothing.
+-- Money that left: refunds made, withdrawals, reversed deposits. Transfers stay, and move between users. A reversed
+-- refund has its refund's reference and is due again. The reference is the payment service's, or the deposit's id: a
+-- repeated one changes nothing.
 CREATE TABLE payouts (
-    kind      TEXT    NOT NULL CHECK (kind = 'refund_paid' OR kind = 'withdrawal' OR kind = 'reversal'),
+    kind      TEXT    NOT NULL
+        CHECK (kind = 'refund_paid' OR kind = 'withdrawal' OR kind = 'reversal' OR kind = 'refund_reversal'
+            OR kind = 'transfer'),
     reference TEXT    NOT NULL,
     posting   INTEGER NOT NULL UNIQUE,
     campaign  INTEGER REFERENCES campaigns (ref),

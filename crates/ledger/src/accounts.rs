@@ -186,7 +186,7 @@ pub(crate) async fn money_in<D: Dialect>(
 }
 
 /// Adds an amount to an account, and creates the account if it is missing. Returns its id and its new balance.
-async fn add<D: Dialect>(
+pub(crate) async fn add<D: Dialect>(
     conn: &mut D::Connection,
     account: AccountKey<'_>,
     amount: i64,

@@ -1,8 +1,8 @@
-//! Payouts: money that leaves Qiang.
+//! Payouts: money that leaves Qiang, reversed refunds and transfers between users.
 
 use async_trait::async_trait;
 use qiang_core::{
-    id::OrderId,
+    id::{OrderId, PaymentRef, UserId},
     ports::{
         Action, LedgerError, Payout, PayoutKind, PayoutReceipt, PayoutStore, RefundBalance,
         RefundBalanceQuery, RefundDueOrder,
@@ -16,7 +16,7 @@ use qiang_core::{
 use uuid::Uuid;
 
 use crate::{
-    accounts::{adjust, lock_account, post},
+    accounts::{add, adjust, lock_account, post},
     actions,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     discards,
@@ -102,15 +102,30 @@ pub(crate) async fn pay_out<D: Dialect>(
         }
         Payout::Withdrawal { user, amount, .. } => Spend::withdrawal(user, *amount)?,
         Payout::Reversal { .. } => reversal::<D>(conn, payout).await?,
+        Payout::RefundReversal { order, reference } => {
+            return reverse_refund::<D>(conn, now, (*order, reference), by).await;
+        }
+        Payout::Transfer {
+            user, to, amount, ..
+        } => {
+            let spend = Spend::transfer(user, to, *amount)?;
+            return transfer::<D>(conn, now, (&spend, to, &reference), by).await;
+        }
     };
     let locked = lock_account::<D>(conn, spend.account()).await?;
     let (debit, held) = locked.unwrap_or_default();
-    // With this lock no other transaction takes from the account. One may have, since the first read.
+    // With this lock no other transaction takes from the account. One may have, since the first read: another caller of
+    // the same payout, too.
+    if let Some(columns) = fetch_one::<D, _>(conn, &PAID_OUT, &name).await? {
+        return Ok(paid_out_of(payout, columns)?);
+    }
     let spend = match payout {
         Payout::Refund { order, amount, .. } => {
             Spend::refund(*order, *amount, owed::<D>(conn, *order).await?)?
         }
-        Payout::Withdrawal { .. } => spend,
+        Payout::Withdrawal { .. } | Payout::RefundReversal { .. } | Payout::Transfer { .. } => {
+            spend
+        }
         Payout::Reversal { .. } => reversal::<D>(conn, payout).await?,
     };
     let minor = spend.amount.minor;
@@ -147,6 +162,118 @@ pub(crate) async fn pay_out<D: Dialect>(
         at: now,
         fresh: true,
     })
+}
+
+/// Makes a recorded refund due again. Another transaction that does so at the same time has the same row, and fails.
+async fn reverse_refund<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    (order, reference): (OrderId, &PaymentRef),
+    by: Option<&Action>,
+) -> Result<PayoutReceipt, WorkError> {
+    let name = [PayoutKind::Refund.name().into(), reference.as_str().into()];
+    let columns = fetch_one::<D, _>(conn, &PAID_OUT, &name).await?;
+    let refund = PostedRefund::from_columns(order, columns)?;
+    let name = [reference.as_str().into()];
+    let place = fetch_one::<D, (i64, i64)>(conn, &REFUND_PLACE, &name).await?;
+    let gone = || WorkError::damaged("a refund or an account of it is gone");
+    let (campaign, number) = place.ok_or_else(gone)?;
+    let (kind, minor) = (PayoutKind::RefundReversal.name(), refund.amount.minor);
+    let locked = lock_account::<D>(conn, refund.account()).await?;
+    let (credit, due) = locked.ok_or_else(gone)?;
+    adjust::<D>(conn, &[(credit, minor)]).await?;
+    let outside = AccountKey::new(OUTSIDE, AccountPurpose::Outside, refund.amount.currency);
+    let (debit, held) = lock_account::<D>(conn, outside).await?.ok_or_else(gone)?;
+    refund.check(due, held)?;
+    adjust::<D>(conn, &[(debit, -minor)]).await?;
+    if let Some(action) = by {
+        actions::enter::<D>(conn, action).await?;
+    }
+    let seq = D::next_direct(conn).await?;
+    let values = [
+        kind.into(),
+        reference.as_str().into(),
+        seq.into(),
+        campaign.into(),
+        number.into(),
+        minor.into(),
+    ];
+    raced(D::execute(conn, &ENTER_PAYOUT, &values).await)?;
+    let posting = PostingRow::direct(seq, kind, (debit, credit), minor, Some(campaign), now);
+    let number = Some(number);
+    post::<D>(conn, &[PostingRow { number, ..posting }]).await?;
+    Ok(PayoutReceipt {
+        amount: refund.amount,
+        at: now,
+        fresh: true,
+    })
+}
+
+/// Moves money from one user to another. Both accounts are locked in the order of their owners, as by all others.
+async fn transfer<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    (spend, to, reference): (&Spend, &UserId, &str),
+    by: Option<&Action>,
+) -> Result<PayoutReceipt, WorkError> {
+    let (kind, minor) = (PayoutKind::Transfer.name(), spend.amount.minor);
+    let own = AccountKey::new(to.as_str(), AccountPurpose::User, spend.amount.currency);
+    let is_first = spend.user.as_str() < to.as_str();
+    let mut locked = None;
+    if is_first {
+        locked = lock_account::<D>(conn, spend.account()).await?;
+    }
+    let credited = add::<D>(conn, own, minor).await?;
+    if !is_first {
+        locked = lock_account::<D>(conn, spend.account()).await?;
+    }
+    let (debit, held) = locked.unwrap_or_default();
+    // Another caller of the same transfer may have taken the money since the first read.
+    let name = [kind.into(), reference.into()];
+    if fetch_one::<D, (i64,)>(conn, &IS_PAID_OUT, &name)
+        .await?
+        .is_some()
+    {
+        return Err(WorkError::Raced);
+    }
+    spend.check(held)?;
+    Spend::check_credited(credited.1)?;
+    adjust::<D>(conn, &[(debit, -minor)]).await?;
+    if let Some(action) = by {
+        actions::enter::<D>(conn, action).await?;
+    }
+    let seq = D::next_direct(conn).await?;
+    let none: Option<i64> = None;
+    let values = [
+        kind.into(),
+        reference.into(),
+        seq.into(),
+        none.into(),
+        none.into(),
+        minor.into(),
+    ];
+    raced(D::execute(conn, &ENTER_PAYOUT, &values).await)?;
+    let accounts = (debit, credited.0);
+    let posting = PostingRow::direct(seq, kind, accounts, minor, None, now);
+    post::<D>(conn, &[posting]).await?;
+    Ok(PayoutReceipt {
+        amount: spend.amount,
+        at: now,
+        fresh: true,
+    })
+}
+
+/// Whether a refund was reversed.
+pub(crate) async fn is_refund_reversed<D: Dialect>(
+    conn: &mut D::Connection,
+    reference: &PaymentRef,
+) -> Result<bool, WorkError> {
+    let name = [
+        PayoutKind::RefundReversal.name().into(),
+        reference.as_str().into(),
+    ];
+    let found = fetch_one::<D, (i64,)>(conn, &IS_PAID_OUT, &name).await?;
+    Ok(found.is_some())
 }
 
 /// The spend of a deposit's reversal.

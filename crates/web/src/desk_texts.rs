@@ -230,7 +230,8 @@ texts! {
     sale: "Sale", "秒杀";
     did_deposit: "deposited", "充值";
     did_withdraw: "withdrew", "提现";
-    did_reverse: "reversed a deposit", "撤销充值";
+    did_transfer: "moved money to another user", "转账";
+    did_reverse: "reversed a deposit or a refund", "撤销充值或退款";
     did_pay: "reported a payment", "登记付款";
     did_refund: "recorded a refund", "登记退款";
     did_cancel: "cancelled the order", "取消订单";
@@ -386,6 +387,8 @@ texts! {
     moved_refund_paid: "refund paid", "已退款";
     moved_withdrawal: "withdrawal", "提现";
     moved_reversal: "deposit reversed", "撤销充值";
+    moved_transfer: "moved to another user", "用户间转账";
+    moved_refund_reversal: "refund reversed", "撤销退款";
     role: "Role", "身份";
     as_user: "User", "用户";
     as_seller: "Seller: runs own campaigns", "卖家：管理自己的活动";

@@ -268,6 +268,8 @@ fn words_of(kind: &str, texts: &Texts) -> &'static str {
         "refund_paid" => texts.moved_refund_paid,
         "withdrawal" => texts.moved_withdrawal,
         "reversal" => texts.moved_reversal,
+        "refund_reversal" => texts.moved_refund_reversal,
+        "transfer" => texts.moved_transfer,
         _ => texts.moved_other,
     }
 }

@@ -202,6 +202,8 @@ texts! {
     moved_refund_paid: "Refund paid", "已退款";
     moved_withdrawal: "Withdrawal", "提现";
     moved_reversal: "Top-up reversed", "撤销充值";
+    moved_transfer: "Moved by the service", "服务方转账";
+    moved_refund_reversal: "Refund reversed: due again", "退款已撤销，重新应退";
     moved_other: "Other", "其他";
     sales_now: "On sale and coming up", "正在热卖与即将开抢";
     find: "Search sales", "搜索商品";

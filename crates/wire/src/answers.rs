@@ -473,6 +473,39 @@ bodies! {
         amount: Money,
         /// Time of its posting.
         created_at: Timestamp,
+        /// Whether the refund was reversed. Its money is due again, or was refunded under another reference.
+        #[serde(default)]
+        reversed: bool,
+    }
+    /// Money that an operator moved from one user's account to another's.
+    Transfer {
+        /// The operator's reference.
+        reference: String,
+        /// `transfer`.
+        object: ObjectKind,
+        /// The user whose account was debited.
+        user: UserId,
+        /// The user whose account was credited.
+        to: UserId,
+        /// Its money.
+        amount: Money,
+        /// Time of its posting.
+        created_at: Timestamp,
+    }
+    /// Reversal of a recorded refund: its money is due to the buyer again.
+    RefundReversal {
+        /// Reference of the refund.
+        reference: String,
+        /// `refund_reversal`.
+        object: ObjectKind,
+        /// The order.
+        order: OrderId,
+        /// The buyer.
+        user: UserId,
+        /// Money of the refund.
+        amount: Money,
+        /// Time of the reversal.
+        created_at: Timestamp,
     }
     /// Refunds of an order: due and paid.
     Refunds {

@@ -82,6 +82,10 @@ words! {
         Deposit = "deposit",
         /// A reversal of a deposit.
         Reversal = "reversal",
+        /// A reversal of a recorded refund.
+        RefundReversal = "refund_reversal",
+        /// Money that an operator moved from one user to another.
+        Transfer = "transfer",
         /// Money that a user withdrew.
         Withdrawal = "withdrawal",
         /// A refund that was paid.
@@ -113,6 +117,8 @@ words! {
         Withdraw = "withdraw",
         /// A deposit or a recorded refund was reversed.
         Reverse = "reverse",
+        /// Money was moved from one user's account to another's.
+        Transfer = "transfer",
         /// An order was cancelled by another user than its buyer.
         Cancel = "cancel",
         /// An order was returned by another user than its buyer.
@@ -283,6 +289,10 @@ words! {
         Withdrawal = "withdrawal",
         /// Reversal of a deposit.
         Reversal = "reversal",
+        /// Reversal of a recorded refund, which is due again.
+        RefundReversal = "refund_reversal",
+        /// Money that an operator moved from one user to another.
+        Transfer = "transfer",
     }
     /// One of a user's two accounts in a currency.
     UserAccount {

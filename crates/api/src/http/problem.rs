@@ -372,7 +372,10 @@ impl From<LedgerError> for ApiProblem {
             LedgerError::DepositExceeded { .. } => {
                 Self::new(ProblemKind::ReversalExceedsDeposit, error.to_string())
             }
-            LedgerError::UnknownDeposit => Self::new(ProblemKind::NotFound, error.to_string()),
+            LedgerError::SameUser => Self::invalid_at("#/to", error.to_string()),
+            LedgerError::UnknownDeposit | LedgerError::UnknownRefund => {
+                Self::new(ProblemKind::NotFound, error.to_string())
+            }
             LedgerError::Overflow | LedgerError::AmountOutOfRange => {
                 Self::new(ProblemKind::Invalid, error.to_string())
             }

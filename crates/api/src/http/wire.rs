@@ -338,11 +338,13 @@ words_to_wire! {
     Requirement => Requirement { Ticket, OrderCheck }
     RuleName => SplitRuleName { Normal, DoubleAverage, Equal, Lazy }
     ActionKind => ActionKind {
-        Deposit, Create, Change, Pause, Resume, Close, Archive, Pay, Refund, Withdraw, Reverse, Cancel, Return, Delete,
+        Deposit, Create, Change, Pause, Resume, Start, Close, Archive, Pay, Refund, Withdraw, Reverse, Transfer,
+        Cancel, Return, Delete,
         Redrive, Repair, Release, Audit, Reconcile, Discard, Run,
     }
     PostingKind => PostingKind {
         Deposit, Fund, Grant, Refund, Residue, Payment, RefundDue, Return, RefundPaid, Withdrawal, Reversal,
+        RefundReversal, Transfer,
     }
     UserAccount => UserAccount { Available, RefundsDue }
     EventType => WebhookEventType {

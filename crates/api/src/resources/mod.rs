@@ -41,4 +41,5 @@ pub(crate) mod stats;
 pub(crate) mod stored_answer;
 pub(crate) mod webhook_changes;
 pub(crate) mod webhook_deliveries;
+pub(crate) mod transfers;
 pub(crate) mod webhooks;

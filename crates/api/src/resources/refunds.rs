@@ -179,6 +179,19 @@ impl App {
             Payout::Withdrawal { user, amount, .. } => {
                 (ActionKind::Withdraw, user.to_string(), *amount)
             }
+            Payout::Transfer {
+                user, to, amount, ..
+            } => {
+                let detail = json!({
+                    "to": to.as_str(), "reference": payout.reference(), "amount": amount.minor,
+                    "currency": amount.currency.code(),
+                });
+                return self.action(actor, ActionKind::Transfer, user, &detail);
+            }
+            Payout::RefundReversal { order, reference } => {
+                let detail = json!({ "reference": reference.as_str() });
+                return self.action(actor, ActionKind::Reverse, order, &detail);
+            }
             Payout::Reversal {
                 user,
                 deposit,
@@ -447,7 +460,8 @@ pub(crate) async fn reverse(
     Ok((status, location, Json(body)))
 }
 
-fn check_amount(minor: i64, pointer: &'static str) -> Result<(), ApiProblem> {
+/// Refuses an amount below 1 minor unit.
+pub(crate) fn check_amount(minor: i64, pointer: &'static str) -> Result<(), ApiProblem> {
     let too_small = || ApiProblem::invalid_at(pointer, "a payment is at least 1 minor unit");
     (minor >= 1).then_some(()).ok_or_else(too_small)
 }

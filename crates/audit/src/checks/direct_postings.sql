@@ -12,7 +12,8 @@ LEFT JOIN campaigns c ON c.ref = p.campaign
 LEFT JOIN accounts d ON d.id = p.debit
 LEFT JOIN accounts k ON k.id = p.credit
 WHERE p.source = -1
-  AND (p.kind NOT IN ('deposit', 'fund', 'residue', 'refund_paid', 'withdrawal', 'reversal')
+  AND (p.kind NOT IN ('deposit', 'fund', 'residue', 'refund_paid', 'withdrawal', 'reversal', 'refund_reversal',
+                      'transfer')
        OR p.kind = 'residue'
           AND (c.phase IS NOT 'closed'
                OR (d.owner, d.purpose) IS NOT (c.id, 'escrow')

@@ -187,8 +187,14 @@ fn pay_out(world: &World, order: OrderId) {
         refund(&failed),
         Payout::RefundReversal {
             order,
+            reference: failed.clone(),
+        },
+        refund(&reference),
+        Payout::Transfer {
+            user: user(OWNER),
+            to: user("successor"),
             reference: reference.clone(),
-            amount: money(5),
+            amount: money(2),
         },
         Payout::Withdrawal {
             user: user(OWNER),

@@ -85,6 +85,8 @@ pub enum ActionKind {
     Withdraw,
     /// A deposit or a recorded refund was reversed.
     Reverse,
+    /// Money was moved from one user's account to another's.
+    Transfer,
     /// An order was cancelled by a caller other than its buyer.
     Cancel,
     /// An order was returned by a caller other than its buyer.
@@ -120,6 +122,7 @@ string_enum!(ActionKind {
     Refund = "refund",
     Withdraw = "withdraw",
     Reverse = "reverse",
+    Transfer = "transfer",
     Cancel = "cancel",
     Return = "return",
     Delete = "delete",

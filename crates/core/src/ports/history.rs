@@ -147,6 +147,10 @@ pub enum PostingKind {
     Withdrawal,
     /// A deposit was reversed.
     Reversal,
+    /// A recorded refund was reversed: it is due again.
+    RefundReversal,
+    /// An operator moved money from one user to another.
+    Transfer,
 }
 
 string_enum!(PostingKind {
@@ -161,6 +165,8 @@ string_enum!(PostingKind {
     RefundPaid = "refund_paid",
     Withdrawal = "withdrawal",
     Reversal = "reversal",
+    RefundReversal = "refund_reversal",
+    Transfer = "transfer",
 });
 
 /// One of a user's two accounts in a currency.

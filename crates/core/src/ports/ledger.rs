@@ -47,6 +47,12 @@ pub enum LedgerError {
     /// The user has no such deposit.
     #[error("the user has no such deposit")]
     UnknownDeposit,
+    /// The order has no refund with this reference.
+    #[error("the order has no refund with this reference")]
+    UnknownRefund,
+    /// A transfer to the user who has the money.
+    #[error("a transfer is from one user to another")]
+    SameUser,
     /// A reversal exceeds the rest of the deposit.
     #[error("{left} of the deposit is left, and {asked} was requested")]
     DepositExceeded {

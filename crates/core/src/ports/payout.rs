@@ -1,4 +1,5 @@
-//! Money that leaves Qiang: refunds, withdrawals and reversals of deposits.
+//! Money that leaves Qiang: refunds, withdrawals and reversals of deposits. A reversed refund is due
+//! again. A transfer stays inside, and moves between two users.
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -11,7 +12,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// A payment to the outside. Its reference identifies it permanently: a repeated payout is the same one.
+/// A payment to the outside, or what an operator moves under a reference like one. The reference identifies it
+/// permanently: a repeated payout is the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payout {
     /// All or part of the refund due for an order was paid to its buyer. Identified by the payment's reference.
@@ -30,6 +32,26 @@ pub enum Payout {
         /// Reference of the payment at the payment service.
         reference: PaymentRef,
         /// Amount paid.
+        amount: Money,
+    },
+    /// A recorded refund was not paid, or was returned: its money is due to the buyer again. Identified by the
+    /// reference of the refund, which is reversed once and whole.
+    RefundReversal {
+        /// The order.
+        order: OrderId,
+        /// Reference of the refund.
+        reference: PaymentRef,
+    },
+    /// An operator moved available money of one user to another, such as that of a seller who has left. Identified by
+    /// the operator's reference.
+    Transfer {
+        /// User who has the money.
+        user: UserId,
+        /// User who gets it.
+        to: UserId,
+        /// The operator's reference.
+        reference: PaymentRef,
+        /// Amount moved.
         amount: Money,
     },
     /// All or part of the rest of a deposit went back to its source. Identified by the deposit; a part also by its key.
@@ -61,9 +83,19 @@ pub enum PayoutKind {
     Withdrawal,
     /// See [`Payout::Reversal`].
     Reversal,
+    /// See [`Payout::RefundReversal`].
+    RefundReversal,
+    /// See [`Payout::Transfer`].
+    Transfer,
 }
 
-string_enum!(PayoutKind { Refund = "refund_paid", Withdrawal = "withdrawal", Reversal = "reversal" });
+string_enum!(PayoutKind {
+    Refund = "refund_paid",
+    Withdrawal = "withdrawal",
+    Reversal = "reversal",
+    RefundReversal = "refund_reversal",
+    Transfer = "transfer",
+});
 
 impl Payout {
     /// Range of the references of all reversals of a deposit: the first reference, and the first one after the range.
@@ -80,6 +112,8 @@ impl Payout {
             Self::Refund { .. } => PayoutKind::Refund,
             Self::Withdrawal { .. } => PayoutKind::Withdrawal,
             Self::Reversal { .. } => PayoutKind::Reversal,
+            Self::RefundReversal { .. } => PayoutKind::RefundReversal,
+            Self::Transfer { .. } => PayoutKind::Transfer,
         }
     }
 
@@ -87,9 +121,10 @@ impl Payout {
     #[must_use]
     pub fn reference(&self) -> String {
         match self {
-            Self::Refund { reference, .. } | Self::Withdrawal { reference, .. } => {
-                reference.to_string()
-            }
+            Self::Refund { reference, .. }
+            | Self::Withdrawal { reference, .. }
+            | Self::RefundReversal { reference, .. }
+            | Self::Transfer { reference, .. } => reference.to_string(),
             Self::Reversal { deposit, part, .. } => match part {
                 Some(ReversalPart { key, .. }) => format!("{deposit}/{key}"),
                 None => deposit.to_string(),
@@ -170,6 +205,8 @@ pub trait PayoutStore: Send + Sync + 'static {
     /// - [`LedgerError::RefundExceedsDue`] if a refund exceeds the refund due
     /// - [`LedgerError::InsufficientFunds`] if the user's account holds less
     /// - [`LedgerError::UnknownDeposit`] if the user has no such deposit
+    /// - [`LedgerError::SameUser`] if a transfer is to the same user
+    /// - [`LedgerError::UnknownRefund`] if the order has no refund with the reference
     /// - [`LedgerError::DepositExceeded`] if less of the deposit is left
     /// - [`LedgerError::AmountOutOfRange`] if the amount is out of range
     async fn pay_out_by(

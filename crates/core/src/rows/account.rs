@@ -71,7 +71,7 @@ pub struct PostingRow {
     /// Log position of the entry; for direct postings a number of their own sequence.
     pub seq: i64,
     /// `deposit`, `fund`, `grant`, `refund`, `residue`, `payment`, `refund_due`, `return`, `refund_paid`,
-    /// `withdrawal` or `reversal`.
+    /// `withdrawal`, `reversal`, `refund_reversal` or `transfer`.
     pub kind: &'static str,
     /// Account that is debited.
     pub debit: i64,

@@ -32,15 +32,23 @@ pub type OwedColumns = (
 pub type MovedColumns = (String, i64, Option<String>);
 
 /// Columns: amount and time of a payout's posting; owner and currency of its debit; campaign id and number of its
-/// order.
-pub type PaidOutColumns = (i64, i64, String, String, Option<String>, Option<i64>);
+/// order; owner of its credit.
+pub type PaidOutColumns = (
+    i64,
+    i64,
+    String,
+    String,
+    Option<String>,
+    Option<i64>,
+    String,
+);
 
 /// Refunds due for an order, per currency, with the campaign's currency first, and the `ref` of the campaign. `None` if
 /// there is no such order.
 ///
-/// `moved` has the order's payments and its paid refunds. For the payment that paid the order, a refund is due once the
-/// order is returned. For a partial return, the returned units' part of it is due. If the ledger lacks the order, it
-/// may be among `discarded`, the discarded entries of its campaign.
+/// `moved` has the order's payments, its paid refunds and the reversed ones of these. For the payment that paid the
+/// order, a refund is due once the order is returned. For a partial return, the returned units' part of it is due. If
+/// the ledger lacks the order, it may be among `discarded`, the discarded entries of its campaign.
 ///
 /// # Errors
 /// If a column has an invalid value.
@@ -191,9 +199,10 @@ pub fn owed_order_of(columns: OwedOrderColumns) -> Result<RefundDueOrder, Contra
 /// Compares a payout with the posting that already has its name.
 ///
 /// # Errors
-/// [`LedgerError::ReferenceUsed`], or [`LedgerError::UnknownDeposit`] for a reversal, if it is a different payout.
+/// [`LedgerError::ReferenceUsed`], or [`LedgerError::UnknownDeposit`] and [`LedgerError::UnknownRefund`] for a
+/// reversal, if it is a different payout.
 pub fn paid_out_of(payout: &Payout, columns: PaidOutColumns) -> Result<PayoutReceipt, LedgerError> {
-    let (minor, at, owner, currency, campaign, number) = columns;
+    let (minor, at, owner, currency, campaign, number, credited) = columns;
     let currency: Result<Currency, _> = currency.parse();
     let currency = currency.map_err(|_| LedgerError::damaged("a payout has a bad currency"))?;
     let posted = Money::new(minor, currency);
@@ -212,6 +221,16 @@ pub fn paid_out_of(payout: &Payout, columns: PaidOutColumns) -> Result<PayoutRec
             part: Some(part), ..
         } if part.amount != posted => (false, LedgerError::ReferenceUsed),
         Payout::Reversal { user, .. } => (owner == user.as_str(), LedgerError::UnknownDeposit),
+        Payout::Transfer {
+            user, to, amount, ..
+        } => (
+            owner == user.as_str() && credited == to.as_str() && *amount == posted,
+            LedgerError::ReferenceUsed,
+        ),
+        Payout::RefundReversal { order, .. } => (
+            campaign == Some(order.campaign.to_string()) && number == Some(order.number.into()),
+            LedgerError::UnknownRefund,
+        ),
     };
     let found = PayoutReceipt {
         amount: posted,
@@ -287,6 +306,28 @@ impl Spend {
         })
     }
 
+    /// Transfer from one user's account to another's.
+    ///
+    /// # Errors
+    /// [`LedgerError::SameUser`], or if the amount is out of range.
+    pub fn transfer(user: &UserId, to: &UserId, amount: Money) -> Result<Self, LedgerError> {
+        match user == to {
+            true => Err(LedgerError::SameUser),
+            false => Self::withdrawal(user, amount),
+        }
+    }
+
+    /// Checks that the account of a user, which holds `held` afterwards, is in its range.
+    ///
+    /// # Errors
+    /// [`LedgerError::Overflow`].
+    pub fn check_credited(held: i64) -> Result<(), LedgerError> {
+        match held <= MONEY_MINOR_MAX {
+            true => Ok(()),
+            false => Err(LedgerError::Overflow),
+        }
+    }
+
     /// Reversal of a part of a deposit, or of its remainder. `deposit` has the amount, owner and currency, and
     /// `reversed_minor` the minor units that were reversed before.
     ///
@@ -349,6 +390,65 @@ impl Spend {
     pub fn check_outside(&self, held: i64) -> Result<(), LedgerError> {
         let sum = held.checked_add(self.amount.minor);
         match sum.is_some_and(|sum| sum <= MONEY_MINOR_MAX) {
+            true => Ok(()),
+            false => Err(LedgerError::Overflow),
+        }
+    }
+}
+
+/// A refund that was posted, to be reversed: its amount, and the account that it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostedRefund {
+    /// The buyer.
+    pub user: UserId,
+    /// Amount.
+    pub amount: Money,
+}
+
+impl PostedRefund {
+    /// Reads the refund of an order from the columns of its posting; `None` if there is no such refund.
+    ///
+    /// # Errors
+    /// [`LedgerError::UnknownRefund`] if there is none, or it is of another order.
+    pub fn from_columns(
+        order: OrderId,
+        columns: Option<PaidOutColumns>,
+    ) -> Result<Self, LedgerError> {
+        let columns = columns.ok_or(LedgerError::UnknownRefund)?;
+        let (minor, _, owner, currency, campaign, number, _) = columns;
+        let is_of_order =
+            campaign == Some(order.campaign.to_string()) && number == Some(i64::from(order.number));
+        if !is_of_order {
+            return Err(LedgerError::UnknownRefund);
+        }
+        let damaged = |what: &str| LedgerError::damaged(format!("a refund has a bad {what}"));
+        let currency: Currency = currency.parse().map_err(|_| damaged("currency"))?;
+        Ok(Self {
+            user: UserId::new(&owner).map_err(|_| damaged("user"))?,
+            amount: Money::new(minor, currency),
+        })
+    }
+
+    /// Account of the buyer's refunds due, which gets the money again.
+    #[must_use]
+    pub fn account(&self) -> AccountKey<'_> {
+        let (owner, currency) = (self.user.as_str(), self.amount.currency);
+        AccountKey::new(owner, AccountPurpose::RefundsDue, currency)
+    }
+
+    /// Checks that both accounts stay in their range: refunds due that hold `due`, and the outside account that holds
+    /// `outside`.
+    ///
+    /// # Errors
+    /// [`LedgerError::Overflow`].
+    pub fn check(&self, due: i64, outside: i64) -> Result<(), LedgerError> {
+        let room = -MONEY_MINOR_MAX..=MONEY_MINOR_MAX;
+        let sums = [
+            due.checked_add(self.amount.minor),
+            outside.checked_sub(self.amount.minor),
+        ];
+        let fits = |sum: Option<i64>| sum.is_some_and(|sum| room.contains(&sum));
+        match sums.into_iter().all(fits) {
             true => Ok(()),
             false => Err(LedgerError::Overflow),
         }

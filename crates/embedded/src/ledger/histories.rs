@@ -281,13 +281,14 @@ pub(crate) fn postings(
 const SELECT: &str = "SELECT p.source, p.seq, p.kind, p.amount, p.at, c.id, p.number, \
      coalesce(d.id, t.reference, y.payment) FROM postings p LEFT JOIN campaigns c ON c.ref = p.campaign \
      LEFT JOIN deposits d ON p.source = -1 AND p.kind = 'deposit' AND d.posting = p.seq \
-     LEFT JOIN payouts t ON p.source = -1 AND p.kind IN ('refund_paid', 'withdrawal', 'reversal') \
-     AND t.posting = p.seq \
+     LEFT JOIN payouts t ON p.source = -1 AND p.kind IN ('refund_paid', 'withdrawal', 'reversal', \
+     'refund_reversal', 'transfer') AND t.posting = p.seq \
      LEFT JOIN payments y ON p.kind = 'payment' AND y.campaign = p.campaign AND y.number = p.number \
      AND y.outcome <> 'refund_due'";
 const IN: &str = "p.credit = ?1";
 /// The same expression as in the index `postings_out`; the index is not used for another one.
-const OUT: &str = "(p.kind = 'return' OR p.kind = 'refund_paid' OR p.kind = 'withdrawal' OR p.kind = 'reversal') \
+const OUT: &str = "(p.kind = 'return' OR p.kind = 'refund_paid' OR p.kind = 'withdrawal' OR p.kind = 'reversal' \
+                   OR p.kind = 'transfer') \
                    AND p.debit = ?1";
 /// Money put into packets: a page of the listed postings, and all that are not listed yet.
 const FUNDS: &str = "p.source = -1 AND p.seq IN (\

@@ -1,8 +1,11 @@
-//! Payouts: money that leaves Qiang.
+//! Payouts: money that leaves Qiang, reversed refunds and transfers between users.
 
 use qiang_core::{
-    id::OrderId,
-    ports::{Action, Payout, PayoutReceipt, RefundBalance, RefundBalanceQuery, RefundDueOrder},
+    id::{OrderId, PaymentRef, UserId},
+    ports::{
+        Action, Payout, PayoutKind, PayoutReceipt, RefundBalance, RefundBalanceQuery,
+        RefundDueOrder,
+    },
     rows::{
         AccountKey, AccountPurpose, EventRow, MovedColumns, OUTSIDE, OwedColumns, OwedOrderColumns,
         PaidOutColumns, PostedRefund, PostingRow, Spend, owed_of, owed_order_of, paid_out_of,
@@ -46,6 +49,15 @@ pub(crate) fn pay_out(
             let reversed_minor = reversed_minor(conn, *id)?;
             Spend::reversal(user, part.as_ref(), deposit.optional()?, reversed_minor)
         }
+        Payout::RefundReversal { order, reference } => {
+            return reverse_refund(conn, now, (*order, reference), by);
+        }
+        Payout::Transfer {
+            user, to, amount, ..
+        } => {
+            let spend = Spend::transfer(user, to, *amount).map_err(DataFileError::Refused)?;
+            return transfer(conn, now, (&spend, to, &reference), by);
+        }
     };
     let spend = spend.map_err(DataFileError::Refused)?;
     let held = balance(conn, spend.account())?;
@@ -79,6 +91,105 @@ pub(crate) fn pay_out(
         at: now,
         fresh: true,
     })
+}
+
+/// Columns of a payout's posting, if it was posted.
+fn posted(
+    conn: &Connection,
+    kind: PayoutKind,
+    reference: &str,
+) -> Result<Option<PaidOutColumns>, DataFileError> {
+    let mut found = conn.prepare_cached(
+        "SELECT p.amount, p.at, a.owner, a.currency, c.id, p.number, k.owner FROM payouts t \
+         JOIN postings p ON p.source = -1 AND p.seq = t.posting JOIN accounts a ON a.id = p.debit \
+         JOIN accounts k ON k.id = p.credit LEFT JOIN campaigns c ON c.ref = p.campaign \
+         WHERE t.kind = ?1 AND t.reference = ?2",
+    )?;
+    let found = found.query_row([kind.name(), reference], |row| {
+        PaidOutColumns::try_from(row)
+    });
+    Ok(found.optional()?)
+}
+
+/// Makes a recorded refund due again.
+fn reverse_refund(
+    conn: &Connection,
+    now: Timestamp,
+    (order, reference): (OrderId, &PaymentRef),
+    by: Option<&Action>,
+) -> Result<PayoutReceipt, DataFileError> {
+    let columns = posted(conn, PayoutKind::Refund, reference.as_str())?;
+    let refund = PostedRefund::from_columns(order, columns).map_err(DataFileError::Refused)?;
+    let outside = AccountKey::new(OUTSIDE, AccountPurpose::Outside, refund.amount.currency);
+    let (due, held) = (balance(conn, refund.account())?, balance(conn, outside)?);
+    refund.check(due, held).map_err(DataFileError::Refused)?;
+    let (kind, minor) = (PayoutKind::RefundReversal.name(), refund.amount.minor);
+    let seq = next_direct(conn)?;
+    let mut place = conn.prepare_cached(
+        "INSERT INTO payouts (kind, reference, posting, campaign, number, amount) \
+         SELECT ?1, reference, ?2, campaign, number, amount FROM payouts \
+         WHERE kind = 'refund_paid' AND reference = ?3 RETURNING campaign, number",
+    )?;
+    let place = place.query_row(params![kind, seq, reference.as_str()], |row| row.try_into());
+    let (campaign, number): (i64, i64) = place?;
+    let mut accounts = Accounts::prepare(conn)?;
+    let ids = (
+        accounts.add(outside, -minor)?,
+        accounts.add(refund.account(), minor)?,
+    );
+    let posting = PostingRow::direct(seq, kind, ids, minor, Some(campaign), now);
+    let number = Some(number);
+    post(conn, &[PostingRow { number, ..posting }])?;
+    by.map_or(Ok(()), |action| actions::enter(conn, action))?;
+    Ok(PayoutReceipt {
+        amount: refund.amount,
+        at: now,
+        fresh: true,
+    })
+}
+
+/// Moves money from one user to another.
+fn transfer(
+    conn: &Connection,
+    now: Timestamp,
+    (spend, to, reference): (&Spend, &UserId, &str),
+    by: Option<&Action>,
+) -> Result<PayoutReceipt, DataFileError> {
+    let (kind, minor) = (PayoutKind::Transfer.name(), spend.amount.minor);
+    let own = AccountKey::new(to.as_str(), AccountPurpose::User, spend.amount.currency);
+    let held = balance(conn, spend.account())?;
+    spend.check(held).map_err(DataFileError::Refused)?;
+    let credited = balance(conn, own)?.saturating_add(minor);
+    Spend::check_credited(credited).map_err(DataFileError::Refused)?;
+    let seq = next_direct(conn)?;
+    conn.prepare_cached(
+        "INSERT INTO payouts (kind, reference, posting, amount) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute(params![kind, reference, seq, minor])?;
+    let mut accounts = Accounts::prepare(conn)?;
+    let ids = (
+        accounts.add(spend.account(), -minor)?,
+        accounts.add(own, minor)?,
+    );
+    post(
+        conn,
+        &[PostingRow::direct(seq, kind, ids, minor, None, now)],
+    )?;
+    by.map_or(Ok(()), |action| actions::enter(conn, action))?;
+    Ok(PayoutReceipt {
+        amount: spend.amount,
+        at: now,
+        fresh: true,
+    })
+}
+
+/// Whether a refund was reversed.
+pub(crate) fn is_refund_reversed(
+    conn: &Connection,
+    reference: &PaymentRef,
+) -> Result<bool, DataFileError> {
+    let kind = PayoutKind::RefundReversal;
+    Ok(posted(conn, kind, reference.as_str())?.is_some())
 }
 
 /// Minor units of a deposit that were reversed.

@@ -209,7 +209,7 @@ CREATE TABLE IF NOT EXISTS postings (
     KEY postings_out (debit, at),
     KEY postings_listed (listed, at),
     CHECK (kind IN ('deposit', 'fund', 'grant', 'refund', 'residue', 'payment', 'refund_due', 'return',
-                    'refund_paid', 'withdrawal', 'reversal')),
+                    'refund_paid', 'withdrawal', 'reversal', 'refund_reversal', 'transfer')),
     CHECK (debit <> credit)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
@@ -230,10 +230,12 @@ CREATE TABLE IF NOT EXISTS deposits (
     UNIQUE KEY deposits_reference (reference)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Money that left: refunds made, withdrawals, reversed deposits. The reference is the payment service's, or the
--- deposit's id: a repeated one changes nothing.
+-- Money that left: refunds made, withdrawals, reversed deposits. Transfers stay, and move between users. A reversed
+-- refund has its refund's reference and is due again. The reference is the payment service's, or the deposit's id: a
+-- repeated one changes nothing.
 CREATE TABLE IF NOT EXISTS payouts (
-    kind      VARCHAR(16)  NOT NULL CHECK (kind IN ('refund_paid', 'withdrawal', 'reversal')),
+    kind      VARCHAR(16)  NOT NULL
+        CHECK (kind IN ('refund_paid', 'withdrawal', 'reversal', 'refund_reversal', 'transfer')),
     reference VARCHAR(128) NOT NULL,
     posting   BIGINT       NOT NULL,
     campaign  BIGINT,

@@ -197,7 +197,7 @@ CREATE TABLE postings (
     seq      BIGINT NOT NULL,
     kind     TEXT   COLLATE "C" NOT NULL
         CHECK (kind IN ('deposit', 'fund', 'grant', 'refund', 'residue', 'payment', 'refund_due', 'return',
-                        'refund_paid', 'withdrawal', 'reversal')),
+                        'refund_paid', 'withdrawal', 'reversal', 'refund_reversal', 'transfer')),
     debit    BIGINT NOT NULL,
     credit   BIGINT NOT NULL,
     amount   BIGINT NOT NULL CHECK (amount > 0),
@@ -213,7 +213,7 @@ CREATE TABLE postings (
 
 CREATE INDEX postings_in ON postings (credit, at, source, seq);
 CREATE INDEX postings_out ON postings (debit, at, source, seq)
-    WHERE kind IN ('fund', 'return', 'refund_paid', 'withdrawal', 'reversal');
+    WHERE kind IN ('fund', 'return', 'refund_paid', 'withdrawal', 'reversal', 'transfer');
 CREATE INDEX postings_listed ON postings (listed, at, source, seq) WHERE listed IS NOT NULL;
 
 -- The last number of a posting with source -1.
@@ -233,10 +233,12 @@ CREATE TABLE deposits (
 
 CREATE UNIQUE INDEX deposits_reference ON deposits (reference);
 
--- Money that left: refunds made, withdrawals, reversed deposits. The reference is the payment service's, or the
--- deposit's id: a repeated one changes nothing.
+-- Money that left: refunds made, withdrawals, reversed deposits. Transfers stay, and move between users. A reversed
+-- refund has its refund's reference and is due again. The reference is the payment service's, or the deposit's id: a
+-- repeated one changes nothing.
 CREATE TABLE payouts (
-    kind      TEXT   COLLATE "C" NOT NULL CHECK (kind IN ('refund_paid', 'withdrawal', 'reversal')),
+    kind      TEXT   COLLATE "C" NOT NULL
+        CHECK (kind IN ('refund_paid', 'withdrawal', 'reversal', 'refund_reversal', 'transfer')),
     reference TEXT   COLLATE "C" NOT NULL,
     posting   BIGINT NOT NULL UNIQUE,
     campaign  BIGINT,

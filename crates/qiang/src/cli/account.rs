@@ -96,6 +96,24 @@ enum AccountCommand {
         /// The currency, such as CNY.
         currency: Option<String>,
     },
+    /// Move available money from a user's account to another user's. A repeated reference changes nothing.
+    #[command(
+        after_help = "Example: qiang account transfer alice 1000.00 CNY --to bob --reference left-7"
+    )]
+    Transfer {
+        /// The user who has the money.
+        user: UserId,
+        /// The amount, with the currency's decimals.
+        amount: String,
+        /// The currency, such as CNY.
+        currency: String,
+        /// The user who gets the money.
+        #[arg(long, value_name = "USER")]
+        to: UserId,
+        /// Your reference of the transfer.
+        #[arg(long)]
+        reference: String,
+    },
     /// Withdraw money from an account, for a payout. A repeated reference changes nothing.
     #[command(
         after_help = "Example: qiang account withdraw alice 1000.00 CNY --reference payout-12"
@@ -226,6 +244,21 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
             };
             service.print(&reversal, |reversal| {
                 format!("{user}: {} reversed", amounts::shown(&reversal.amount))
+            })
+        }
+        AccountCommand::Transfer {
+            user,
+            amount,
+            currency,
+            to,
+            reference,
+        } => {
+            let amount = amounts::money(&[amount.clone(), currency.clone()])?;
+            let client = &service.client;
+            let transfer = client.transfer(user, to, reference, amount).await?;
+            service.print(&transfer, |transfer| {
+                let amount = amounts::shown(&transfer.amount);
+                format!("{amount} moved from {user} to {to}")
             })
         }
         AccountCommand::Withdraw {

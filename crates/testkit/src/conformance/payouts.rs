@@ -15,15 +15,15 @@ use uuid::Uuid;
 use super::Scenario;
 use crate::campaign::{OWNER, currency, sale, user};
 
-fn money(minor: i64) -> Money {
+pub(super) fn money(minor: i64) -> Money {
     Money::new(minor, currency())
 }
 
-fn reference(text: &str) -> PaymentRef {
+pub(super) fn reference(text: &str) -> PaymentRef {
     PaymentRef::new(text).expect("well-formed")
 }
 
-fn refund(order: OrderId, name: &str, minor: i64) -> Payout {
+pub(super) fn refund(order: OrderId, name: &str, minor: i64) -> Payout {
     Payout::Refund {
         order,
         reference: reference(name),
@@ -45,7 +45,9 @@ fn not_owed<T>(owed: i64, asked: i64) -> Result<T, LedgerError> {
 }
 
 /// Amount of a payout, and whether this request posted it.
-fn posted(paid_out: Result<PayoutReceipt, LedgerError>) -> Result<(i64, bool), LedgerError> {
+pub(super) fn posted(
+    paid_out: Result<PayoutReceipt, LedgerError>,
+) -> Result<(i64, bool), LedgerError> {
     paid_out.map(|paid_out| (paid_out.amount.minor, paid_out.fresh))
 }
 

@@ -314,6 +314,21 @@ pub(crate) fn live(path: &Path) -> World {
             amount,
         });
     }
+    world.pay_out(&Payout::RefundReversal {
+        order: paid_twice,
+        reference: PaymentRef::new("r-2").unwrap(),
+    });
+    world.pay_out(&Payout::Refund {
+        order: paid_twice,
+        reference: PaymentRef::new("r-4").unwrap(),
+        amount: money(40),
+    });
+    world.pay_out(&Payout::Transfer {
+        user: sender.clone(),
+        to: UserId::new("successor").unwrap(),
+        reference: PaymentRef::new("r-1").unwrap(),
+        amount: money(50),
+    });
     world.pay_out(&Payout::Withdrawal {
         user: sender,
         reference: PaymentRef::new("r-1").unwrap(),

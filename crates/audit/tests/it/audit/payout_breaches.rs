@@ -1,4 +1,5 @@
-//! Breaches of payouts and refunds due, in any ledger with a refund `r-1`, a withdrawal and a reversal.
+//! Breaches of payouts and refunds due, in any ledger with a refund `r-1`, a reversed refund, a transfer in
+//! CNY, a withdrawal and a reversal.
 
 use qiang_core::{
     id::{IdempotencyKey, UserId},
@@ -77,6 +78,43 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             "a reversal of no deposit",
             &["payouts"],
             sql("UPDATE payouts SET reference = 'x' || reference WHERE kind = 'reversal'"),
+        ),
+        (
+            "a reversed refund of another order",
+            &["payouts", "refunds_due"],
+            sql("UPDATE payouts SET number = number + 50 WHERE kind = 'refund_reversal'"),
+        ),
+        (
+            "a reversed refund that was never made",
+            &["payouts"],
+            sql("UPDATE payouts SET reference = 'x' || reference WHERE kind = 'refund_reversal'"),
+        ),
+        (
+            "a reversal of less than its refund",
+            &["balances", "payouts", "refunds_due"],
+            sql("UPDATE postings SET amount = amount - 1 WHERE kind = 'refund_reversal';
+                 UPDATE payouts SET amount = amount - 1 WHERE kind = 'refund_reversal'"),
+        ),
+        (
+            "a refund that was reversed without a posting",
+            &["balances", "direct_postings", "payouts", "refunds_due"],
+            sql("DELETE FROM postings WHERE kind = 'refund_reversal'"),
+        ),
+        (
+            "a transfer to the outside",
+            &["balances", "payouts"],
+            sql("UPDATE postings SET credit = (SELECT id FROM accounts WHERE purpose = 'outside' AND currency = 'CNY')
+                 WHERE kind = 'transfer'"),
+        ),
+        (
+            "a transfer without its row",
+            &["payouts"],
+            sql("DELETE FROM payouts WHERE kind = 'transfer'"),
+        ),
+        (
+            "a transfer of more than its row says",
+            &["payouts"],
+            sql("UPDATE payouts SET amount = amount - 1 WHERE kind = 'transfer'"),
         ),
         (
             "a refund due without a reason",

@@ -5,7 +5,8 @@ SELECT a.balance,
             - coalesce(CASE WHEN a.purpose IN ('user', 'refunds_due')
                             THEN (SELECT sum(amount) FROM postings
                                   WHERE debit = a.id
-                                    AND kind IN ('fund', 'return', 'refund_paid', 'withdrawal', 'reversal'))
+                                    AND kind IN ('fund', 'return', 'refund_paid', 'withdrawal', 'reversal',
+                                                 'transfer'))
                             ELSE (SELECT sum(amount) FROM postings WHERE debit = a.id)
                        END, 0) AS BIGINT)
 FROM accounts a

@@ -73,6 +73,8 @@ fn answers_are_as_documented() {
     check::<Reversal>("reverseDeposit", "201", None);
     check::<Withdrawal>("makeWithdrawal", "201", None);
     check::<Refund>("refundOrder", "201", None);
+    check::<Transfer>("makeTransfer", "201", None);
+    check::<RefundReversal>("reverseRefund", "201", None);
     check::<Refunds>("getRefunds", "200", None);
     check::<OwedOrder>("listOwedOrders", "200", Some("data"));
     check::<ServerSeed>("createServerSeed", "200", None);
@@ -155,6 +157,10 @@ fn each_operation_has_a_call() {
         "pauseCampaign": pause,
         "getPlace": place,
         "resumeCampaign": resume,
+        "startSale": start_sale,
+        "reverseRefund": reverse_refund,
+        "makeTransfer": transfer,
+        "cancelOrders": cancel_orders,
         "getCampaignState": state,
         "readStats": stats,
         "getCampaignMetadata": campaign_metadata,

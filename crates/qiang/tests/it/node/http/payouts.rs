@@ -66,6 +66,143 @@ async fn what_is_owed_for_an_order_is_paid_back() {
     service.stop().await;
 }
 
+/// A recorded refund that was not paid is reversed, once: it is due again, and is paid under another reference.
+#[tokio::test]
+async fn a_recorded_refund_is_reversed_once() {
+    let service = Service::start().await;
+    let (operator, ann) = (service.operator(), service.token("ann", "claim"));
+    let sale = service.sale(2, |_| ()).await;
+    let order = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
+    let order = format!("/v1/orders/{}", order.text("id"));
+    for reference in ["p", "q"] {
+        let path = format!("{order}/payment");
+        service.post(&path, &operator, paid(reference, 500)).await;
+    }
+    let refunds = format!("{order}/refunds");
+    let refund = async |reference: &str| {
+        let refund = paid(reference, 500);
+        service.post(&refunds, &operator, refund).await
+    };
+    assert_eq!(refund("r/1").await.status, 201);
+    let reversal = format!("{refunds}/r%2F1/reversal");
+    let by_buyer = service.act(&reversal, &ann).await;
+    by_buyer.assert_problem(403, "forbidden");
+    let unknown = format!("{refunds}/r-2/reversal");
+    let unknown = service.act(&unknown, &operator).await;
+    unknown.assert_problem(404, "not-found");
+    let other = format!("/v1/orders/{sale}-99/refunds/r%2F1/reversal");
+    let other = service.act(&other, &operator).await;
+    other.assert_problem(404, "not-found");
+    // Two callers at once, each with a key of its own, and retries of both.
+    let made = async |key: &str| {
+        let key = [("Idempotency-Key", key)];
+        call(service.addr, "POST", &reversal, Some(&operator), &key, None).await
+    };
+    let (one, two) = tokio::join!(made("a"), made("b"));
+    let mut statuses = [one.status, two.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 201], "{one:?} {two:?}");
+    assert_eq!(one.json(), two.json());
+    assert_eq!(one.json()["amount"]["amount"], json!(500));
+    for key in ["a", "b", "c"] {
+        assert_eq!(made(key).await.json(), one.json());
+    }
+    let due = async || {
+        let seen = service.get(&refunds, &ann).await.json();
+        (
+            seen["due"]["amount"].clone(),
+            seen["refunded"]["amount"].clone(),
+        )
+    };
+    assert_eq!(due().await, (json!(500), json!(0)));
+    let account = service.get("/v1/accounts/ann", &ann).await.json();
+    assert_eq!(account["balances"][0]["refunds_due"]["amount"], json!(500));
+    let owed = service
+        .get("/v1/refunds-due?all=true", &operator)
+        .await
+        .json();
+    assert_eq!(owed["data"][0]["outstanding"]["amount"], json!(500));
+    // The reference stays that of the reversed refund.
+    let replayed = refund("r/1").await;
+    assert_eq!(
+        (replayed.status, &replayed.json()["reversed"]),
+        (200, &json!(true))
+    );
+    let paid_at_last = refund("r-3").await;
+    assert_eq!(paid_at_last.status, 201, "{paid_at_last:?}");
+    assert_eq!(due().await, (json!(500), json!(500)));
+    let listed = service.get("/v1/refunds", &ann).await.json();
+    let listed = listed["data"].as_array().unwrap().iter();
+    let listed: Vec<_> = listed
+        .map(|refund| (refund["reference"].clone(), refund["reversed"].clone()))
+        .collect();
+    let expected = [(json!("r-3"), json!(false)), (json!("r/1"), json!(true))];
+    for refund in expected {
+        assert!(listed.contains(&refund), "{listed:?}");
+    }
+    let log = format!(
+        "/v1/operation-log?subject={}",
+        &order["/v1/orders/".len()..]
+    );
+    let log = service.get(&log, &operator).await.json();
+    let reversals = log["data"].as_array().unwrap().iter();
+    let reversals = reversals.filter(|action| action["action"] == json!("reverse"));
+    assert_eq!(reversals.count(), 1, "{log}");
+    service.stop().await;
+}
+
+/// The balance of a seller who has left is moved to another user, once.
+#[tokio::test]
+async fn a_departed_sellers_balance_is_moved() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    service.deposit("sam", 1_000).await;
+    let path = "/v1/accounts/sam/transfers";
+    let transfer = |reference: &str, to: &str, amount: i64| {
+        json!({
+            "reference": reference, "to": to, "amount": amount, "currency": "CNY",
+        })
+    };
+    let sam = service.token("sam", "campaigns:write withdraw pay deposit");
+    let refused = service.post(path, &sam, transfer("t-1", "tom", 1)).await;
+    refused.assert_problem(403, "forbidden");
+    let made = async |body| service.post(path, &operator, body).await;
+    let too_much = made(transfer("t-1", "tom", 1_001)).await;
+    too_much.assert_problem(409, "insufficient-funds");
+    let nothing = made(transfer("t-1", "tom", 0)).await;
+    nothing.assert_problem(422, "invalid");
+    let same = made(transfer("t-1", "sam", 1)).await;
+    same.assert_problem(422, "invalid");
+    assert_eq!(same.json()["errors"][0]["pointer"], json!("#/to"));
+    let (one, two) = tokio::join!(
+        made(transfer("t-1", "tom", 1_000)),
+        made(transfer("t-1", "tom", 1_000))
+    );
+    let mut statuses = [one.status, two.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 201], "{one:?} {two:?}");
+    assert_eq!(one.json(), two.json());
+    let used = made(transfer("t-1", "una", 1_000)).await;
+    used.assert_problem(409, "reference-used");
+    assert_eq!(service.balance("sam").await, 0);
+    assert_eq!(service.balance("tom").await, 1_000);
+    let tom = service.token("tom", "");
+    let seen = service.get("/v1/accounts/tom/postings", &tom).await.json();
+    assert_eq!(seen["data"][0]["kind"], json!("transfer"), "{seen}");
+    assert_eq!(seen["data"][0]["reference"], json!("t-1"));
+    let log = service
+        .get("/v1/operation-log?subject=sam", &operator)
+        .await
+        .json();
+    let actions = log["data"].as_array().unwrap().iter();
+    let actions: Vec<_> = actions
+        .filter(|it| it["action"] == json!("transfer"))
+        .collect();
+    assert_eq!(actions.len(), 1, "{log}");
+    assert_eq!(actions[0]["detail"]["to"], json!("tom"));
+    service.stop().await;
+}
+
 /// Sellers see the refunds due for orders of their sales, by order and in a list. Other users do not.
 #[tokio::test]
 async fn sellers_see_what_they_owe() {
