@@ -4,7 +4,8 @@
 import { tell } from "./desk.js";
 import { ask, element, facts, grouped, price, say, show } from "./qiang.js";
 
-/** @typedef {{ at: string, actor: string, action: string, detail: Record<string, any> }} Action */
+/** @typedef {{ at: string, actor: string, action: string, detail: Record<string, any>,
+ *   before?: Record<string, any> }} Action */
 
 /** What is known of an action beside its name, as people read it.
  * @param {Record<string, any>} detail @param {string} [within] @returns {string[]} */
@@ -51,14 +52,15 @@ export async function showActions(...subjects) {
   }
   actions.sort((one, other) => one.at.localeCompare(other.at));
   element("no-actions").hidden = actions.length > 0;
-  list.replaceChildren(...actions.reverse().map(({ at, actor, action, detail }) => {
+  list.replaceChildren(...actions.reverse().map(({ at, actor, action, detail, before }) => {
     const time = document.createElement("time");
     time.dateTime = at;
     show(time, new Date(at).toLocaleString(facts.language));
     const words = document.createElement("span");
     const what = `did_${action}` in facts.texts ? say(`did_${action}`) : action;
     const more = action === "create" ? "" : details(detail).join(", ");
-    show(words, more ? `${actor} ${what} · ${more}` : `${actor} ${what}`);
+    const was = before ? ` (${say("was", { values: details(before).join(", ") })})` : "";
+    show(words, `${actor} ${what}${more && ` · ${more}`}${was}`);
     const item = document.createElement("li");
     item.append(words, time);
     return item;

@@ -239,6 +239,7 @@ texts! {
     who: "Activity log", "操作记录";
     who_hidden: "You need the scope read:any to see the activity log.", "查看操作记录需要 read:any 权限。";
     nobody: "No activity yet.", "还没有操作。";
+    was: "before: {values}", "原值：{values}";
     did_create: "created it", "创建";
     did_change: "changed it", "修改";
     did_pause: "paused it", "暂停";

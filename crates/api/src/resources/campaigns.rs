@@ -13,7 +13,7 @@ use qiang_wire::{
     answers,
     problem::{Problem, ProblemKind},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     app::App,
@@ -229,6 +229,25 @@ impl PhaseRequest {
         }
     }
 
+    /// Detail for the operation log: a start has the time before.
+    async fn detail(&self) -> Result<Value, ApiProblem> {
+        if self.action != CampaignAction::Start {
+            return Ok(json!({}));
+        }
+        let tally = self
+            .call
+            .app
+            .ports
+            .engine
+            .present_tally(self.call.id)
+            .await?;
+        let terms = tally.and_then(|tally| tally.terms);
+        Ok(terms.map_or(json!({}), |terms| {
+            let starts_at = wire::Rfc3339(terms.window.starts_at()).to_string();
+            json!({ (operation_log::BEFORE): { "starts_at": starts_at } })
+        }))
+    }
+
     async fn body(&self, tally: &Tally) -> Result<answers::State, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let meta = app.meta(campaign).await?;
@@ -297,7 +316,8 @@ impl Change for PhaseRequest {
 
     async fn make(&self, begun: &BegunChange) -> Result<answers::State, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
-        let action = self.call.action_begun(begun, self.kind(), &json!({}));
+        let detail = self.detail().await?;
+        let action = self.call.action_begun(begun, self.kind(), &detail);
         let is_recorded = match app.record_begun(begun, &action).await {
             // A user must be able to pause a rush while the ledger does not answer. The log names the user.
             Err(problem) if self.action == CampaignAction::Pause && !begun.is_late() => {

@@ -180,9 +180,14 @@ pub(crate) enum LoggedOutcome {
     Refused,
 }
 
+/// Field of a stored detail that has the values before a change.
+pub(crate) const BEFORE: &str = "before";
+
 const ACTIONS: PagedList = PagedList::new("actions");
 
 fn action_body(action: Action) -> answers::Action {
+    let mut detail: Value = serde_json::from_str(&action.detail).unwrap_or_default();
+    let before = detail.as_object_mut().and_then(|it| it.remove(BEFORE));
     answers::Action {
         id: action.id.to_wire(),
         at: action.at.to_wire(),
@@ -190,7 +195,8 @@ fn action_body(action: Action) -> answers::Action {
         action: action.kind.to_wire(),
         subject: action.subject,
         request_id: action.request_id,
-        detail: serde_json::from_str(&action.detail).unwrap_or_default(),
+        detail,
+        before,
     }
 }
 

@@ -14,10 +14,11 @@ use qiang_core::{
     money::Currency,
     payment::PaymentPolicy,
     ports::{Action, ActionKind, CampaignRecord},
+    time::Timestamp,
 };
 use qiang_wire::{answers, problem::Problem};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::{
@@ -142,6 +143,50 @@ impl SaleChange {
             }
         }
         changed
+    }
+
+    /// Detail for the operation log, with the earlier values of the changed fields, as read just before the change.
+    /// Texts of title, description and image are in neither.
+    fn changed_from(&self, record: &CampaignRecord, tally: &Tally) -> Value {
+        let mut changed = self.changed();
+        let before = self.before(record, tally);
+        if let Some(fields) = changed.as_object_mut().filter(|_| before != json!({})) {
+            fields.insert(operation_log::BEFORE.to_owned(), before);
+        }
+        changed
+    }
+
+    fn before(&self, record: &CampaignRecord, tally: &Tally) -> Value {
+        let mut before = serde_json::Map::new();
+        let mut note = |is_asked: bool, field: &str, value: Value| {
+            if is_asked {
+                before.insert(field.to_owned(), value);
+            }
+        };
+        note(self.stock.is_some(), "stock", tally.supply.into());
+        let product_id = record.details.product_id.as_ref().map(ProductId::as_str);
+        note(self.product_id.is_some(), "product_id", product_id.into());
+        if let Some(terms) = tally.terms {
+            let time = |at: Timestamp| Value::from(Rfc3339(at).to_string());
+            let (starts_at, ends_at) = (terms.window.starts_at(), terms.window.ends_at());
+            let currency = record.campaign.currency().code();
+            let price = json!({ "amount": terms.unit_price_minor, "currency": currency });
+            let (limit, percent) = (terms.per_user_limit, terms.admission.percent());
+            note(self.starts_at.is_some(), "starts_at", time(starts_at));
+            note(self.ends_at.is_some(), "ends_at", time(ends_at));
+            note(
+                self.per_user_limit.is_some(),
+                "per_user_limit",
+                limit.into(),
+            );
+            note(self.unit_price.is_some(), "unit_price", price);
+            note(
+                self.admission_percent.is_some(),
+                "admission_percent",
+                percent.into(),
+            );
+        }
+        before.into()
     }
 
     /// Refuses a price that does not fit the sale's payment policy, which never changes.
@@ -282,7 +327,7 @@ impl Change for SalePatch {
         let (record, tally) = app.record(campaign, CampaignKind::Sale).await?;
         self.request.check_currency(record.campaign.currency())?;
         self.request.check_policy(record.campaign.payment_policy)?;
-        let detail = self.request.changed();
+        let detail = self.request.changed_from(&record, &tally);
         let action = self.call.action_begun(begun, ActionKind::Change, &detail);
         let Some(command) = self.command.clone() else {
             begun.check_in_time()?;

@@ -22,5 +22,9 @@ bodies! {
         /// Content of the request.
         #[cfg_attr(feature = "service", schema(value_type = Object))]
         detail: Value,
+        /// Earlier values of the changed fields, as read just before the change. Texts such as the title are left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "service", schema(value_type = Option<Object>))]
+        before: Option<Value>,
     }
 }

@@ -80,6 +80,20 @@ async fn the_terms_of_a_sale_are_changed() {
     let recorded = actions["data"].as_array().unwrap().iter();
     let is_change = |it: &&Value| it["detail"] == json!({ "admission_percent": 300 });
     assert_eq!(recorded.filter(is_change).count(), 1, "{actions}");
+    // Each change has the values before it.
+    let recorded = actions["data"].as_array().unwrap().iter();
+    let mut before: Vec<_> = recorded
+        .filter(|action| action["action"] == json!("change"))
+        .map(|action| action["before"].clone())
+        .collect();
+    // Actions of one millisecond are in any order.
+    before.sort_by_key(Value::to_string);
+    let expected = [
+        json!({ "admission_percent": 150 }),
+        json!({ "ends_at": "2026-11-21T18:00:00.000Z", "per_user_limit": 1, "starts_at": "2026-11-21T13:00:00.000Z" }),
+        json!({ "unit_price": { "amount": 500, "currency": "CNY" } }),
+    ];
+    assert_eq!(before, expected, "{actions}");
 
     price(700, "EUR").await.assert_problem(422, "invalid");
     price(-1, "CNY").await.assert_problem(422, "invalid");
