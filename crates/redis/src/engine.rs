@@ -287,7 +287,12 @@ impl RedisEngine {
             // The first shard decides for the others.
             Command::SetStock { campaign, .. }
             | Command::SetTerms { campaign, .. }
-            | Command::Correct { campaign, .. } => {
+            | Command::SetSale { campaign, .. }
+            | Command::Correct { campaign, .. }
+            | Command::Act {
+                campaign,
+                action: CampaignAction::Start,
+            } => {
                 return Ok(vec![self.home_position(*campaign)]);
             }
             Command::Tick { .. } | Command::Keyed { .. } => return Ok(Vec::new()),

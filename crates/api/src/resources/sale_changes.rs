@@ -34,7 +34,7 @@ use crate::{
     },
 };
 
-/// Changes of a sale: its stock or its terms, and its description. Absent fields do not change.
+/// Changes of a sale: its stock, its terms and its description. Absent fields do not change.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SaleChange)]
@@ -43,7 +43,8 @@ pub(crate) struct SaleChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     stock: Option<u64>,
-    /// New start: not in the past, and only before the sale opens.
+    /// New start: not in the past, and only until the sale has opened. A sale of up to a million units can move it
+    /// until it has sold some.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
     starts_at: Option<Rfc3339>,
@@ -120,15 +121,17 @@ impl SaleChange {
         })
     }
 
-    /// Command for the engine, which is one log entry; `None` if only title, product, description or image change.
+    /// Command for the engine, which is one atomic step; `None` if only title, product, description or image change.
     fn command(&self, campaign: CampaignId) -> Result<Option<Command>, ApiProblem> {
         let change = self.terms()?;
         match (self.stock, change == SaleSettingsChange::default()) {
             (Some(stock), true) => Ok(Some(Command::SetStock { campaign, stock })),
             (None, false) => Ok(Some(Command::SetTerms { campaign, change })),
-            (Some(_), false) => Err(ApiProblem::invalid(
-                "change the stock in a request of its own",
-            )),
+            (Some(stock), false) => Ok(Some(Command::SetSale {
+                campaign,
+                stock,
+                change,
+            })),
             (None, true) => Ok(None),
         }
     }
@@ -217,9 +220,9 @@ impl SaleChange {
 
 /// Changes a sale.
 ///
-/// Stock, or window, limit, price and admission, can change until the sale is over. If that is refused, nothing
-/// changes. Title, product, description and image can change at any time. Fields that already have the value do not
-/// change.
+/// Stock, window, limit, price and admission can change until the sale is over, all in one step. If one of them is
+/// refused, nothing changes. Title, product, description and image can change at any time. Fields that already have the
+/// value do not change.
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
     operation_id = "changeSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     params(("id" = String, Path, description = "The sale's id"),
@@ -269,6 +272,11 @@ impl SalePatch {
         match &self.command {
             Some(Command::SetStock { stock, .. }) => {
                 tally.phase != Phase::Closed && tally.supply == *stock
+            }
+            Some(Command::SetSale { stock, change, .. }) => {
+                tally.phase != Phase::Closed
+                    && tally.supply == *stock
+                    && tally.terms.is_some_and(|terms| change.is_in(&terms))
             }
             Some(Command::SetTerms { change, .. }) => {
                 tally.terms.is_some_and(|terms| change.is_in(&terms))

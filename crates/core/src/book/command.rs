@@ -135,6 +135,15 @@ pub enum Command {
         /// Change of the terms.
         change: SaleSettingsChange,
     },
+    /// Change the stock and the terms of a sale that has not ended, in one step. A repeated command changes nothing.
+    SetSale {
+        /// The sale.
+        campaign: CampaignId,
+        /// Total units for sale, including units that users have.
+        stock: u64,
+        /// Change of the terms.
+        change: SaleSettingsChange,
+    },
     /// Correct stock or terms of a sale that has not changed since reconciliation compared it.
     Correct {
         /// The sale.
@@ -147,17 +156,21 @@ pub enum Command {
     Keyed {
         /// Id to which the key was bound.
         id: Uuid,
-        /// `Act`, `SetStock` or `SetTerms`.
+        /// `Act`, `SetStock`, `SetTerms` or `SetSale`.
         change: Box<Command>,
     },
 }
 
 impl Command {
-    /// The command under an idempotency key that is bound to `id`. Only `Act`, `SetStock` and `SetTerms` have one.
+    /// The command under an idempotency key that is bound to `id`. Only `Act`, `SetStock`, `SetTerms` and
+    /// `SetSale` have one.
     #[must_use]
     pub fn keyed(self, id: Uuid) -> Self {
         match self {
-            Self::Act { .. } | Self::SetStock { .. } | Self::SetTerms { .. } => Self::Keyed {
+            Self::Act { .. }
+            | Self::SetStock { .. }
+            | Self::SetTerms { .. }
+            | Self::SetSale { .. } => Self::Keyed {
                 id,
                 change: Box::new(self),
             },
@@ -194,6 +207,7 @@ impl Command {
             Self::Act { campaign, .. }
             | Self::SetStock { campaign, .. }
             | Self::SetTerms { campaign, .. }
+            | Self::SetSale { campaign, .. }
             | Self::Correct { campaign, .. } => Some(*campaign),
             Self::Keyed { change, .. } => change.campaign(),
             Self::Tick { .. } => None,
@@ -229,7 +243,7 @@ pub enum Reply {
     Payment(PaymentOutcome, OrderView),
     /// Reply to `Cancel`.
     Cancelled(OrderView),
-    /// Reply to `Act`, `SetStock`, `SetTerms` and `Correct`: the campaign's counters afterwards.
+    /// Reply to `Act`, `SetStock`, `SetTerms`, `SetSale` and `Correct`: the campaign's counters afterwards.
     Acted(Tally),
     /// Reply to `Tick`.
     Ticked {

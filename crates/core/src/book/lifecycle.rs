@@ -112,6 +112,46 @@ impl Book {
         self.tally(now, id).ok_or(Refusal::UnknownCampaign)
     }
 
+    /// Changes stock and terms of a sale in one step. With less stock the terms change first, so that the limit is at
+    /// most the stock after each entry.
+    pub(super) fn set_sale(
+        &mut self,
+        now: Timestamp,
+        id: CampaignId,
+        (stock, change): (u64, &SaleSettingsChange),
+        log: &mut Vec<Entry>,
+    ) -> Result<Tally, Refusal> {
+        let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
+        let (Some(sale), Some(terms)) = (state.offer.sale(), state.terms()) else {
+            return Err(Refusal::UnknownCampaign);
+        };
+        if change.is_in(&terms) {
+            return self.set_stock(now, id, stock, log);
+        }
+        // All is checked before the first entry.
+        let tally = state.tally_at(now);
+        tally.phase.after(Transition::ChangeTerms)?;
+        let has_granted = state.grants.len() > 0;
+        let is_less = stock < sale.stock();
+        if is_less {
+            let after = change.apply(&terms, (sale, has_granted), tally.phase, now)?;
+            after.rules(sale)?.with_stock(stock)?;
+        } else {
+            let sale = sale.with_stock(stock)?;
+            change.apply(&terms, (&sale, has_granted), tally.phase, now)?;
+        }
+        let least = tally.supply - tally.remaining;
+        if is_less && stock < least {
+            return Err(Refusal::StockGranted { least });
+        }
+        if is_less {
+            self.set_terms(now, id, change, log)?;
+            return self.set_stock(now, id, stock, log);
+        }
+        self.set_stock(now, id, stock, log)?;
+        self.set_terms(now, id, change, log)
+    }
+
     /// Changes stock or terms of a sale that still has the values which a correction expects.
     pub(super) fn correct(
         &mut self,

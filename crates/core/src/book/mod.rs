@@ -185,6 +185,13 @@ impl Book {
             Command::SetTerms { campaign, change } => self
                 .set_terms(now, *campaign, change, log)
                 .map(Reply::Acted),
+            Command::SetSale {
+                campaign,
+                stock,
+                change,
+            } => self
+                .set_sale(now, *campaign, (*stock, change), log)
+                .map(Reply::Acted),
             Command::Correct {
                 campaign,
                 correction,

@@ -193,7 +193,10 @@ impl CreateSaleArgs {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 struct SaleSettingsArgs {
-    /// Start time, such as 2027-01-15T08:00:00Z: not in the past, and only before the sale has started.
+    /// Units in all, granted units included, if the stock changes together with the terms.
+    #[arg(long, value_name = "UNITS")]
+    stock: Option<u64>,
+    /// Start time, such as 2027-01-15T08:00:00Z: not in the past, and only until the sale has sold units.
     #[arg(long, value_name = "TIME")]
     starts_at: Option<Timestamp>,
     /// End time: not in the past.
@@ -275,6 +278,7 @@ async fn carry_out(command: &SaleCommand, service: &Service) -> anyhow::Result<(
         }
         SaleCommand::SetTerms { sale, terms } => {
             let change = SaleChange {
+                stock: terms.stock,
                 starts_at: terms.starts_at,
                 ends_at: terms.ends_at,
                 per_user_limit: terms.limit,

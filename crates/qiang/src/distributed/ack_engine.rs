@@ -129,7 +129,14 @@ impl Engine for LedgerAckEngine {
         };
         let is_change = matches!(
             command.without_key(),
-            Command::SetStock { .. } | Command::SetTerms { .. } | Command::Correct { .. }
+            Command::SetStock { .. }
+                | Command::SetTerms { .. }
+                | Command::SetSale { .. }
+                | Command::Correct { .. }
+                | Command::Act {
+                    action: CampaignAction::Start,
+                    ..
+                }
         );
         let known = self.distributed.engine.ack_and_owner(campaign);
         if !is_change && known.is_some_and(|(ack, _)| ack != AckLevel::Ledger) {

@@ -68,6 +68,12 @@ pub(crate) async fn has_effect(
         }
         Command::SetStock { campaign, stock } => has_stock(ledger, *campaign, *stock).await,
         Command::SetTerms { campaign, change } => has_terms(ledger, *campaign, change).await,
+        Command::SetSale {
+            campaign,
+            stock,
+            change,
+        } => Ok(has_stock(ledger, *campaign, *stock).await?
+            && has_terms(ledger, *campaign, change).await?),
         Command::Correct {
             campaign,
             correction,

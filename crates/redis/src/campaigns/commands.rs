@@ -30,7 +30,9 @@ use crate::{
         scripts::{CHANGE_PHASE, PROBE, SET_STOCK, TICK},
     },
     shards::{
-        settled_record::{settled_action, settled_stock, settled_tally, settled_terms},
+        settled_record::{
+            settled_action, settled_sale, settled_stock, settled_tally, settled_terms,
+        },
         tally::{self, PartTally},
         transfer::moving,
     },
@@ -41,7 +43,7 @@ const EXPIRED_MAX: usize = 1_000;
 /// Maximum calls of one tick for one campaign; the partition's other campaigns wait during them.
 const TICK_CALLS_MAX: usize = 20;
 /// Maximum attempts of a close, or of a sum over shards, while units move between shards.
-const MOVES_MAX: usize = 50;
+pub(crate) const MOVES_MAX: usize = 50;
 /// Maximum reloads of shards for one sum over them; they may be evicted again in between.
 const RECALLS_MAX: usize = 4;
 
@@ -102,6 +104,17 @@ impl Node {
             Command::SetTerms { campaign, change } => {
                 let changed = self.terms_or_settled((campaign, made), &change, None).await;
                 changed.map(Reply::Acted)
+            }
+            Command::SetSale {
+                campaign,
+                stock,
+                change,
+            } => {
+                let set = || self.set_sale((campaign, made), stock, &change);
+                let settled = |record: &_| settled_sale(record, stock, &change);
+                self.if_settled(campaign, set, settled)
+                    .await
+                    .map(Reply::Acted)
             }
             Command::Correct {
                 campaign,
@@ -222,18 +235,7 @@ impl Node {
                 ("rules", "limit") => return Err(Refusal::Rules(CampaignError::Limit).into()),
                 ("rules", "price") => return Err(Refusal::Rules(CampaignError::Price).into()),
                 ("rules", _) => return Err(Refusal::Rules(CampaignError::Stock).into()),
-                ("short", text) => {
-                    let words = text.split_once(' ').ok_or_else(unreadable)?;
-                    let number = |word: &str| word.parse::<u64>().map_err(|_| unreadable());
-                    let (units, before) = (number(words.0)?, number(words.1)?);
-                    // If the stock differs now, another command has removed units in between.
-                    if let Some((_, remaining)) = dry.filter(|(stock, _)| *stock == before) {
-                        let least = before.saturating_sub(remaining);
-                        return Err(Refusal::StockGranted { least }.into());
-                    }
-                    let gathered = self.partitions.gather(&meta, home, units);
-                    dry = gathered.await?.map(|remaining| (before, remaining));
-                }
+                ("short", text) => dry = self.gather_for_less(&meta, text, dry).await?,
                 _ => {
                     let text = reply.found(Refusal::UnknownCampaign)?;
                     let part = PartTally::parse(&text).ok_or_else(unreadable)?;
@@ -248,8 +250,30 @@ impl Node {
         Err(moving())
     }
 
-    /// Pauses, resumes or closes a campaign. The first shard comes last: its log says that the change of the key `made`
-    /// was carried out, and it does so only once all other shards have changed.
+    /// Moves units to the first shard of a sale, which has too few of them for a lower stock. `text` is the script's
+    /// reply: the units that it lacks, and the present stock. `dry` is the stock for which all shards together had too
+    /// few units, and the units that they had.
+    pub(crate) async fn gather_for_less(
+        &self,
+        meta: &CachedCampaign,
+        text: &str,
+        dry: Option<(u64, u64)>,
+    ) -> Result<Option<(u64, u64)>, EngineError> {
+        let words = text.split_once(' ').ok_or_else(unreadable)?;
+        let number = |word: &str| word.parse::<u64>().map_err(|_| unreadable());
+        let (units, before) = (number(words.0)?, number(words.1)?);
+        // If the stock differs now, another command has removed units in between.
+        if let Some((_, remaining)) = dry.filter(|(stock, _)| *stock == before) {
+            let least = before.saturating_sub(remaining);
+            return Err(Refusal::StockGranted { least }.into());
+        }
+        let home = self.partitions.home(meta.id);
+        let gathered = self.partitions.gather(meta, home, units).await?;
+        Ok(gathered.map(|remaining| (before, remaining)))
+    }
+
+    /// Pauses, resumes, starts or closes a campaign. The first shard comes last: its log says that the change of the
+    /// key `made` was carried out, and it does so only once all other shards have changed.
     async fn act(
         &self,
         campaign: CampaignId,

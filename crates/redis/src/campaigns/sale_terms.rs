@@ -10,8 +10,8 @@ use qiang_core::{
     admission::AdmissionBound,
     book::Refusal,
     campaign::{
-        AckLevel, CampaignError, Phase, STOCK_PRICE_MINOR_MAX, SaleSettings, SaleSettingsChange,
-        Tally, Transition, TransitionError,
+        AckLevel, CampaignError, Phase, STOCK_MAX, STOCK_PRICE_MINOR_MAX, SaleSettings,
+        SaleSettingsChange, Tally, Transition, TransitionError,
     },
     event::{Event, PartitionId},
     id::CampaignId,
@@ -21,7 +21,7 @@ use qiang_core::{
 use uuid::Uuid;
 
 use crate::{
-    campaigns::commands::{after_an_effect, text_of},
+    campaigns::commands::{MOVES_MAX, after_an_effect, text_of},
     connection::{Arguments, ScriptReply, unreadable},
     intake::reload_queue::ReloadNeed,
     node::Node,
@@ -29,12 +29,57 @@ use crate::{
         campaign_meta::CachedCampaign,
         scripts::{FOLLOW_TERMS, SET_TERMS},
     },
-    shards::tally::{self, PartTally},
+    shards::{
+        tally::{self, PartTally},
+        transfer::moving,
+    },
 };
 
 /// Argument of a script; empty if the admission does not change.
 fn percent(admission: Option<AdmissionBound>) -> String {
     admission.map_or_else(String::new, |bound| bound.percent().to_string())
+}
+
+/// Argument of a script; empty if there is no number.
+fn number(number: Option<i64>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
+}
+
+/// A change of terms as the first shard decides it.
+#[derive(Debug, Clone, Copy, Default)]
+struct TermsRequest<'a> {
+    change: SaleSettingsChange,
+    /// Terms that the sale must have.
+    expected: Option<&'a SaleSettings>,
+    /// The new stock, if it changes together with the terms.
+    stock: Option<u64>,
+    /// Whether a scheduled sale starts at the moment of the decision.
+    is_start: bool,
+    /// Revision that all shards have followed.
+    followed: Option<u64>,
+    /// Id of the change's key.
+    made: Option<Uuid>,
+}
+
+impl TermsRequest<'_> {
+    /// Text of the new start for the script.
+    fn start(&self) -> String {
+        match self.is_start {
+            true => "now".to_owned(),
+            false => number(self.change.starts_at.map(Timestamp::as_millis)),
+        }
+    }
+
+    fn transition(&self) -> Transition {
+        match self.is_start {
+            true => Transition::Start,
+            false => Transition::ChangeTerms,
+        }
+    }
+
+    fn changes(&self) -> bool {
+        self.is_start || self.stock.is_some() || self.change != SaleSettingsChange::default()
+    }
 }
 
 impl Node {
@@ -47,8 +92,63 @@ impl Node {
         expected: Option<&SaleSettings>,
     ) -> Result<Tally, EngineError> {
         let meta = self.whole_meta(campaign).await?;
-        let decide = || self.decide_terms(&meta, (change, expected), (None, made));
-        let reply = self.call_back((campaign, ReloadNeed::Any), decide).await?;
+        let request = TermsRequest {
+            change: *change,
+            expected,
+            made,
+            ..TermsRequest::default()
+        };
+        self.decide_and_follow(&meta, &request).await
+    }
+
+    /// Changes stock and terms of a sale in one step of its first shard. `made` is the id of the change's key.
+    pub(crate) async fn set_sale(
+        &self,
+        (campaign, made): (CampaignId, Option<Uuid>),
+        stock: u64,
+        change: &SaleSettingsChange,
+    ) -> Result<Tally, EngineError> {
+        let meta = self.whole_meta(campaign).await?;
+        let request = TermsRequest {
+            change: *change,
+            stock: Some(stock),
+            made,
+            ..TermsRequest::default()
+        };
+        self.decide_and_follow(&meta, &request).await
+    }
+
+    /// Starts a scheduled sale now. A live sale does not change. `made` is the id of the change's key.
+    pub(crate) async fn start_sale(
+        &self,
+        campaign: CampaignId,
+        made: Option<Uuid>,
+    ) -> Result<Tally, EngineError> {
+        let meta = self.whole_meta(campaign).await?;
+        let request = TermsRequest {
+            is_start: true,
+            made,
+            ..TermsRequest::default()
+        };
+        self.decide_and_follow(&meta, &request).await
+    }
+
+    async fn decide_and_follow(
+        &self,
+        meta: &CachedCampaign,
+        request: &TermsRequest<'_>,
+    ) -> Result<Tally, EngineError> {
+        let campaign = meta.id;
+        let decide = || self.decide_terms(meta, request);
+        let mut dry = None;
+        let mut reply = self.call_back((campaign, ReloadNeed::Any), decide).await?;
+        for _ in 0..MOVES_MAX {
+            if reply.status != "short" {
+                break;
+            }
+            dry = self.gather_for_less(meta, &reply.text(), dry).await?;
+            reply = self.call_back((campaign, ReloadNeed::Any), decide).await?;
+        }
         let rules = |error| Err(Refusal::Rules(error).into());
         match (reply.status.as_str(), reply.text().as_str()) {
             ("refused", phase) => {
@@ -57,6 +157,8 @@ impl Node {
                 return Err(Refusal::Phase(TransitionError { from, transition }).into());
             }
             ("changed", _) => return Err(Refusal::Changed.into()),
+            ("short", _) => return Err(moving()),
+            ("rules", "stock") => return rules(CampaignError::Stock),
             ("rules", "opened") => return rules(CampaignError::HasOpened),
             ("rules", "past") => return rules(CampaignError::InThePast),
             ("rules", "window") => return rules(CampaignError::Window),
@@ -155,7 +257,9 @@ impl Node {
                     .arg(number(expected.map(|terms| terms.per_user_limit.into())))
                     .arg(number(expected.map(|terms| terms.unit_price_minor)))
                     .arg(percent(expected.map(|terms| terms.admission)))
-                    .arg(text_of(made))
+                    .arg(text_of(request.made))
+                    .arg(count(request.stock))
+                    .arg(STOCK_MAX)
             })
             .await;
         self.invalidate(meta.id);

@@ -69,6 +69,16 @@ pub(crate) fn settled_terms(
     }
 }
 
+/// Result of a change of stock and terms of a closed campaign. The same values change nothing.
+pub(crate) fn settled_sale(
+    record: &CampaignRecord,
+    stock: u64,
+    change: &SaleSettingsChange,
+) -> Result<Tally, EngineError> {
+    settled_stock(record, stock, None)?;
+    settled_terms(record, change, None)
+}
+
 fn refused(transition: Transition) -> EngineError {
     let from = Phase::Closed;
     Refusal::Phase(TransitionError { from, transition }).into()

@@ -135,6 +135,7 @@ fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result
             Command::Act { campaign, .. }
             | Command::SetStock { campaign, .. }
             | Command::SetTerms { campaign, .. }
+            | Command::SetSale { campaign, .. }
             | Command::Correct { campaign, .. },
             Reply::Acted(tally),
         ) => {

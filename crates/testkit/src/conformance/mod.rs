@@ -26,6 +26,7 @@ pub mod lifecycle;
 pub mod limits;
 pub mod listing;
 pub mod metadata;
+pub mod money_corrections;
 pub mod orders;
 pub mod outcomes;
 pub mod packets;
@@ -184,6 +185,9 @@ macro_rules! engine_conformance {
             terms::the_limit_is_raised_and_lowered,
             terms::orders_keep_the_price_at_which_they_were_granted,
             terms::a_change_is_refused_or_made_once,
+            terms::stock_and_terms_change_in_one_step,
+            terms::the_start_of_an_opened_sale_moves_until_it_sells,
+            terms::a_start_among_claims_moves_or_is_refused,
             keyed_changes::a_change_is_logged_with_the_id_of_its_key,
             keyed_changes::a_description_is_recorded_with_the_id_of_its_key,
             keyed_changes::a_key_is_bound_anew_by_one_retry,
@@ -273,6 +277,8 @@ macro_rules! engine_conformance {
             payouts::a_refund_is_posted_once_and_up_to_what_is_owed,
             payouts::a_refund_is_bounded_by_what_is_owed_alone,
             payouts::refunds_at_once_pay_what_is_owed_and_no_more,
+            money_corrections::a_refund_is_reversed_once,
+            money_corrections::a_transfer_moves_what_is_there,
             payouts::a_withdrawal_takes_what_is_there,
             payouts::a_deposit_is_reversed_once,
             payouts::a_deposit_is_reversed_in_parts,

@@ -323,6 +323,25 @@ impl Scenario {
         }
     }
 
+    /// Changes stock and terms of a sale in one step, and returns the refusal if there is one.
+    pub async fn set_sale(
+        &mut self,
+        id: CampaignId,
+        stock: u64,
+        change: SaleSettingsChange,
+    ) -> Result<Tally, Refusal> {
+        let command = Command::SetSale {
+            campaign: id,
+            stock,
+            change,
+        };
+        match self.submit(command).await {
+            Ok(Reply::Acted(tally)) => Ok(tally),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            other => panic!("a change of a sale got the reply {other:?}"),
+        }
+    }
+
     /// Applies an action to a campaign.
     pub async fn act(&mut self, id: CampaignId, action: CampaignAction) -> Tally {
         self.try_act(id, action).await.unwrap()

@@ -7,7 +7,8 @@ use qiang_core::{
         PaymentOutcome::{Paid, RefundDue, Reinstated},
         Refusal,
     },
-    campaign::{CampaignError, Phase, SaleSettingsChange},
+    campaign::{CampaignError, Phase, SaleSettingsChange, Tally},
+    event::{Entry, Event},
     outcome::Outcome,
     split::SplitRule,
     time::Timestamp,
@@ -44,6 +45,11 @@ fn price(minor: i64) -> SaleSettingsChange {
     }
 }
 
+/// Whether a start was refused because the sale has opened.
+fn has_opened(refused: &Result<Tally, Refusal>) -> bool {
+    *refused == Err(Refusal::Rules(CampaignError::HasOpened))
+}
+
 /// A sale opens and ends at the milliseconds of its moved window, not of the one that it was created with. The rest is
 /// returned at the new end. Orders are dated and expire as before.
 pub async fn the_window_is_moved_and_ends_at_its_moment(case: &mut Scenario) {
@@ -68,7 +74,7 @@ pub async fn the_window_is_moved_and_ends_at_its_moment(case: &mut Scenario) {
         let grant = case.granted(target.one("a")).await;
         assert_eq!(grant.granted_at, at(moved));
         let refused = case.set_terms(target.id, starts_at(at(moved + 1))).await;
-        assert_eq!(refused, Err(Refusal::Rules(CampaignError::HasOpened)));
+        assert!(has_opened(&refused), "{refused:?}");
         case.restart().await;
         assert_eq!(case.replayed(target.one("a")).await.granted_at, at(moved));
         case.at(at(moved + HOLD_MS - 1)).await;
@@ -179,8 +185,9 @@ pub async fn a_change_is_refused_or_made_once(case: &mut Scenario) {
     case.at(now).await;
     case.granted(target.one("a")).await;
     let before = case.logs().await;
+    let refused = case.set_terms(id, starts_at(now.plus_millis(1))).await;
+    assert!(has_opened(&refused), "{refused:?}");
     for (change, error) in [
-        (starts_at(now.plus_millis(1)), CampaignError::HasOpened),
         (ends_at(now), CampaignError::InThePast),
         (ends_at(OPENS), CampaignError::InThePast),
         (
@@ -226,6 +233,132 @@ pub async fn a_change_is_refused_or_made_once(case: &mut Scenario) {
     let packet = case.open(packet).await;
     let refused = case.set_terms(packet.id, limit(2)).await;
     assert_eq!(refused, Err(Refusal::UnknownCampaign));
+}
+
+/// Number of changes of a sale. Shards of a spread sale also record units that move between them.
+fn changes_in(logs: &[Vec<Entry>]) -> usize {
+    let is_change = |entry: &&Entry| {
+        matches!(
+            entry.event,
+            Event::StockChanged { .. } | Event::TermsChanged { .. }
+        )
+    };
+    logs.iter().flatten().filter(is_change).count()
+}
+
+/// Stock and terms change together, in one step: with a raised limit that needs the raised stock, and lowered together.
+/// If one is refused, neither changes.
+pub async fn stock_and_terms_change_in_one_step(case: &mut Scenario) {
+    let target = case.open(sale(10).limit(2)).await;
+    let id = target.id;
+    case.granted(target.keyed("a", 2, "k")).await;
+    let both = |tally: &Tally| (tally.supply, tally.terms.map(|terms| terms.per_user_limit));
+    let raised = case.set_sale(id, 30, limit(25)).await.unwrap();
+    assert_eq!(both(&raised), (30, Some(25)));
+    case.granted(target.keyed("b", 20, "k")).await;
+    let changes = changes_in(&case.logs().await);
+    let again = case.set_sale(id, 30, limit(25)).await.unwrap();
+    assert_eq!((both(&again), again.granted), (both(&raised), 22));
+    for (stock, change, refusal) in [
+        (30, limit(31), Refusal::Rules(CampaignError::Limit)),
+        (40, limit(0), Refusal::Rules(CampaignError::Limit)),
+        (0, limit(5), Refusal::Rules(CampaignError::Stock)),
+        (40, price(-1), Refusal::Rules(CampaignError::Price)),
+        (40, ends_at(OPENS), Refusal::Rules(CampaignError::InThePast)),
+        (21, limit(5), Refusal::StockGranted { least: 22 }),
+    ] {
+        let refused = case.set_sale(id, stock, change).await;
+        assert_eq!(refused, Err(refusal), "{stock} {change:?}");
+    }
+    let after = case.tally(id).await;
+    assert_eq!((both(&after), after.granted), (both(&raised), 22));
+    assert_eq!(changes_in(&case.logs().await), changes);
+    let lowered = case.set_sale(id, 24, limit(3)).await.unwrap();
+    assert_eq!(both(&lowered), (24, Some(3)));
+    case.restart().await;
+    assert_eq!(both(&case.tally(id).await), (24, Some(3)));
+    case.granted(target.keyed("c", 2, "k")).await;
+    assert_eq!(case.outcome(target.keyed("d", 1, "k")).await, "sold_out");
+    case.settle().await;
+    let record = case.ledger().campaign(id).await.unwrap().unwrap();
+    assert_eq!(record.campaign.supply(), 24);
+    assert_eq!(record.campaign.per_user_limit(), 3);
+    case.act(id, CampaignAction::Close).await;
+    let closed = case.set_sale(id, 24, limit(3)).await;
+    assert!(closed.is_ok(), "{closed:?}");
+    let late = case.set_sale(id, 25, limit(3)).await;
+    assert!(matches!(late, Err(Refusal::Phase(_))), "{late:?}");
+}
+
+/// The start of an opened sale moves until it has granted units, even if these were cancelled since. A sale that may be
+/// spread keeps its start once it has opened.
+pub async fn the_start_of_an_opened_sale_moves_until_it_sells(case: &mut Scenario) {
+    let target = case.open(sale(10)).await;
+    let id = target.id;
+    let at = |millis: i64| OPENS.plus_millis(millis);
+    case.set_clock(at(10));
+    case.act(id, CampaignAction::Pause).await;
+    let past = case.set_terms(id, starts_at(at(9))).await;
+    assert_eq!(past, Err(Refusal::Rules(CampaignError::InThePast)));
+    let moved = case.set_terms(id, starts_at(at(50))).await;
+    if has_opened(&moved) {
+        // Its shards may have granted.
+        let resumed = case.act(id, CampaignAction::Resume).await;
+        assert_eq!(resumed.phase, Phase::Live);
+        case.granted(target.one("a")).await;
+        return case.settle().await;
+    }
+    let moved = moved.unwrap();
+    assert_eq!(moved.terms.unwrap().window.starts_at(), at(50));
+    case.restart().await;
+    let resumed = case.act(id, CampaignAction::Resume).await;
+    assert_eq!(resumed.phase, Phase::Scheduled);
+    let early = Outcome::NotStarted { starts_at: at(50) };
+    assert_eq!(case.claim(target.one("a")).await, early);
+    case.set_clock(at(50));
+    case.granted(target.one("a")).await;
+    case.try_cancel(case.nth(target, 1)).await.unwrap();
+    case.act(id, CampaignAction::Pause).await;
+    let late = case.set_terms(id, starts_at(at(90))).await;
+    assert!(has_opened(&late), "{late:?}");
+    case.settle().await;
+}
+
+/// A start is moved while users claim: if it moved, no user was granted before the new start.
+pub async fn a_start_among_claims_moves_or_is_refused(case: &mut Scenario) {
+    for round in 0..5 {
+        let now = OPENS.plus_millis(round);
+        case.set_clock(now);
+        let target = case.open(sale(40)).await;
+        let (campaign, change) = (target.id, starts_at(now.plus_millis(1)));
+        let claims: Vec<_> = (0..20)
+            .map(|n| target.one(&format!("r{round}-u{n}")))
+            .collect();
+        // All claims are in flight before the change is answered.
+        let mut pending: Vec<_> = Vec::new();
+        pending.extend(
+            claims[..round as usize]
+                .iter()
+                .map(|claim| case.engine().claim(claim.clone())),
+        );
+        let moving = case.engine().submit(Command::SetTerms { campaign, change });
+        pending.extend(
+            claims[round as usize..]
+                .iter()
+                .map(|claim| case.engine().claim(claim.clone())),
+        );
+        let moved = moving.await.is_ok();
+        for (claim, pending) in claims.into_iter().zip(pending) {
+            let outcome = match pending.await {
+                Ok(claimed) => claimed.outcome,
+                // The engine was busy and refused: claim again.
+                Err(_) => case.engine().claim(claim.clone()).await.unwrap().outcome,
+            };
+            let is_granted = outcome.grant().is_some();
+            assert!(!(moved && is_granted), "granted before the moved start");
+            case.record_claim(claim, Ok(outcome));
+        }
+    }
 }
 
 /// With an admission ratio, as many users are granted as the current stock and limit allow. The ratio stays until it is

@@ -83,9 +83,10 @@ impl Engine for Fickle {
     }
     fn submit(&self, command: Command) -> PendingReply<Reply> {
         let fate = match command.without_key() {
-            Command::Act { .. } | Command::SetStock { .. } | Command::SetTerms { .. } => {
-                *self.fate.lock()
-            }
+            Command::Act { .. }
+            | Command::SetStock { .. }
+            | Command::SetTerms { .. }
+            | Command::SetSale { .. } => *self.fate.lock(),
             _ => Fate::CarriedOut,
         };
         match fate {

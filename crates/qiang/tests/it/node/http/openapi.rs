@@ -367,6 +367,11 @@ async fn examples_of_requests_are_taken() {
             reply.assert_problem(401, "unauthenticated");
             continue;
         }
+        if operation.id() == "reverseRefund" {
+            // No refund has the reference of the example.
+            reply.assert_problem(404, "not-found");
+            continue;
+        }
         assert!(
             [200, 201, 204, 304, 409].contains(&reply.status),
             "{} {reply:?}",

@@ -98,8 +98,27 @@ async fn the_terms_of_a_sale_are_changed() {
     price(700, "EUR").await.assert_problem(422, "invalid");
     price(-1, "CNY").await.assert_problem(422, "invalid");
     change(json!({})).await.assert_problem(422, "invalid");
-    let both = json!({ "stock": 9, "per_user_limit": 1 });
-    change(both).await.assert_problem(422, "invalid");
+    // Stock and terms change in one step, or not at all.
+    let too_many = json!({ "stock": 9, "per_user_limit": 10 });
+    change(too_many).await.assert_problem(422, "invalid");
+    let too_few = json!({ "stock": 1, "per_user_limit": 1 });
+    change(too_few).await.assert_problem(409, "stock-granted");
+    for _ in 0..2 {
+        let both = change(json!({ "stock": 9, "per_user_limit": 8 }))
+            .await
+            .json();
+        assert_eq!(
+            (&both["stock"], &both["per_user_limit"]),
+            (&json!(9), &json!(8))
+        );
+    }
+    let both = change(json!({ "stock": 5, "per_user_limit": 1 }))
+        .await
+        .json();
+    assert_eq!(
+        (&both["stock"], &both["per_user_limit"]),
+        (&json!(5), &json!(1))
+    );
     let past = json!({ "ends_at": "2026-11-21T11:00:00Z" });
     change(past).await.assert_problem(422, "invalid");
     let opened = json!({ "starts_at": "2026-11-21T12:05:00Z" });
