@@ -375,6 +375,28 @@ impl App {
         Ok((record, tally))
     }
 
+    /// A sale whose stock and terms a condition can compare: those of the ledger, which has the changes that were
+    /// answered. `None` if it does not have all of them yet.
+    pub(crate) async fn settled_sale(
+        &self,
+        id: CampaignId,
+    ) -> Result<Option<(CampaignRecord, Tally)>, ApiProblem> {
+        let kind = CampaignKind::Sale;
+        let (record, tally) = self.present_record(id, kind).await?;
+        if has_settings_of(&record, &tally) {
+            return Ok(Some((record, tally)));
+        }
+        if !self.settled().await? {
+            return Ok(None);
+        }
+        let (record, mut tally) = self.present_record(id, kind).await?;
+        if tally.phase != Phase::Closed {
+            // The parts of a spread sale are counted in turn, while units move between them.
+            tally.supply = record.campaign.supply();
+        }
+        Ok(Some((record, tally)))
+    }
+
     /// A campaign of one kind, from the ledger.
     async fn retained_record(
         &self,
@@ -406,6 +428,14 @@ impl App {
         let open = Command::Open(Box::new(setup));
         self.ports.engine.submit(open).await.map(drop)
     }
+}
+
+/// Whether the ledger has the stock and the terms of the engine.
+fn has_settings_of(record: &CampaignRecord, tally: &Tally) -> bool {
+    let terms = SaleSettings::from_campaign(&record.campaign);
+    tally.phase == Phase::Closed
+        || tally.supply == record.campaign.supply()
+            && (tally.terms.is_none() || tally.terms == terms)
 }
 
 fn draft_tally(record: &CampaignRecord) -> Tally {

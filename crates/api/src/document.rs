@@ -19,6 +19,7 @@ use utoipa::openapi::OpenApi;
 /// The header that names a request, so that repeating it is safe.
 const KEY: &str = "Idempotency-Key";
 const IF_NONE_MATCH: &str = "If-None-Match";
+const IF_MATCH: &str = "If-Match";
 const TICKET: &str = "Grab-Ticket";
 
 /// The annotated document with the shared parts added.
@@ -136,7 +137,7 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
     let name = parameter["name"].as_str().unwrap_or_default().to_owned();
     let schema = match name.as_str() {
         KEY => json!({"type": "string", "pattern": schemas::KEY}),
-        IF_NONE_MATCH | TICKET => json!({"type": "string"}),
+        IF_NONE_MATCH | IF_MATCH | TICKET => json!({"type": "string"}),
         "id" if path.starts_with("/v1/orders/") => {
             json!({"type": "string", "format": "order-id", "pattern": schemas::ASKED_ORDER_ID})
         }
@@ -168,6 +169,7 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         "id" if path.starts_with("/v1/orders/") => json!(examples::ORDER),
         "id" => json!(examples::CAMPAIGN),
         IF_NONE_MATCH => json!("W/\"0d3f51a86f4b2c19\""),
+        IF_MATCH => json!(examples::STRONG_TAG),
         KEY => json!(examples::KEY),
         TICKET => json!(examples::TICKET),
         "slug" => json!("sold-out"),

@@ -16,7 +16,10 @@ use crate::{
     app::App,
     auth::{Caller, TokenFault, session},
     config::ServerConfig,
-    http::{auth_failure::AuthFailure, problem::ApiProblem, strict, traffic::Traffic},
+    http::{
+        auth_failure::AuthFailure, entity_tag::IfMatch, problem::ApiProblem, request_id::RequestId,
+        strict, traffic::Traffic,
+    },
     idempotency::fingerprint::key_use,
 };
 
@@ -195,6 +198,19 @@ impl<T: fmt::Display> ObjectRequest<T> {
         let id = self.id.to_string();
         let key = self.key.as_ref()?;
         Some(key_use(&self.caller.user, route, key, &id, body))
+    }
+
+    /// The same for a request with this condition. With another condition, it is another request.
+    pub(crate) fn conditional_key_use(
+        &self,
+        route: &str,
+        body: &impl Serialize,
+        condition: Option<&IfMatch>,
+    ) -> Option<KeyUse> {
+        match condition {
+            Some(condition) => self.key_use(route, &(body, condition)),
+            None => self.key_use(route, body),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use futures_util::{Stream, stream};
 use hyper::{
     StatusCode,
-    header::{ETAG, IF_NONE_MATCH},
+    header::{ETAG, IF_MATCH, IF_NONE_MATCH},
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -21,6 +21,7 @@ use crate::{
     paths::{PathKind, encoded, path, query_of, times},
     requests::{KeyedRedPacket, NewRedPacket, NewSale, SaleChange},
     values::Timestamp,
+    wire::RawAnswer,
     words::Phase,
 };
 
@@ -93,6 +94,15 @@ pub struct Tagged<T> {
     pub etag: String,
 }
 
+fn tagged<T: DeserializeOwned>(answer: &RawAnswer) -> Result<Tagged<T>, Error> {
+    let etag = answer.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
+    let etag = etag.ok_or_else(|| Error::Answer("an answer has no entity tag".to_owned()))?;
+    Ok(Tagged {
+        value: read(answer)?,
+        etag: etag.to_owned(),
+    })
+}
+
 impl Client {
     /// Creates a sale. Scope `campaigns:write`.
     ///
@@ -141,6 +151,21 @@ impl Client {
     pub async fn change_sale(&self, id: &CampaignId, change: &SaleChange) -> Result<Sale, Error> {
         let call = RepeatableCall::patch(PathKind::Sale.path(id)).json(change)?;
         self.json(call.keyed(self)).await
+    }
+
+    /// As [`Client::change_sale`], if the sale still has this entity tag as far as this call changes it. The tag is
+    /// that of [`Client::sale_unless`], for a client that may change the sale. Returns the sale with its new tag.
+    ///
+    /// # Errors
+    /// `precondition-failed` if it was changed since; see [`Error`].
+    pub async fn change_sale_if(
+        &self,
+        id: &CampaignId,
+        change: &SaleChange,
+        etag: &str,
+    ) -> Result<Tagged<Sale>, Error> {
+        let call = RepeatableCall::patch(PathKind::Sale.path(id)).json(change)?;
+        self.tagged(call.header(IF_MATCH, etag)?.keyed(self)).await
     }
 
     /// Sales that match a filter. The stream loads one page after another as it is read.
@@ -267,15 +292,18 @@ impl Client {
             call = call.header(IF_NONE_MATCH, etag)?;
         }
         let answer = self.call(&call).await?;
-        if answer.status == StatusCode::NOT_MODIFIED {
-            return Ok(None);
+        match answer.status {
+            StatusCode::NOT_MODIFIED => Ok(None),
+            _ => tagged(&answer).map(Some),
         }
-        let etag = answer.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
-        let etag = etag.ok_or_else(|| Error::Answer("an answer has no entity tag".to_owned()))?;
-        Ok(Some(Tagged {
-            value: read(&answer)?,
-            etag: etag.to_owned(),
-        }))
+    }
+
+    /// Carries a call out and parses its answer with the entity tag.
+    pub(crate) async fn tagged<T: DeserializeOwned>(
+        &self,
+        call: RepeatableCall,
+    ) -> Result<Tagged<T>, Error> {
+        tagged(&self.call(&call).await?)
     }
 
     /// Pauses a campaign. Idempotent. Scope `send`, `campaigns:write` or `campaigns:write:any`. Holds of unpaid orders

@@ -24,6 +24,9 @@ const TOUCH: Statement = sql!(
     both "UPDATE campaigns SET updated_at = greatest(updated_at, $1) WHERE id = $2"
 );
 const TOUCH_ARCHIVED: Statement = sql!(both include_str!("sql/touch_archived.sql"));
+const LOCK_TITLE: Statement = sql!(both "SELECT title FROM campaigns WHERE id = $1 FOR UPDATE");
+const LOCK_DETAILS: Statement = sql!(both "SELECT product_id, description, image_url FROM details
+    WHERE campaign = (SELECT ref FROM campaigns WHERE id = $1) FOR UPDATE");
 const DESCRIBE: Statement = sql!(both include_str!("sql/describe.sql"));
 const ARCHIVE: Statement = sql!(both include_str!("sql/archive.sql"));
 const STARTS_AT: Statement = sql!(both "SELECT starts_at FROM campaigns WHERE id = $1");
@@ -42,6 +45,9 @@ const LIST_OWN_NEWEST: Statement = sql!(
 const LIST_ROUNDS: Statement = sql!(
     both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_rounds.sql"))
 );
+
+/// Product, description and image of a row of details.
+type DetailsColumns = (Option<String>, Option<String>, Option<String>);
 
 /// Inserts the details of a new campaign. Every campaign has such a row.
 pub(crate) async fn enter<D: Dialect>(
@@ -93,6 +99,36 @@ pub(crate) async fn describe<D: Dialect>(
         actions::enter::<D>(&mut *conn, action).await?;
     }
     made_changes::enter_made_changes::<D>(conn, made.as_slice()).await
+}
+
+/// Changes the details of a campaign whose title and details are still the expected ones. Returns whether they are.
+pub(crate) async fn describe_if<D: Dialect>(
+    conn: &mut D::Connection,
+    (now, id): (Timestamp, CampaignId),
+    (title, details): (&str, &Details),
+    change: &DetailsChange,
+    by: (Option<&Action>, Option<Uuid>),
+) -> Result<bool, WorkError> {
+    let name = id.to_string();
+    // Keeps other transactions from changing the row until this one ends.
+    let values = [name.as_str().into()];
+    let locked: Option<(String,)> = fetch_one::<D, _>(&mut *conn, &LOCK_TITLE, &values).await?;
+    let found: Option<DetailsColumns> =
+        fetch_one::<D, _>(&mut *conn, &LOCK_DETAILS, &values).await?;
+    let expected = [
+        details.product_id.as_ref().map(|id| id.as_str()),
+        details.description.as_ref().map(|text| text.as_str()),
+        details.image_url.as_ref().map(|url| url.as_str()),
+    ];
+    let is_same = found.is_some_and(|(product_id, description, image_url)| {
+        let found = [product_id, description, image_url];
+        found.iter().map(Option::as_deref).eq(expected)
+    });
+    if !is_same || locked.is_none_or(|(found,)| found != title) {
+        return Ok(false);
+    }
+    describe::<D>(conn, now, id, change, by).await?;
+    Ok(true)
 }
 
 /// Archives a closed campaign. Returns whether it is archived.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use qiang_core::{
     id::UserId,
     metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
-    ports::{Action, ReferenceQuery},
+    ports::{Action, MetadataResult, ReferenceQuery},
     rows::{METADATA_MARK, Value, add_metadata_value, metadata_reference},
 };
 use uuid::Uuid;
@@ -48,23 +48,27 @@ pub(crate) async fn add<D: Dialect>(
     }
 }
 
-/// Changes the metadata of an object. `None`, and no change, if it would have too many names.
+/// Changes the metadata of an object.
 pub(crate) async fn change<D: Dialect>(
     conn: &mut D::Connection,
     subject: MetadataSubject,
     owner: &UserId,
-    change: &MetadataChange,
+    (change, expected): (&MetadataChange, Option<&Metadata>),
     (by, made): (&Action, Option<Uuid>),
-) -> Result<Option<Metadata>, WorkError> {
+) -> Result<MetadataResult, WorkError> {
     mark::<D>(&mut *conn, subject).await?;
     let before = of::<D>(&mut *conn, &[subject]).await?.pop();
-    let Ok(after) = change.apply(before.unwrap_or_default()) else {
-        return Ok(None);
+    let before = before.unwrap_or_default();
+    if expected.is_some_and(|expected| *expected != before) {
+        return Ok(MetadataResult::Differs);
+    }
+    let Ok(after) = change.apply(before) else {
+        return Ok(MetadataResult::TooManyNames);
     };
     store::<D>(conn, subject, owner, change).await?;
     actions::enter::<D>(&mut *conn, by).await?;
     made_changes::enter_made_changes::<D>(conn, made.as_slice()).await?;
-    Ok(Some(after))
+    Ok(MetadataResult::Changed(after))
 }
 
 /// Notes that metadata is stored for an object, and keeps other transactions from changing it until this one ends.

@@ -211,6 +211,27 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
         .await
     }
 
+    async fn describe_if(
+        &self,
+        id: CampaignId,
+        (title, details): (&str, &Details),
+        change: &DetailsChange,
+        (by, made): (Option<&Action>, Option<Uuid>),
+    ) -> Result<bool, LedgerError> {
+        let at = (self.clock.now(), id);
+        let expected = (title.to_owned(), details.clone());
+        let args = (expected, change.clone(), by.cloned());
+        self.run(
+            AccessMode::Write,
+            args,
+            move |conn, ((title, details), change, by)| {
+                let (expected, by) = ((title.as_str(), details), (by.as_ref(), made));
+                Box::pin(listing::describe_if::<D>(conn, at, expected, change, by))
+            },
+        )
+        .await
+    }
+
     async fn archive(&self, id: CampaignId, by: Option<&Action>) -> Result<bool, LedgerError> {
         let args = (self.clock.now(), by.cloned());
         self.run(AccessMode::Write, args, move |conn, (now, by)| {

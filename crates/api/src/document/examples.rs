@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::list;
 
+pub(super) const STRONG_TAG: &str = "\"0d3f51a86f4b2c19\"";
 pub(super) const CAMPAIGN: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
 pub(super) const ORDER: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3";
 pub(super) const KEY: &str = "9f2c61d0-first-try";

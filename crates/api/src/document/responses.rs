@@ -5,7 +5,7 @@ use qiang_core::outcome::Outcome;
 use qiang_wire::problem::ProblemKind;
 use serde_json::{Map, Value, json};
 
-use super::{IF_NONE_MATCH, KEY, examples, has_parameter, object};
+use super::{IF_MATCH, IF_NONE_MATCH, KEY, examples, has_parameter, object};
 use crate::http::wire::OWN_CACHING;
 
 const PROBLEM: &str = "#/components/schemas/Problem";
@@ -74,6 +74,10 @@ fn common_statuses(path: &str, operation: &Value) -> Vec<StatusCode> {
     add(
         has_parameter(operation, KEY),
         &[StatusCode::UNPROCESSABLE_ENTITY],
+    );
+    add(
+        has_parameter(operation, IF_MATCH),
+        &[StatusCode::PRECONDITION_FAILED],
     );
     add(
         !["/healthz", "/readyz", "/metrics"].contains(&path),
@@ -163,6 +167,8 @@ fn usual(path: &str, operation: &Value, status: StatusCode) -> Vec<ProblemKind> 
         Kind::Unauthenticated,
         Kind::Forbidden,
         Kind::BodyTimeout,
+        Kind::PreconditionFailed,
+        Kind::WeakEntityTag,
         Kind::TooLarge,
         Kind::MediaType,
         Kind::Ended,
@@ -286,6 +292,8 @@ pub(super) fn headers() -> Value {
         "Challenge": header("How to authenticate (RFC 6750)", true, text(), json!(challenge)),
         "ScopeChallenge": header("For `forbidden`: the scope that is needed", false, text(), json!(scope)),
         "EntityTag": header("Covers everything except the time", true, text(), json!("W/\"0d3f51a86f4b2c19\"")),
+        "StrongTag": header("Covers everything except the time; for `If-Match`", true, text(),
+            json!(examples::STRONG_TAG)),
         "NextPage": header("The next page, if there is one (RFC 8288)", false, text(), json!(next)),
         "Replayed": header("`true` if this repeats the answer to an earlier request", false,
             json!({"const": "true"}), json!("true")),
@@ -325,8 +333,17 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
             add("RateLimit-Policy", "RateLimitPolicy");
         }
         StatusCode::SERVICE_UNAVAILABLE if path != "/readyz" => add("Retry-After", "RetryAfter"),
+        StatusCode::OK if has_parameter(operation, IF_MATCH) => add("ETag", "StrongTag"),
         StatusCode::OK | StatusCode::NOT_MODIFIED if has_parameter(operation, IF_NONE_MATCH) => {
-            add("ETag", "EntityTag");
+            let is_metadata = path.ends_with("/metadata");
+            add(
+                "ETag",
+                if is_metadata {
+                    "StrongTag"
+                } else {
+                    "EntityTag"
+                },
+            );
             // Only the state is the same for all callers.
             let own = !path.ends_with("/state");
             add("Cache-Control", if own { "OwnCaching" } else { "Caching" });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::{
     HeaderName, HeaderValue, Method,
     header::{
-        AUTHORIZATION, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER,
+        AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER,
         WWW_AUTHENTICATE,
     },
 };
@@ -18,9 +18,10 @@ use tower_http::cors::CorsLayer;
 use crate::http::request_id::REQUEST_ID;
 
 /// Headers that pages may send, in addition to the standard ones.
-const REQUEST_HEADERS: [HeaderName; 8] = [
+const REQUEST_HEADERS: [HeaderName; 9] = [
     AUTHORIZATION,
     CONTENT_TYPE,
+    IF_MATCH,
     IF_NONE_MATCH,
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("grab-ticket"),

@@ -4,6 +4,7 @@ pub(crate) mod auth_failure;
 pub(crate) mod client_address;
 pub(crate) mod cors;
 pub(crate) mod declared;
+pub(crate) mod entity_tag;
 pub(crate) mod grant_bodies;
 pub(crate) mod https;
 pub(crate) mod metadata_bodies;

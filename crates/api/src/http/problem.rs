@@ -336,10 +336,10 @@ impl From<Refusal> for ApiProblem {
             Refusal::NothingAsked => ProblemKind::Invalid,
             Refusal::KeyReused => ProblemKind::KeyReused,
             Refusal::WaitsWithAnother => ProblemKind::AlreadyWaiting,
-            // Reconciliation corrects sales, and no request does.
-            Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) | Refusal::Changed => {
+            Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) => {
                 ProblemKind::PhaseConflict
             }
+            Refusal::Changed => ProblemKind::PreconditionFailed,
             Refusal::Order(_) | Refusal::TooManyPayments => ProblemKind::OrderConflict,
             // The report is compared with the order's price again.
             Refusal::OrderChanged => ProblemKind::OrderChanged,

@@ -73,6 +73,16 @@ pub(crate) fn tagged(asked: &HeaderMap, caching: &str, body: &impl Serialize) ->
 
 /// Weak entity tag of a body without the fields `now`. It is the same on each node.
 pub(crate) fn etag(json: &str) -> String {
+    format!("W/\"{}\"", body_hash(json))
+}
+
+/// Hash of a text, in hexadecimal digits.
+pub(crate) fn text_hash(text: &str) -> String {
+    hex::encode(&Sha256::digest(text)[..8])
+}
+
+/// Hash of a body without the fields `now`, in hexadecimal digits.
+pub(crate) fn body_hash(json: &str) -> String {
     // No string inside can contain this, because quotation marks are escaped there.
     let mut parts = json.split("\"now\":\"");
     let mut hash = Sha256::new();
@@ -80,11 +90,11 @@ pub(crate) fn etag(json: &str) -> String {
     for part in parts {
         hash.update(part.trim_start_matches(|char| char != '"'));
     }
-    format!("W/\"{}\"", hex::encode(&hash.finalize()[..8]))
+    hex::encode(&hash.finalize()[..8])
 }
 
 /// Whether `If-None-Match` has this entity tag or `*` (RFC 9110, 13.1.2). The comparison is weak.
-fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
+pub(crate) fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let wanted = opaque(etag);
     let lists = headers.get_all(header::IF_NONE_MATCH).into_iter();

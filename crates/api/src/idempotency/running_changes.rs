@@ -24,6 +24,8 @@ type Lanes = Arc<Mutex<HashMap<CampaignId, (Arc<CampaignLane>, u32)>>>;
 #[derive(Default)]
 struct CampaignLane {
     turn: Arc<RwLock<()>>,
+    /// Changes of settings: any number at once, or one under a condition. A pause waits for none of them.
+    settings: Arc<RwLock<()>>,
     begun: Mutex<Vec<Timestamp>>,
 }
 
@@ -96,9 +98,27 @@ impl Drop for LaneEntry {
     }
 }
 
+/// Way in which a change shares the settings of its campaign with other changes of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SettingsUse {
+    /// It changes no settings, or all of them in one step.
+    Free,
+    /// It may overlap other changes.
+    Shared,
+    /// It compares first, so no other change may overlap it.
+    Alone,
+}
+
+/// Right of a change to the settings, until it is dropped.
+enum SettingsGuard {
+    Shared(#[expect(dead_code, reason = "it is held")] OwnedRwLockReadGuard<()>),
+    Alone(#[expect(dead_code, reason = "it is held")] OwnedRwLockWriteGuard<()>),
+}
+
 /// A change that runs until this is dropped.
 pub(crate) struct RunningChange {
     begun: Timestamp,
+    settings: Option<SettingsGuard>,
     _turn: OwnedRwLockReadGuard<()>,
     entered: LaneEntry,
 }
@@ -108,9 +128,20 @@ impl RunningChange {
         entered.lane.begun.lock().push(begun);
         Self {
             begun,
+            settings: None,
             _turn: turn,
             entered,
         }
+    }
+
+    /// Waits for the right to the settings.
+    pub(crate) async fn use_settings(&mut self, how: SettingsUse) {
+        let settings = Arc::clone(&self.entered.lane.settings);
+        self.settings = match how {
+            SettingsUse::Free => None,
+            SettingsUse::Shared => Some(SettingsGuard::Shared(settings.read_owned().await)),
+            SettingsUse::Alone => Some(SettingsGuard::Alone(settings.write_owned().await)),
+        };
     }
 
     /// Begin of the oldest running change of the campaign.
@@ -138,6 +169,33 @@ pub(crate) struct Alone {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_change_under_a_condition_has_the_settings_alone() {
+        let campaign = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".parse().unwrap();
+        let changes = RunningChanges::default();
+        let begin = async |how: SettingsUse| {
+            let mut change = changes.begin(campaign, Timestamp::from_millis(10)).await;
+            change.use_settings(how).await;
+            change
+        };
+        let shared = [
+            begin(SettingsUse::Shared).await,
+            begin(SettingsUse::Shared).await,
+        ];
+        let waits = tokio::time::Duration::from_millis(20);
+        let alone = tokio::time::timeout(waits, begin(SettingsUse::Alone)).await;
+        assert!(alone.is_err());
+        drop(shared);
+        let alone = begin(SettingsUse::Alone).await;
+        // A pause goes its way.
+        let pause = begin(SettingsUse::Free).await;
+        let other = tokio::time::timeout(waits, begin(SettingsUse::Shared)).await;
+        assert!(other.is_err());
+        drop((alone, pause));
+        drop(begin(SettingsUse::Shared).await);
+        assert!(changes.lanes.lock().is_empty());
+    }
 
     #[tokio::test]
     async fn a_retry_decides_alone_and_a_key_is_as_old_as_the_oldest_change() {

@@ -9,6 +9,10 @@
 //! 4. Otherwise it is carried out now, which equals the first try. The retry first binds the key to a new id. So one of
 //!    several retries acts, and later ones wait for its late calls.
 //!
+//! A change under `If-Match` compares in the step that carries it out. If that is more than one step, no other change
+//! of the settings runs beside it in this process, and it has the campaign's turn among all nodes: see
+//! [`crate::resources::change_turn`].
+//!
 //! A repair of Redis may have lost the record. If a later action changed the same since, the key stays pending.
 
 use std::{
@@ -24,14 +28,15 @@ use qiang_core::{
     time::Timestamp,
 };
 use qiang_wire::problem::ProblemKind;
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::{
     app::{App, id_at},
-    http::{problem::ApiProblem, request_id::RequestId},
-    resources::stored_answer::{answer, replay},
+    http::{entity_tag::StrongTag, problem::ApiProblem, request_id::RequestId},
+    idempotency::running_changes::{RunningChange, SettingsUse},
+    resources::stored_answer::{answer, kept_body, replay},
 };
 
 /// Maximum number of later actions on one campaign that a retry reads. If there are more, one of them is assumed to
@@ -41,15 +46,26 @@ const LATER_MAX: u32 = 1_000;
 const QUARANTINE_PAGE: u32 = 1_000;
 /// Longest time from the start of a change until it is submitted to the engine. A slower change is refused, because a
 /// retry may have acted since.
-const BEGINS_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const BEGINS_WITHIN: Duration = Duration::from_secs(5);
 /// Attempts to record an action that the ledger refused, and the pause between them.
 const RECORD_TRIES: (u32, Duration) = (600, Duration::from_secs(1));
 
 /// A change of a campaign that a later one may undo. Making it twice in a row has the same effect as once.
 pub(crate) trait Change: Send + Sync + 'static {
-    type Body: Serialize + Send + 'static;
+    type Body: Serialize + DeserializeOwned + Send + 'static;
 
     fn campaign(&self) -> CampaignId;
+
+    /// How it shares the campaign's settings with other changes. One that needs them alone takes the campaign's turn
+    /// among all nodes.
+    fn settings_use(&self) -> SettingsUse {
+        SettingsUse::Free
+    }
+
+    /// Entity tag of an answer; `None` if it is no representation with one.
+    fn tag(_: &Self::Body) -> Option<StrongTag> {
+        None
+    }
 
     /// Subject of the actions that may undo it.
     fn subject(&self) -> String {
@@ -83,7 +99,8 @@ pub(crate) struct BegunChange {
     pub(crate) id: Uuid,
     /// Whether the action is recorded.
     pub(crate) is_recorded: bool,
-    /// The last moment to submit it to the engine; `None` without a key, because no retry depends on it.
+    is_keyed: bool,
+    /// The last moment to submit it to the engine; `None` if nothing depends on it.
     until: Option<Instant>,
 }
 
@@ -93,15 +110,23 @@ impl BegunChange {
         Self {
             id,
             is_recorded: false,
+            is_keyed: false,
             until: None,
+        }
+    }
+
+    /// A change without a key whose turn ends.
+    fn timed(id: Uuid) -> Self {
+        Self {
+            until: Some(Instant::now() + BEGINS_WITHIN),
+            ..Self::free(id)
         }
     }
 
     fn keyed(id: Uuid) -> Self {
         Self {
-            id,
-            is_recorded: false,
-            until: Some(Instant::now() + BEGINS_WITHIN),
+            is_keyed: true,
+            ..Self::timed(id)
         }
     }
 
@@ -120,7 +145,7 @@ impl BegunChange {
 
     /// Id of the change's key, for the step that carries it out; `None` without a key.
     pub(crate) fn made(&self) -> Option<Uuid> {
-        self.until.map(|_| self.id)
+        self.is_keyed.then_some(self.id)
     }
 
     /// The command under the change's key, if it has one.
@@ -156,16 +181,47 @@ impl App {
             let run = move |used| async move { app.change_under(used, is_urgent, change).await };
             return self.detached.run(used, run).await;
         }
-        let (campaign, now) = (change.campaign(), self.ports.clock.now());
-        let _under_way = self.changes.begin(campaign, now).await;
+        let _under_way = self.begin_change(&change).await;
         if let Ok(Some(so)) = self.so(&change).await {
-            return Ok(answer(so));
+            return Ok(tagged_answer::<C>(so));
         }
         if !is_urgent {
             change.check_limit(self)?;
         }
-        let begun = BegunChange::free(self.fresh_id());
-        change.make(&begun).await.map(answer)
+        let begun = match change.settings_use() {
+            SettingsUse::Alone => BegunChange::timed(self.fresh_id()),
+            SettingsUse::Free | SettingsUse::Shared => BegunChange::free(self.fresh_id()),
+        };
+        self.carry_out(&change, &begun)
+            .await
+            .map(tagged_answer::<C>)
+    }
+
+    /// Enters the campaign's lane of changes.
+    async fn begin_change<C: Change>(&self, change: &C) -> RunningChange {
+        let (campaign, now) = (change.campaign(), self.ports.clock.now());
+        let mut begun = self.changes.begin(campaign, now).await;
+        begun.use_settings(change.settings_use()).await;
+        begun
+    }
+
+    /// Carries out a change, in its turn if it needs one. The turn of a change with an unknown result is not ended,
+    /// because the engine may still carry it out.
+    async fn carry_out<C: Change>(
+        &self,
+        change: &C,
+        begun: &BegunChange,
+    ) -> Result<C::Body, ApiProblem> {
+        if change.settings_use() != SettingsUse::Alone {
+            return change.make(begun).await;
+        }
+        let turn = self.take_turn(change.campaign()).await?;
+        let made = change.make(begun).await;
+        let is_unknown = |problem: &ApiProblem| problem.is(ProblemKind::Uncertain);
+        if !made.as_ref().is_err_and(is_unknown) {
+            self.end_turn(&turn).await;
+        }
+        made
     }
 
     async fn change_under<C: Change>(
@@ -174,8 +230,8 @@ impl App {
         is_urgent: bool,
         change: C,
     ) -> Result<Response, ApiProblem> {
-        let (campaign, ledger) = (change.campaign(), &self.ports.ledger);
-        let under_way = self.changes.begin(campaign, self.ports.clock.now()).await;
+        let ledger = &self.ports.ledger;
+        let under_way = self.begin_change(&change).await;
         let mut so = None;
         if ledger.bound_key(&used).await?.is_none() {
             so = self.so(&change).await.ok().flatten();
@@ -191,11 +247,14 @@ impl App {
             KeyState::Fresh => {
                 let decided = match so {
                     Some(body) => Ok(body),
-                    None => change.make(&begun).await,
+                    None => self.carry_out(&change, &begun).await,
                 };
-                self.keep(&used, id, decided).await
+                self.keep_tagged::<C>(&used, id, decided).await
             }
-            KeyState::Answered(kept) => replay(&kept),
+            KeyState::Answered(kept) => {
+                let tag = kept_body::<C::Body>(&kept).as_ref().and_then(C::tag);
+                replay(&kept).map(|response| with_tag(response, tag.as_ref()))
+            }
             KeyState::Pending(bound) => {
                 drop(under_way);
                 RequestId::mark_replay();
@@ -229,14 +288,26 @@ impl App {
                 if is_recorded && let Err(error) = ledger.strike(bound).await {
                     tracing::warn!(%error, "the list of actions has an action twice, because a retry repeats it");
                 }
-                change.make(&BegunChange::keyed(id)).await
+                self.carry_out(&change, &BegunChange::keyed(id)).await
             }
         };
         match decided {
             // The key stays bound, and the next retry checks again.
             Err(problem) if problem.has_changed_nothing() => Err(problem),
-            decided => self.keep(used, id, decided).await,
+            decided => self.keep_tagged::<C>(used, id, decided).await,
         }
+    }
+
+    /// [`keep`](Self::keep), with the entity tag of the answer.
+    async fn keep_tagged<C: Change>(
+        &self,
+        used: &KeyUse,
+        id: Uuid,
+        decided: Result<C::Body, ApiProblem>,
+    ) -> Result<Response, ApiProblem> {
+        let tag = decided.as_ref().ok().and_then(C::tag);
+        let kept = self.keep(used, id, decided).await;
+        kept.map(|response| with_tag(response, tag.as_ref()))
     }
 
     /// Checks whether the change whose key was bound to this id was made.
@@ -373,6 +444,19 @@ impl App {
     }
 }
 
+/// Answer to a change, with the entity tag of the object after it.
+fn tagged_answer<C: Change>(body: C::Body) -> Response {
+    let tag = C::tag(&body);
+    with_tag(answer(body), tag.as_ref())
+}
+
+fn with_tag(mut response: Response, tag: Option<&StrongTag>) -> Response {
+    if let Some(tag) = tag {
+        tag.add_to(&mut response);
+    }
+    response
+}
+
 /// Result of checking a change whose key has no answer.
 enum KeyedEffect<B> {
     /// The campaign has the requested values.
@@ -392,7 +476,7 @@ fn not_yet() -> ApiProblem {
 }
 
 /// Time at which a key was bound, from its id; the earliest time if the id has none.
-fn timestamp_of(id: Uuid) -> Timestamp {
+pub(crate) fn timestamp_of(id: Uuid) -> Timestamp {
     let millis = id.get_timestamp().map_or(0, |at| {
         let (seconds, nanos) = at.to_unix();
         seconds

@@ -3,12 +3,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{Json, extract::State, response::Response};
+use axum::{extract::State, http::HeaderMap, response::Response};
 use qiang_core::{
     campaign::CampaignKind,
     id::{CampaignId, OrderId, ShopReference, UserId},
     metadata::{Metadata, MetadataChange, MetadataError, MetadataSubject},
-    ports::{Action, ActionKind},
+    ports::{Action, ActionKind, MetadataResult},
 };
 use qiang_wire::{
     answers, ids,
@@ -25,6 +25,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::{self, ObjectRequest, Param},
     http::{
+        entity_tag::{Condition, IfMatch, StrongTag, tagged},
         metadata_bodies::{self, ChangedMetadata, WithMetadata},
         problem::{ApiProblem, NoAnswer},
         wire::{Text, nullable},
@@ -232,6 +233,7 @@ struct MetadataPatch<T> {
     subject: MetadataSubject,
     change: MetadataChange,
     changed: Value,
+    condition: Option<IfMatch>,
 }
 
 impl<T: std::fmt::Display + Send + Sync + 'static> MetadataPatch<T> {
@@ -239,13 +241,13 @@ impl<T: std::fmt::Display + Send + Sync + 'static> MetadataPatch<T> {
         call: ObjectRequest<T>,
         route: &str,
         (campaign, subject): (CampaignId, MetadataSubject),
-        request: &MetadataRequest,
+        (request, condition): (&MetadataRequest, Option<IfMatch>),
     ) -> Result<Response, ApiProblem> {
         let change = request.metadata.change(request.reference.as_ref());
         if change == MetadataChange::default() {
             return Err(ApiProblem::invalid("there is nothing to change"));
         }
-        let used = call.key_use(route, request);
+        let used = call.conditional_key_use(route, request, condition.as_ref());
         let app = Arc::clone(&call.app);
         let patch = Self {
             call,
@@ -253,8 +255,19 @@ impl<T: std::fmt::Display + Send + Sync + 'static> MetadataPatch<T> {
             subject,
             change,
             changed: request.changed(),
+            condition,
         };
         app.change(used, false, patch).await
+    }
+
+    /// Metadata that the condition expects.
+    async fn expected(&self, condition: &IfMatch) -> Result<Metadata, ApiProblem> {
+        let app = &self.call.app;
+        let found = app.ports.ledger.metadata(&[self.subject]).await?.pop();
+        let found = found.unwrap_or_default();
+        let body = app.metadata_body(self.subject, &found).await?;
+        condition.check(&StrongTag::from_metadata(&body))?;
+        Ok(found)
     }
 }
 
@@ -263,6 +276,10 @@ impl<T: std::fmt::Display + Send + Sync + 'static> Change for MetadataPatch<T> {
 
     fn campaign(&self) -> CampaignId {
         self.campaign
+    }
+
+    fn tag(body: &answers::Metadata) -> Option<StrongTag> {
+        Some(StrongTag::from_metadata(body))
     }
 
     fn subject(&self) -> String {
@@ -300,16 +317,24 @@ impl<T: std::fmt::Display + Send + Sync + 'static> Change for MetadataPatch<T> {
         let app = &self.call.app;
         let meta = app.meta(self.campaign).await?;
         let meta = meta.ok_or_else(|| ApiProblem::ledger_incomplete(self.campaign))?;
+        let expected = match &self.condition {
+            Some(condition) => Some(self.expected(condition).await?),
+            None => None,
+        };
         begun.check_in_time()?;
         let action = self
             .call
             .action_begun(begun, ActionKind::Change, &self.changed);
         let ledger = &app.ports.ledger;
-        let by = (&action, begun.made());
-        let changed = ledger.change_metadata(self.subject, &meta.owner, &self.change, by);
-        let Some(metadata) = changed.await? else {
-            let detail = MetadataError::Count.to_string();
-            return Err(ApiProblem::invalid_at("#/metadata", detail));
+        let (change, by) = ((&self.change, expected.as_ref()), (&action, begun.made()));
+        let changed = ledger.change_metadata(self.subject, &meta.owner, change, by);
+        let metadata = match changed.await? {
+            MetadataResult::Changed(metadata) => metadata,
+            MetadataResult::TooManyNames => {
+                let detail = MetadataError::Count.to_string();
+                return Err(ApiProblem::invalid_at("#/metadata", detail));
+            }
+            MetadataResult::Differs => return Err(ProblemKind::PreconditionFailed.into()),
         };
         operation_log::log(&action);
         let body = app.metadata_body(self.subject, &metadata).await;
@@ -322,18 +347,21 @@ impl<T: std::fmt::Display + Send + Sync + 'static> Change for MetadataPatch<T> {
 /// Its seller or sender reads it; others need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/metadata", tag = "campaigns",
     operation_id = "getCampaignMetadata", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
-        (status = 404, body = Problem), NoAnswer))]
+    params(("id" = String, Path, description = "The campaign's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = answers::Metadata), (status = 304, description = "Unchanged since the tag"),
+        (status = 403, body = Problem), (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn of_campaign(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<CampaignId>,
-) -> Result<Json<answers::Metadata>, ApiProblem> {
+    headers: HeaderMap,
+) -> Result<Response, ApiProblem> {
     app.check_reads_metadata(&caller, id).await?;
     app.check_campaign(id).await?;
     let body = app.read_metadata(MetadataSubject::Campaign(id)).await?;
-    Ok(Json(body))
+    let tag = StrongTag::from_metadata(&body);
+    Ok(tagged(&headers, &tag, &body))
 }
 
 /// Changes the metadata of a campaign. Users do not see it.
@@ -341,7 +369,9 @@ pub(crate) async fn of_campaign(
     operation_id = "changeCampaignMetadata", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
     params(("id" = String, Path, description = "The campaign's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once"),
+        ("If-Match" = Option<String>, Header, description = "Entity tags of the metadata: it changes only if it still \
+            has one of them")),
     responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
         (status = 404, body = Problem),
         (status = 409, description = "`superseded`: an earlier request with this key broke off, and a later change may \
@@ -349,13 +379,15 @@ pub(crate) async fn of_campaign(
         (status = 422, body = Problem), NoAnswer))]
 pub(crate) async fn change_campaign(
     call: ObjectRequest<CampaignId>,
+    condition: Condition,
     extract::Json(request): extract::Json<MetadataRequest>,
 ) -> Result<Response, ApiProblem> {
     let id = call.id;
     call.app.check_leads(&call.caller, id).await?;
     call.app.check_campaign(id).await?;
     let of = (id, MetadataSubject::Campaign(id));
-    MetadataPatch::run(call, "PATCH /v1/campaigns/{id}/metadata", of, &request).await
+    let request = (&request, condition.check_strong()?);
+    MetadataPatch::run(call, "PATCH /v1/campaigns/{id}/metadata", of, request).await
 }
 
 /// Metadata of an order.
@@ -363,18 +395,21 @@ pub(crate) async fn change_campaign(
 /// The seller of its sale reads it; others need the scope `read:any`. The buyer does not see it.
 #[utoipa::path(get, path = "/v1/orders/{id}/metadata", tag = "orders",
     operation_id = "getOrderMetadata", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("id" = String, Path, description = "The order's id")),
-    responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
-        (status = 404, body = Problem), NoAnswer))]
+    params(("id" = String, Path, description = "The order's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = answers::Metadata), (status = 304, description = "Unchanged since the tag"),
+        (status = 403, body = Problem), (status = 404, body = Problem), NoAnswer))]
 pub(crate) async fn of_order(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<OrderId>,
-) -> Result<Json<answers::Metadata>, ApiProblem> {
+    headers: HeaderMap,
+) -> Result<Response, ApiProblem> {
     app.check_reads_metadata(&caller, id.campaign).await?;
     app.check_order(id).await?;
     let body = app.read_metadata(MetadataSubject::Order(id)).await?;
-    Ok(Json(body))
+    let tag = StrongTag::from_metadata(&body);
+    Ok(tagged(&headers, &tag, &body))
 }
 
 /// Changes the metadata of an order. The buyer does not see it.
@@ -384,7 +419,9 @@ pub(crate) async fn of_order(
     operation_id = "changeOrderMetadata", security(("bearer" = ["campaigns:write"]),
         ("bearer" = ["campaigns:write:any"])),
     params(("id" = String, Path, description = "The order's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once"),
+        ("If-Match" = Option<String>, Header, description = "Entity tags of the metadata: it changes only if it still \
+            has one of them")),
     responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
         (status = 404, body = Problem),
         (status = 409, description = "`superseded`: an earlier request with this key broke off, and a later change may \
@@ -392,13 +429,15 @@ pub(crate) async fn of_order(
         (status = 422, body = Problem), NoAnswer))]
 pub(crate) async fn change_order(
     call: ObjectRequest<OrderId>,
+    condition: Condition,
     extract::Json(request): extract::Json<MetadataRequest>,
 ) -> Result<Response, ApiProblem> {
     let id = call.id;
     call.app.check_leads(&call.caller, id.campaign).await?;
     call.app.check_order(id).await?;
     let of = (id.campaign, MetadataSubject::Order(id));
-    MetadataPatch::run(call, "PATCH /v1/orders/{id}/metadata", of, &request).await
+    let request = (&request, condition.check_strong()?);
+    MetadataPatch::run(call, "PATCH /v1/orders/{id}/metadata", of, request).await
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 pub(crate) mod accounts;
 pub(crate) mod audits;
 pub(crate) mod campaigns;
+pub(crate) mod change_turn;
 pub(crate) mod changes;
 pub(crate) mod create;
 pub(crate) mod events;

@@ -78,6 +78,15 @@ fn advice(kind: ProblemKind) -> &'static str {
         }
         Kind::MethodNotAllowed => "Use a method that the header <code>Allow</code> names.",
         Kind::BodyTimeout => "The body came too slowly. Send the request again; nothing was done.",
+        Kind::PreconditionFailed => {
+            "The object no longer has the entity tag in <code>If-Match</code>: another change was made in between. \
+             Read the object, and decide again. Nothing was changed."
+        }
+        Kind::WeakEntityTag => {
+            "A tag in <code>If-Match</code> must be strong: it does not begin with <code>W/</code>. Read the object with \
+             a token that may change it, and send its <code>ETag</code> unchanged. A proxy that compresses answers \
+             may weaken tags. Nothing was changed."
+        }
         Kind::TooLarge => "Send a smaller body; <code>detail</code> says how large it may be.",
         Kind::UriTooLong => "Send a shorter path and query.",
         Kind::HeadTooLarge => "Send fewer and shorter headers; the connection is closed.",

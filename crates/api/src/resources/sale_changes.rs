@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::response::Response;
 use qiang_core::{
     admission::{AdmissionBound, BadAdmissionRatio},
-    book::{Command, Reply},
+    book::{Command, Reply, SaleCorrection},
     campaign::{
-        CampaignError, CampaignKind, Description, DetailsChange, ImageUrl, Phase,
+        CampaignError, CampaignKind, Description, DetailsChange, ImageUrl, Phase, SaleSettings,
         SaleSettingsChange, Tally,
     },
     id::{CampaignId, ProductId},
@@ -16,7 +16,10 @@ use qiang_core::{
     ports::{Action, ActionKind, CampaignRecord},
     time::Timestamp,
 };
-use qiang_wire::{answers, problem::Problem};
+use qiang_wire::{
+    answers,
+    problem::{Problem, ProblemKind},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -24,9 +27,11 @@ use utoipa::ToSchema;
 use crate::{
     extract::{self, ObjectRequest},
     http::{
+        entity_tag::{Condition, IfMatch, StrongTag},
         problem::ApiProblem,
         wire::{MoneyBody, Rfc3339, Text, nullable},
     },
+    idempotency::running_changes::SettingsUse,
     resources::{
         changes::{BegunChange, Change},
         operation_log,
@@ -223,10 +228,16 @@ impl SaleChange {
 /// Stock, window, limit, price and admission can change until the sale is over, all in one step. If one of them is
 /// refused, nothing changes. Title, product, description and image can change at any time. Fields that already have the
 /// value do not change.
+///
+/// With `If-Match`, the sale changes only if nothing that this operation changes was changed since it was read. Its
+/// `ETag` is strong if the caller may change it. Such a request changes the stock alone, the texts alone, or window,
+/// limit, price and admission.
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
     operation_id = "changeSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     params(("id" = String, Path, description = "The sale's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once"),
+        ("If-Match" = Option<String>, Header, description = "Entity tags of the sale: it changes only if it still has \
+            one of them. Units that were sold since do not count")),
     responses((status = 200, body = answers::Sale), (status = 403, body = Problem), (status = 404, body = Problem),
         (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over, or has opened; \
             `superseded`: an earlier request with this key broke off, and a later change may have set the same values; \
@@ -238,6 +249,7 @@ impl SaleChange {
             body = Problem)))]
 pub(crate) async fn change(
     call: ObjectRequest<CampaignId>,
+    condition: Condition,
     extract::Json(request): extract::Json<SaleChange>,
 ) -> Result<Response, ApiProblem> {
     call.app.check_leads(&call.caller, call.id).await?;
@@ -246,13 +258,30 @@ pub(crate) async fn change(
     if details == DetailsChange::default() && command.is_none() {
         return Err(ApiProblem::invalid("there is nothing to change"));
     }
-    let used = call.key_use("PATCH /v1/sales/{id}", &request);
+    let condition = match condition.check_strong() {
+        Ok(condition) => condition,
+        Err(problem) => {
+            // An unknown sale is refused as that.
+            call.app.record(call.id, CampaignKind::Sale).await?;
+            return Err(problem);
+        }
+    };
+    if condition.is_some() && command.is_some() && details != DetailsChange::default() {
+        let detail = "under `If-Match`, change title, product, description and image in a request of their own";
+        return Err(ApiProblem::invalid(detail));
+    }
+    if condition.is_some() && matches!(command, Some(Command::SetSale { .. })) {
+        let detail = "under `If-Match`, change the stock in a request of its own";
+        return Err(ApiProblem::invalid(detail));
+    }
+    let used = call.conditional_key_use("PATCH /v1/sales/{id}", &request, condition.as_ref());
     let app = Arc::clone(&call.app);
     let change = SalePatch {
         call,
         request,
         details,
         command,
+        condition,
     };
     app.change(used, false, change).await
 }
@@ -264,6 +293,7 @@ struct SalePatch {
     details: DetailsChange,
     /// `None` if only title, product, description or image change.
     command: Option<Command>,
+    condition: Option<IfMatch>,
 }
 
 impl SalePatch {
@@ -291,10 +321,62 @@ impl SalePatch {
         record: CampaignRecord,
         tally: &Tally,
     ) -> Result<answers::Sale, ApiProblem> {
-        let mut body = sale_body(record, tally, &self.call.app).await?;
+        let mut body = self.body_now(record, tally).await?;
         // The parts of a spread sale are counted in turn, while units move between them.
         body.stock = self.request.stock.unwrap_or(body.stock);
         Ok(body)
+    }
+
+    async fn body_now(
+        &self,
+        record: CampaignRecord,
+        tally: &Tally,
+    ) -> Result<answers::Sale, ApiProblem> {
+        let (app, caller, id) = (&self.call.app, &self.call.caller, self.call.id);
+        let mut body = sale_body(record, tally, app).await?;
+        app.fill_metadata_for(Some(caller), id, &mut body).await?;
+        Ok(body)
+    }
+
+    /// The sale before the change, which fulfils the condition.
+    async fn compared(&self) -> Result<(CampaignRecord, Tally), ApiProblem> {
+        let (app, id) = (&self.call.app, self.call.id);
+        let Some(condition) = &self.condition else {
+            return app.record(id, CampaignKind::Sale).await;
+        };
+        let Some((record, tally)) = app.settled_sale(id).await? else {
+            return Err(ApiProblem::unavailable(
+                "the ledger does not have earlier changes of the sale yet",
+            ));
+        };
+        let body = sale_body(record.clone(), &tally, app).await?;
+        condition.check(&StrongTag::from_sale(&body))?;
+        Ok((record, tally))
+    }
+
+    /// The command; with a condition, the engine compares the values that it replaces.
+    fn compared_command(&self, record: &CampaignRecord, tally: &Tally) -> Option<Command> {
+        let command = self.command.clone()?;
+        if self.condition.is_none() {
+            return Some(command);
+        }
+        let (campaign, correction) = match command {
+            Command::SetStock { campaign, stock } => {
+                let expected = tally.supply;
+                (campaign, SaleCorrection::Stock { expected, stock })
+            }
+            Command::SetTerms { campaign, change } => {
+                let expected = tally.terms;
+                let expected =
+                    expected.or_else(|| SaleSettings::from_campaign(&record.campaign))?;
+                (campaign, SaleCorrection::Terms { expected, change })
+            }
+            other => return Some(other),
+        };
+        Some(Command::Correct {
+            campaign,
+            correction: Box::new(correction),
+        })
     }
 }
 
@@ -303,6 +385,17 @@ impl Change for SalePatch {
 
     fn campaign(&self) -> CampaignId {
         self.call.id
+    }
+
+    fn settings_use(&self) -> SettingsUse {
+        match self.condition {
+            Some(_) => SettingsUse::Alone,
+            None => SettingsUse::Shared,
+        }
+    }
+
+    fn tag(body: &answers::Sale) -> Option<StrongTag> {
+        Some(StrongTag::from_sale(body))
     }
 
     async fn already(&self) -> Result<Option<answers::Sale>, ApiProblem> {
@@ -327,19 +420,19 @@ impl Change for SalePatch {
     async fn present(&self) -> Result<answers::Sale, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         let (record, tally) = app.present_record(campaign, CampaignKind::Sale).await?;
-        sale_body(record, &tally, app).await
+        self.body_now(record, &tally).await
     }
 
     async fn make(&self, begun: &BegunChange) -> Result<answers::Sale, ApiProblem> {
-        let (app, campaign) = (&self.call.app, self.call.id);
-        let (record, tally) = app.record(campaign, CampaignKind::Sale).await?;
+        let app = &self.call.app;
+        let (record, tally) = self.compared().await?;
         self.request.check_currency(record.campaign.currency())?;
         self.request.check_policy(record.campaign.payment_policy)?;
         let detail = self.request.changed_from(&record, &tally);
         let action = self.call.action_begun(begun, ActionKind::Change, &detail);
-        let Some(command) = self.command.clone() else {
+        let Some(command) = self.compared_command(&record, &tally) else {
             begun.check_in_time()?;
-            return self.describe(begun, &action, &tally).await;
+            return self.describe(begun, (&action, Some(&record)), &tally).await;
         };
         app.record_begun(begun, &action).await?;
         // The last step is under the key, so the record says that all of the change was made.
@@ -351,18 +444,19 @@ impl Change for SalePatch {
             return Err(ApiProblem::unexpected_reply());
         };
         let begun = begun.recorded();
-        let changed = self.describe(&begun, &action, &tally).await;
+        let changed = self.describe(&begun, (&action, None), &tally).await;
         changed.map_err(ApiProblem::after_the_command)
     }
 }
 
 impl SalePatch {
-    /// Changes title, product, description and image, and records the action unless it is recorded. A failure of any
-    /// step after the first is `uncertain`.
+    /// Changes title, product, description and image, and records the action unless it is recorded. Under a condition,
+    /// they must be those of the record, unless the engine has compared before. A failure of any step after the first
+    /// is `uncertain`.
     async fn describe(
         &self,
         begun: &BegunChange,
-        action: &Action,
+        (action, compared): (&Action, Option<&CampaignRecord>),
         tally: &Tally,
     ) -> Result<answers::Sale, ApiProblem> {
         let (app, campaign) = (&self.call.app, self.call.id);
@@ -370,8 +464,17 @@ impl SalePatch {
         let ledger = &app.ports.ledger;
         if self.details != DetailsChange::default() {
             let by = (!begun.is_recorded).then_some(action);
-            let made = begun.made();
-            ledger.describe(campaign, &self.details, by, made).await?;
+            let (change, made) = (&self.details, begun.made());
+            match compared.filter(|_| self.condition.is_some()) {
+                None => ledger.describe(campaign, change, by, made).await?,
+                Some(record) => {
+                    let expected = (record.campaign.title.as_str(), &record.details);
+                    let described = ledger.describe_if(campaign, expected, change, (by, made));
+                    if !described.await? {
+                        return Err(ProblemKind::PreconditionFailed.into());
+                    }
+                }
+            }
         }
         let record = ledger.campaign(campaign).await;
         let record = record.map_err(|error| ApiProblem::from(error).after_the_command())?;

@@ -35,6 +35,7 @@ use crate::{
     claims::requirements::RequirementList,
     extract::{self, MaybeCaller, Param, RequestKey},
     http::{
+        entity_tag::{self, StrongTag},
         metadata_bodies::{self, NewMetadata},
         problem::{ApiProblem, NoAnswer},
         wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
@@ -271,18 +272,8 @@ pub(crate) async fn create(
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
         .await?;
     let (id, status) = (created.id, wire::created(created.is_fresh()));
-    if !created.is_fresh() {
-        let audience = request.audience.as_ref();
-        app.check_repeated(id, audience).await?;
-    }
-    let metadata = request.metadata.of(request.reference.as_ref());
-    let (record, tally) = app.created(created, CampaignKind::Sale).await?;
-    let subject = MetadataSubject::Campaign(id);
-    app.add_metadata(subject, &record.campaign.owner, &metadata)
-        .await?;
+    let body = request.answer(&app, &caller, created).await?;
     let location = wire::location(status, || format!("/v1/sales/{id}"));
-    let mut body = sale_body(record, &tally, &app).await?;
-    app.fill_metadata_for(Some(&caller), id, &mut body).await?;
     Ok((status, location, Json(body)))
 }
 
@@ -308,7 +299,8 @@ fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, ApiProblem> {
 
 /// A sale and its state. No token is needed: a user who has the link sees the sale before signing in.
 ///
-/// The entity tag covers everything except `now`. An answer 304 has the server's time in `Date`.
+/// The entity tag covers everything except `now`. It is strong for callers who may change the sale, and serves as
+/// `If-Match` there. An answer 304 has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
     operation_id = "getSale", security(()),
     params(("id" = String, Path, description = "The sale's id"),
@@ -322,9 +314,36 @@ pub(crate) async fn get(
     Param(id): Param<CampaignId>,
     headers: HeaderMap,
 ) -> Result<Response, ApiProblem> {
-    let (record, tally) = app.record(id, CampaignKind::Sale).await?;
+    let settled = match may_change(&app, caller.as_ref(), id).await? {
+        true => app.settled_sale(id).await?,
+        false => None,
+    };
+    let is_strong = settled.is_some();
+    let (record, tally) = match settled {
+        Some(settled) => settled,
+        None => app.record(id, CampaignKind::Sale).await?,
+    };
     let mut body = sale_body(record, &tally, &app).await?;
     app.fill_metadata_for(caller.as_ref(), id, &mut body)
         .await?;
-    Ok(wire::tagged(&headers, OWN_CACHING, &body))
+    Ok(match is_strong {
+        true => entity_tag::tagged(&headers, &StrongTag::from_sale(&body), &body),
+        false => wire::tagged(&headers, OWN_CACHING, &body),
+    })
+}
+
+/// Whether a caller may change a sale.
+async fn may_change(
+    app: &App,
+    caller: Option<&Caller>,
+    id: CampaignId,
+) -> Result<bool, ApiProblem> {
+    match caller {
+        Some(caller) if caller.may(Scope::CampaignsWriteAny) => Ok(true),
+        Some(caller) if caller.may(Scope::CampaignsWrite) => {
+            let meta = app.meta(id).await?;
+            Ok(meta.is_some_and(|meta| meta.owner == caller.user))
+        }
+        _ => Ok(false),
+    }
 }

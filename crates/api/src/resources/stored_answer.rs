@@ -15,7 +15,7 @@ use axum::{
 };
 use qiang_core::ports::{KeyState, KeyUse};
 use qiang_wire::problem::ProblemKind;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -159,6 +159,15 @@ impl App {
 /// Answer to a command that was carried out.
 pub(crate) fn answer(body: impl Serialize) -> Response {
     Json(body).into_response()
+}
+
+/// Body of a stored success.
+pub(crate) fn kept_body<B: DeserializeOwned>(kept: &str) -> Option<B> {
+    let StoredAnswer { status, body } = serde_json::from_str(kept).ok()?;
+    let is_success = status == StatusCode::OK.as_u16();
+    is_success
+        .then(|| serde_json::from_value(body).ok())
+        .flatten()
 }
 
 /// Response from a stored answer, marked as a replay. A stored refusal is a replay too.

@@ -51,7 +51,8 @@ pub enum CampaignAction {
     Close,
 }
 
-/// A change of a sale that reconciliation makes. It is refused if the sale has changed since the comparison.
+/// A change of a sale by reconciliation, or by a request with a condition. It is refused if the sale has changed since
+/// the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SaleCorrection {
     /// Sets the stock.
@@ -144,7 +145,7 @@ pub enum Command {
         /// Change of the terms.
         change: SaleSettingsChange,
     },
-    /// Correct stock or terms of a sale that has not changed since reconciliation compared it.
+    /// Correct stock or terms of a sale that has not changed since it was compared.
     Correct {
         /// The sale.
         campaign: CampaignId,
@@ -156,21 +157,22 @@ pub enum Command {
     Keyed {
         /// Id to which the key was bound.
         id: Uuid,
-        /// `Act`, `SetStock`, `SetTerms` or `SetSale`.
+        /// `Act`, `SetStock`, `SetTerms`, `SetSale` or `Correct`.
         change: Box<Command>,
     },
 }
 
 impl Command {
-    /// The command under an idempotency key that is bound to `id`. Only `Act`, `SetStock`, `SetTerms` and
-    /// `SetSale` have one.
+    /// The command under an idempotency key that is bound to `id`. Only `Act`, `SetStock`, `SetTerms`, `SetSale`
+    /// and `Correct` have one.
     #[must_use]
     pub fn keyed(self, id: Uuid) -> Self {
         match self {
             Self::Act { .. }
             | Self::SetStock { .. }
             | Self::SetTerms { .. }
-            | Self::SetSale { .. } => Self::Keyed {
+            | Self::SetSale { .. }
+            | Self::Correct { .. } => Self::Keyed {
                 id,
                 change: Box::new(self),
             },

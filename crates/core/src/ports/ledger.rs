@@ -384,6 +384,16 @@ pub trait CampaignStore: Send + Sync + 'static {
         made: Option<Uuid>,
     ) -> Result<(), LedgerError>;
 
+    /// [`CampaignStore::describe`] if title and details are still the expected ones. Returns whether they are;
+    /// otherwise nothing changes.
+    async fn describe_if(
+        &self,
+        id: CampaignId,
+        expected: (&str, &Details),
+        change: &DetailsChange,
+        by: (Option<&Action>, Option<Uuid>),
+    ) -> Result<bool, LedgerError>;
+
     /// Archives a closed campaign, and records the action. Returns whether it is archived now. A repeated call changes
     /// nothing.
     async fn archive(&self, id: CampaignId, by: Option<&Action>) -> Result<bool, LedgerError>;

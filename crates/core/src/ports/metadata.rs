@@ -24,6 +24,17 @@ pub struct ReferenceQuery {
     pub limit: u32,
 }
 
+/// Result of a change of metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetadataResult {
+    /// The metadata afterwards.
+    Changed(Metadata),
+    /// The object would have too many names. Nothing changed.
+    TooManyNames,
+    /// The object has other metadata than the change expects. Nothing changed.
+    Differs,
+}
+
 /// Store of metadata. Whether an object exists is not checked here.
 #[async_trait]
 pub trait MetadataStore: Send + Sync + 'static {
@@ -36,16 +47,16 @@ pub trait MetadataStore: Send + Sync + 'static {
         metadata: &Metadata,
     ) -> Result<(), LedgerError>;
 
-    /// Changes the metadata of an object and records the action, in one transaction. If the change has a key, it also
-    /// records the id to which the key was bound: see [`KeyStore::is_change_made`](super::KeyStore::is_change_made).
-    /// Returns the metadata afterwards; `None` if it would have too many names, and then nothing changes.
+    /// Changes the metadata of an object and records the action, in one transaction. With expected metadata, an object
+    /// with other metadata does not change. If the change has a key, it also records the id to which the key was bound:
+    /// see [`KeyStore::is_change_made`](super::KeyStore::is_change_made).
     async fn change_metadata(
         &self,
         subject: MetadataSubject,
         owner: &UserId,
-        change: &MetadataChange,
+        change: (&MetadataChange, Option<&Metadata>),
         by: (&Action, Option<Uuid>),
-    ) -> Result<Option<Metadata>, LedgerError>;
+    ) -> Result<MetadataResult, LedgerError>;
 
     /// Metadata of these objects, in their order; empty for those without.
     async fn metadata(&self, subjects: &[MetadataSubject]) -> Result<Vec<Metadata>, LedgerError>;

@@ -46,7 +46,7 @@ pub use self::{
         SettlementStore,
     },
     log::EventLog,
-    metadata::{MetadataStore, ReferenceQuery},
+    metadata::{MetadataResult, MetadataStore, ReferenceQuery},
     operator::{NodeSighting, OperatorEngine, PartitionView, ReconcileResult},
     payout::{
         Payout, PayoutKind, PayoutReceipt, PayoutStore, RefundBalance, RefundBalanceQuery,

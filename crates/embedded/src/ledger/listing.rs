@@ -1,7 +1,7 @@
 //! Public view of campaigns: details, lists, archiving.
 
 use qiang_core::{
-    campaign::{DetailsChange, Phase},
+    campaign::{Details, DetailsChange, Phase},
     id::CampaignId,
     ports::{Action, CampaignQuery, CampaignRecord},
     time::Timestamp,
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{
     actions,
-    campaigns::{SELECT, row_of},
+    campaigns::{self, SELECT, row_of},
     made_changes,
 };
 use crate::error::DataFileError;
@@ -52,6 +52,23 @@ pub(crate) fn describe(
         actions::enter(conn, action)?;
     }
     made_changes::enter_made_changes(conn, made.as_slice())
+}
+
+/// Changes the details of a campaign whose title and details are still the expected ones. Returns whether they are.
+pub(crate) fn describe_if(
+    conn: &Connection,
+    (now, id): (Timestamp, CampaignId),
+    (title, details): (&str, &Details),
+    change: &DetailsChange,
+    by: (Option<&Action>, Option<Uuid>),
+) -> Result<bool, DataFileError> {
+    let found = campaigns::campaign(conn, id)?;
+    let is_same =
+        found.is_some_and(|found| found.campaign.title == title && found.details == *details);
+    if is_same {
+        describe(conn, now, id, change, by)?;
+    }
+    Ok(is_same)
 }
 
 /// Archives a closed campaign. Returns whether it is archived.

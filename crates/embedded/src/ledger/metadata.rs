@@ -3,7 +3,7 @@
 use qiang_core::{
     id::UserId,
     metadata::{Metadata, MetadataChange, MetadataSubject},
-    ports::{Action, ReferenceQuery},
+    ports::{Action, MetadataResult, ReferenceQuery},
     rows::{METADATA_MARK, add_metadata_value, metadata_reference},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -25,22 +25,26 @@ pub(crate) fn add(
     }
 }
 
-/// Changes the metadata of an object. `None`, and no change, if it would have too many names.
+/// Changes the metadata of an object.
 pub(crate) fn change(
     conn: &Connection,
     subject: MetadataSubject,
     owner: &UserId,
-    change: &MetadataChange,
+    (change, expected): (&MetadataChange, Option<&Metadata>),
     (by, made): (&Action, Option<Uuid>),
-) -> Result<Option<Metadata>, DataFileError> {
-    let Ok(after) = change.apply(of(conn, subject)?) else {
-        return Ok(None);
+) -> Result<MetadataResult, DataFileError> {
+    let before = of(conn, subject)?;
+    if expected.is_some_and(|expected| *expected != before) {
+        return Ok(MetadataResult::Differs);
+    }
+    let Ok(after) = change.apply(before) else {
+        return Ok(MetadataResult::TooManyNames);
     };
     mark(conn, subject)?;
     store(conn, subject, owner, change)?;
     actions::enter(conn, by)?;
     made_changes::enter_made_changes(conn, made.as_slice())?;
-    Ok(Some(after))
+    Ok(MetadataResult::Changed(after))
 }
 
 /// Notes that metadata is stored for an object. Returns whether it is the first.

@@ -81,6 +81,23 @@ where
         .await
     }
 
+    async fn describe_if(
+        &self,
+        id: CampaignId,
+        (title, details): (&str, &Details),
+        change: &DetailsChange,
+        (by, made): (Option<&Action>, Option<Uuid>),
+    ) -> Result<bool, LedgerError> {
+        let (title, details) = (title.to_owned(), details.clone());
+        let (change, by) = (change.clone(), by.cloned());
+        job(self, 0, move |context| {
+            let (at, expected) = ((context.now, id), (title.as_str(), &details));
+            let by = (by.as_ref(), made);
+            listing::describe_if(context.conn, at, expected, &change, by)
+        })
+        .await
+    }
+
     async fn archive(&self, id: CampaignId, by: Option<&Action>) -> Result<bool, LedgerError> {
         let by = by.cloned();
         job(self, 0, move |context| {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use qiang_core::{
     id::UserId,
     metadata::{Metadata, MetadataChange, MetadataSubject},
-    ports::{Action, LedgerError, MetadataStore, ReferenceQuery},
+    ports::{Action, LedgerError, MetadataResult, MetadataStore, ReferenceQuery},
 };
 use uuid::Uuid;
 
@@ -36,12 +36,14 @@ where
         &self,
         subject: MetadataSubject,
         owner: &UserId,
-        change: &MetadataChange,
+        (change, expected): (&MetadataChange, Option<&Metadata>),
         (by, made): (&Action, Option<Uuid>),
-    ) -> Result<Option<Metadata>, LedgerError> {
-        let (owner, change, by) = (owner.clone(), change.clone(), by.clone());
+    ) -> Result<MetadataResult, LedgerError> {
+        let (owner, by) = (owner.clone(), by.clone());
+        let (change, expected) = (change.clone(), expected.cloned());
         job(self, 0, move |context| {
-            metadata::change(context.conn, subject, &owner, &change, (&by, made))
+            let change = (&change, expected.as_ref());
+            metadata::change(context.conn, subject, &owner, change, (&by, made))
         })
         .await
     }

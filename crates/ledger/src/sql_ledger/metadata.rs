@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use qiang_core::{
     id::UserId,
     metadata::{Metadata, MetadataChange, MetadataSubject},
-    ports::{Action, LedgerError, MetadataStore, ReferenceQuery},
+    ports::{Action, LedgerError, MetadataResult, MetadataStore, ReferenceQuery},
 };
 use uuid::Uuid;
 
@@ -30,14 +30,19 @@ impl<D: Dialect> MetadataStore for SqlLedger<D> {
         &self,
         subject: MetadataSubject,
         owner: &UserId,
-        change: &MetadataChange,
+        (change, expected): (&MetadataChange, Option<&Metadata>),
         (by, made): (&Action, Option<Uuid>),
-    ) -> Result<Option<Metadata>, LedgerError> {
-        let args = (owner.clone(), change.clone(), by.clone());
-        self.run(AccessMode::Write, args, move |conn, (owner, change, by)| {
-            let by = (by, made);
-            Box::pin(metadata::change::<D>(conn, subject, owner, change, by))
-        })
+    ) -> Result<MetadataResult, LedgerError> {
+        let change = (change.clone(), expected.cloned());
+        let args = (owner.clone(), change, by.clone());
+        self.run(
+            AccessMode::Write,
+            args,
+            move |conn, (owner, (change, expected), by)| {
+                let (change, by) = ((change, expected.as_ref()), (by, made));
+                Box::pin(metadata::change::<D>(conn, subject, owner, change, by))
+            },
+        )
         .await
     }
 

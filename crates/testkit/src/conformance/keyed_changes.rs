@@ -1,16 +1,17 @@
 //! Changes under idempotency keys: log and ledger say which were carried out.
 
+use futures_util::future::join_all;
 use qiang_core::{
-    book::{CampaignAction, Command},
+    book::{CampaignAction, Command, SaleCorrection},
     campaign::{DetailsChange, SaleSettingsChange},
     event::Event,
     id::IdempotencyKey,
-    ports::{KeyState, KeyUse, first_id_at},
+    ports::{ActionKind, KeyState, KeyUse, first_id_at},
 };
 use uuid::Uuid;
 
-use super::Scenario;
-use crate::campaign::{OPENS, sale};
+use super::{Scenario, actions::action};
+use crate::campaign::{OPENS, id, sale};
 
 impl Scenario {
     /// Names of the entries about the sale in the log that has the change, up to the change; `None` if no log has it.
@@ -55,6 +56,10 @@ pub async fn a_change_is_logged_with_the_id_of_its_key(case: &mut Scenario) {
         },
     };
     let stock = |stock| Command::SetStock { campaign, stock };
+    let correct = |expected, stock| Command::Correct {
+        campaign,
+        correction: Box::new(SaleCorrection::Stock { expected, stock }),
+    };
     let changes = [
         (act(CampaignAction::Pause), Some("paused")),
         (act(CampaignAction::Pause), None),
@@ -63,6 +68,7 @@ pub async fn a_change_is_logged_with_the_id_of_its_key(case: &mut Scenario) {
         (stock(90), None),
         (terms(7), Some("terms_changed")),
         (terms(7), None),
+        (correct(90, 80), Some("stock_changed")),
     ];
     let mut made = Vec::new();
     for (n, (command, name)) in (1..).zip(changes) {
@@ -79,8 +85,10 @@ pub async fn a_change_is_logged_with_the_id_of_its_key(case: &mut Scenario) {
         made.push(id);
     }
     let refused = Uuid::from_u128(100);
-    assert!(case.submit(stock(0).keyed(refused)).await.is_err());
-    assert_eq!(case.entries_up_to_change(refused).await, None);
+    for command in [stock(0), correct(90, 70)] {
+        assert!(case.submit(command.keyed(refused)).await.is_err());
+        assert_eq!(case.entries_up_to_change(refused).await, None);
+    }
     case.settle().await;
     for restarts in 0..2 {
         for id in &made {
@@ -111,6 +119,47 @@ pub async fn a_description_is_recorded_with_the_id_of_its_key(case: &mut Scenari
     assert!(case.is_made(old).await);
     assert_eq!(case.ledger().purge_keys(later, 10).await, Ok(0));
     assert!(!case.is_made(old).await && case.is_made(new).await);
+}
+
+/// One of several changes that expect the same details is made. The others change nothing and record no action.
+pub async fn a_description_is_changed_once_if_it_is_as_expected(case: &mut Scenario) {
+    let campaign = case.open(sale(10)).await.id;
+    let subject = campaign.to_string();
+    let ledger = case.ledger();
+    let first = ledger.campaign(campaign).await.unwrap().unwrap();
+    let (title, mut details) = (first.campaign.title, first.details);
+    for round in 0..3_u32 {
+        let changes = (0..8_u32).map(|n| {
+            let (expected, subject) = ((title.as_str(), &details), &subject);
+            async move {
+                let by = action(u128::from(round * 8 + n + 1), ActionKind::Change, subject);
+                // One change is of the description, the next one of the product.
+                let mut change = DetailsChange::default();
+                match n % 2 {
+                    0 => change.description = Some(format!("text {round}-{n}").parse().ok()),
+                    _ => change.product_id = Some(format!("p-{round}-{n}").parse().ok()),
+                }
+                let by = (Some(&by), None);
+                let made = ledger.describe_if(campaign, expected, &change, by);
+                made.await.unwrap()
+            }
+        });
+        let made = join_all(changes).await;
+        assert_eq!(made.iter().filter(|made| **made).count(), 1, "{made:?}");
+        let after = ledger.campaign(campaign).await.unwrap().unwrap();
+        assert_ne!(after.details, details);
+        details = after.details;
+        let recorded = ledger.actions(&subject, None, 100).await.unwrap();
+        assert_eq!(recorded.len() as u32, round + 1);
+    }
+    let change = DetailsChange::default();
+    for (unlike, expected) in [
+        (campaign, ("another title", &details)),
+        (id(9_999), (title.as_str(), &details)),
+    ] {
+        let made = ledger.describe_if(unlike, expected, &change, (None, None));
+        assert_eq!(made.await, Ok(false));
+    }
 }
 
 /// One of several retries of a key gets it. A key with an answer stays bound.

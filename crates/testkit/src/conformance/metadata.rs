@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use qiang_core::{
     id::{OrderId, ShopReference},
     metadata::{METADATA_NAMES_MAX, Metadata, MetadataChange, MetadataObject, MetadataSubject},
-    ports::{ActionKind, ReferenceQuery},
+    ports::{ActionKind, MetadataResult, ReferenceQuery},
 };
 use uuid::Uuid;
 
@@ -76,9 +76,9 @@ pub async fn metadata_is_kept_and_found_by_its_reference(case: &mut Scenario) {
     let changed = change(&[("shop", None), ("batch", Some("4")), ("new", Some("x"))]);
     let after = metadata(Some("PO-1"), &[("batch", "4"), ("new", "x")]);
     let made = ledger
-        .change_metadata(sale, &user("shop"), &changed, (&by, None))
+        .change_metadata(sale, &user("shop"), (&changed, None), (&by, None))
         .await;
-    assert_eq!(made, Ok(Some(after.clone())));
+    assert_eq!(made, Ok(MetadataResult::Changed(after.clone())));
     let recorded = ledger.actions("sale", None, 9).await;
     assert_eq!(recorded, Ok(vec![by]));
     let moved = MetadataChange {
@@ -87,18 +87,19 @@ pub async fn metadata_is_kept_and_found_by_its_reference(case: &mut Scenario) {
     };
     let by = action(2, ActionKind::Change, "deposit");
     let moved = ledger
-        .change_metadata(deposit, &user("shop"), &moved, (&by, None))
+        .change_metadata(deposit, &user("shop"), (&moved, None), (&by, None))
         .await;
-    assert_eq!(moved, Ok(Some(metadata(Some("PO-9"), &[]))));
+    let found = metadata(Some("PO-9"), &[]);
+    assert_eq!(moved, Ok(MetadataResult::Changed(found)));
     let cleared = MetadataChange {
         reference: Some(None),
         ..MetadataChange::default()
     };
     let by = action(3, ActionKind::Change, "deposit");
     let cleared = ledger
-        .change_metadata(deposit, &user("shop"), &cleared, (&by, None))
+        .change_metadata(deposit, &user("shop"), (&cleared, None), (&by, None))
         .await;
-    assert_eq!(cleared, Ok(Some(none.clone())));
+    assert_eq!(cleared, Ok(MetadataResult::Changed(none.clone())));
     // A late retry of the creation brings nothing back.
     let late = metadata(Some("PO-9"), &[("late", "retry")]);
     let again = ledger.add_metadata(deposit, &user("shop"), &late).await;
@@ -145,11 +146,12 @@ pub async fn names_of_metadata_are_changed_each_for_itself(case: &mut Scenario) 
         let name = format!("name-{n}");
         let change = change(&[(&name, Some("x"))]);
         ledger
-            .change_metadata(subject, &user("shop"), &change, (&by, None))
+            .change_metadata(subject, &user("shop"), (&change, None), (&by, None))
             .await
     });
     for changed in join_all(changes).await {
-        assert!(matches!(changed, Ok(Some(_))), "{changed:?}");
+        let is_changed = matches!(changed, Ok(MetadataResult::Changed(_)));
+        assert!(is_changed, "{changed:?}");
     }
     let held = ledger
         .metadata(&[subject])
@@ -169,24 +171,68 @@ pub async fn names_of_metadata_are_changed_each_for_itself(case: &mut Scenario) 
     let by = [900, 901].map(|n| action(n, ActionKind::Change, "two"));
     let shop = user("shop");
     let both = [(&first, &by[0]), (&second, &by[1])];
-    let both = both.map(|(change, by)| ledger.change_metadata(twice, &shop, change, (by, None)));
+    let both =
+        both.map(|(change, by)| ledger.change_metadata(twice, &shop, (change, None), (by, None)));
     let made = join_all(both).await.into_iter();
     let made: Vec<bool> = made
-        .map(|made| made.expect("the ledger answers").is_some())
+        .map(|made| {
+            matches!(
+                made.expect("the ledger answers"),
+                MetadataResult::Changed(_)
+            )
+        })
         .collect();
     assert!(made == [true, false] || made == [false, true], "{made:?}");
     let by = action(1_000, ActionKind::Change, "all");
     let one_more = change(&[("one-more", Some("x"))]);
     let refused = ledger
-        .change_metadata(subject, &user("shop"), &one_more, (&by, None))
+        .change_metadata(subject, &user("shop"), (&one_more, None), (&by, None))
         .await;
-    assert_eq!(refused, Ok(None));
+    assert_eq!(refused, Ok(MetadataResult::TooManyNames));
     let instead = change(&[("one-more", Some("x")), ("name-1", None)]);
     let made = ledger
-        .change_metadata(subject, &user("shop"), &instead, (&by, None))
+        .change_metadata(subject, &user("shop"), (&instead, None), (&by, None))
         .await;
-    assert!(matches!(made, Ok(Some(_))), "{made:?}");
+    let is_changed = matches!(made, Ok(MetadataResult::Changed(_)));
+    assert!(is_changed, "{made:?}");
     let recorded = ledger.actions("all", None, 100).await;
     let recorded = recorded.expect("the ledger answers").len();
     assert_eq!(recorded, METADATA_NAMES_MAX + 1, "a refusal is no action");
+}
+
+/// One of several changes that expect the same metadata is made. The others change nothing and record no action.
+pub async fn metadata_is_changed_once_if_it_is_as_expected(case: &mut Scenario) {
+    let subject = MetadataSubject::Campaign(id(1));
+    let (ledger, shop) = (case.ledger(), user("shop"));
+    let mut before = Metadata::default();
+    for round in 0..3_u32 {
+        let changes = (0..8_u32).map(|n| {
+            let before = &before;
+            let shop = &shop;
+            async move {
+                let by = action(u128::from(round * 8 + n + 1), ActionKind::Change, "sale");
+                let value = format!("{round}-{n}");
+                let change = change(&[("by", Some(&value))]);
+                let change = (&change, Some(before));
+                ledger
+                    .change_metadata(subject, shop, change, (&by, None))
+                    .await
+            }
+        });
+        let results = join_all(changes).await;
+        let made = results.iter().filter_map(|result| match result {
+            Ok(MetadataResult::Changed(after)) => Some(after.clone()),
+            Ok(MetadataResult::Differs) => None,
+            other => panic!("a change got the result {other:?}"),
+        });
+        let made: Vec<_> = made.collect();
+        assert_eq!(made.len(), 1, "{results:?}");
+        assert_eq!(ledger.metadata(&[subject]).await, Ok(made.clone()));
+        before = made[0].clone();
+        let recorded = ledger.actions("sale", None, 100).await;
+        assert_eq!(
+            recorded.expect("the ledger answers").len() as u32,
+            round + 1
+        );
+    }
 }

@@ -47,6 +47,8 @@ kinds! {
     NotFound = 404, "not-found", "The object does not exist";
     MethodNotAllowed = 405, "method-not-allowed", "This path does not support the method";
     BodyTimeout = 408, "body-timeout", "The body did not arrive in time";
+    PreconditionFailed = 412, "precondition-failed", "The object was changed since it was read";
+    WeakEntityTag = 412, "weak-entity-tag", "A change needs a strong entity tag";
     TooLarge = 413, "too-large", "The body is too large";
     UriTooLong = 414, "uri-too-long", "The path and the query are too long";
     HeadTooLarge = 431, "head-too-large", "The headers are too large";

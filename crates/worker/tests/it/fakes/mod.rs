@@ -27,7 +27,7 @@ use qiang_core::{
     metadata::{Metadata, MetadataChange, MetadataSubject},
     ports::{
         Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard, EventLog,
-        GrantRecord, LedgerError, MetadataStore, QuarantineCount, QuarantineStore,
+        GrantRecord, LedgerError, MetadataResult, MetadataStore, QuarantineCount, QuarantineStore,
         QuarantinedEntry, ReferenceQuery, RepairAttempt, SettlementStore, WaitingRoomStore,
     },
 };
@@ -280,6 +280,16 @@ impl CampaignStore for FakeLedger {
         Err(broken())
     }
 
+    async fn describe_if(
+        &self,
+        _: CampaignId,
+        _: (&str, &Details),
+        _: &DetailsChange,
+        _: (Option<&Action>, Option<Uuid>),
+    ) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
     async fn archive(&self, _: CampaignId, _: Option<&Action>) -> Result<bool, LedgerError> {
         Err(broken())
     }
@@ -368,9 +378,9 @@ impl MetadataStore for FakeLedger {
         &self,
         _: MetadataSubject,
         _: &UserId,
-        _: &MetadataChange,
+        _: (&MetadataChange, Option<&Metadata>),
         _: (&Action, Option<Uuid>),
-    ) -> Result<Option<Metadata>, LedgerError> {
+    ) -> Result<MetadataResult, LedgerError> {
         Err(broken())
     }
 

@@ -7,10 +7,10 @@ use futures_util::TryStreamExt as _;
 use qiang::config::ChallengeKind;
 use qiang_client::{
     Audience, ClaimResult, Client, DeliveryFilter, Error, EventRedelivery, IdempotencyKey, Listing,
-    MovementFilter, NewClaim, NewOrder, NewPayment, NewRedPacket, NewWebhook, ObjectKind,
-    OrderFilter, OrderState, PaymentFilter, PaymentOutcome, Phase, Place, PlaceState, Requirement,
-    SaleChange, SplitRuleName, UserId, WebhookChange, WebhookDeliveryState, WebhookEventType,
-    WebhookStatus,
+    MetadataChange, MovementFilter, NewClaim, NewOrder, NewPayment, NewRedPacket, NewWebhook,
+    ObjectKind, OrderFilter, OrderState, PaymentFilter, PaymentOutcome, Phase, Place, PlaceState,
+    Requirement, SaleChange, SplitRuleName, UserId, WebhookChange, WebhookDeliveryState,
+    WebhookEventType, WebhookStatus,
 };
 
 fn granted<T: std::fmt::Debug>(claimed: ClaimResult<T>) -> T {
@@ -302,6 +302,38 @@ async fn a_sale_its_orders_and_its_changes() {
     let sale_of = async |tag| ann.sale_unless(&sale.id, tag).await.unwrap();
     let tag = sale_of(None).await.unwrap().etag;
     assert_eq!(sale_of(Some(&*tag)).await, None);
+
+    let seen = operator.sale_unless(&sale.id, None).await.unwrap().unwrap();
+    let change = SaleChange {
+        stock: Some(9),
+        ..SaleChange::with_defaults()
+    };
+    let changed = operator.change_sale_if(&sale.id, &change, &seen.etag);
+    let changed = changed.await.unwrap();
+    assert_eq!(changed.value.stock, 9);
+    let change = SaleChange {
+        stock: Some(10),
+        ..SaleChange::with_defaults()
+    };
+    let refused = operator.change_sale_if(&sale.id, &change, &seen.etag).await;
+    assert_problem(refused, "precondition-failed");
+    let again = operator.change_sale_if(&sale.id, &change, &changed.etag);
+    assert_eq!(again.await.unwrap().value.stock, 10);
+    let metadata = operator.tagged_campaign_metadata(&sale.id).await.unwrap();
+    let change = MetadataChange {
+        reference: Some(Some("PO-1".to_owned())),
+        ..MetadataChange::with_defaults()
+    };
+    let changed = operator.change_campaign_metadata_if(&sale.id, &change, &metadata.etag);
+    let changed = changed.await.unwrap();
+    let reference = changed.value.reference.as_deref();
+    assert_eq!(reference, Some("PO-1"));
+    let change = MetadataChange {
+        reference: Some(None),
+        ..MetadataChange::with_defaults()
+    };
+    let refused = operator.change_campaign_metadata_if(&sale.id, &change, &metadata.etag);
+    assert_problem(refused.await, "precondition-failed");
     service.stop().await;
 }
 

@@ -31,6 +31,7 @@ async fn pages_of_the_named_origins_may_call_and_no_others() {
         "idempotency-key",
         "grab-ticket",
         "content-type",
+        "if-match",
         "if-none-match",
         "traceparent",
         "tracestate",

@@ -23,7 +23,7 @@ impl Service {
     }
 
     /// Deletes stored answers, as if the node had died before it stored them.
-    fn forget_answers(&self) {
+    pub(crate) fn forget_answers(&self) {
         let file = rusqlite::Connection::open(self.folder.path().join("qiang.db")).unwrap();
         let forget = "UPDATE idempotency_keys SET answer = NULL WHERE scope <> 'payment'";
         assert!(file.execute(forget, []).unwrap() > 0);

@@ -17,6 +17,9 @@ mod change_limits;
 mod clocks;
 pub(crate) mod common;
 mod concurrent_reports;
+mod conditions;
+#[cfg(feature = "servers")]
+mod conditions_redis;
 mod connections;
 mod cors;
 mod creations;
