@@ -284,6 +284,10 @@ pub(super) fn headers() -> Value {
             true, text(), json!("\"claims-of-user\";r=0;t=1")),
         "RateLimitPolicy": header("The limit: `q` at once, and as many again in `w` seconds", true, text(),
             json!("\"claims-of-user\";q=20;w=4")),
+        "LimitState": header("Units left of the caller's closest limit, if one applies", false, text(),
+            json!("\"claims-of-user\";r=19")),
+        "LimitPolicy": header("That limit: `q` at once, and as many again in `w` seconds", false, text(),
+            json!("\"claims-of-user\";q=20;w=4")),
         "StartsIn": header("For `not-started`: seconds until it starts", false, seconds(), json!(30)),
         "AskAgain": header("While it waits: seconds to wait before reading it again", false, seconds(), json!(1)),
         "PlaceLocation": header("Path of the queue entry", true, text(), json!(place)),
@@ -349,6 +353,11 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
             add("Cache-Control", if own { "OwnCaching" } else { "Caching" });
         }
         _ => {}
+    }
+    let is_limited = !["/healthz", "/readyz"].contains(&path);
+    if is_limited && status.is_success() {
+        add("RateLimit", "LimitState");
+        add("RateLimit-Policy", "LimitPolicy");
     }
     if matches!(status, StatusCode::OK | StatusCode::CONFLICT) && has_parameter(operation, KEY) {
         add("Idempotency-Replayed", "Replayed");

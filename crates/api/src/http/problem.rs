@@ -22,7 +22,7 @@ use qiang_core::{
 use qiang_wire::problem::{Problem, ProblemKind};
 use utoipa::IntoResponses;
 
-pub(crate) use self::limited::{Exceeded, Policy};
+pub(crate) use self::limited::{Exceeded, LimitHeaders, Policy, RATE_LIMIT};
 use crate::http::{
     auth_failure::AuthFailure, request_id::RequestId, request_log::Cause, wire::ToWire as _,
 };

@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -31,7 +31,15 @@ pub(crate) struct RequestId {
     replays: AtomicBool,
     /// Reason why a token of the request is not valid: index of an [`AuthFailure`] plus 1; 0 for none.
     auth_failure: AtomicUsize,
+    /// The closest limit of the request: its number plus 1 in the upper half, the units that are left in the lower one;
+    /// 0 for none.
+    limit: AtomicU64,
+    /// Scopes of the request's caller, as bits, and a bit above them once they are known.
+    scopes: AtomicU32,
 }
+
+/// Bit of known scopes.
+const KNOWN_SCOPES: u32 = 1 << 16;
 
 impl Clone for RequestId {
     fn clone(&self) -> Self {
@@ -40,6 +48,8 @@ impl Clone for RequestId {
             trace: self.trace.clone(),
             replays: self.replays().into(),
             auth_failure: self.auth_failure.load(Ordering::Relaxed).into(),
+            limit: self.limit.load(Ordering::Relaxed).into(),
+            scopes: self.scopes.load(Ordering::Relaxed).into(),
         }
     }
 }
@@ -77,6 +87,41 @@ impl RequestId {
     pub(crate) fn auth_failure() -> Option<AuthFailure> {
         let marked = CURRENT.try_with(|id| id.auth_failure.load(Ordering::Relaxed));
         AuthFailure::ALL.get(marked.ok()?.checked_sub(1)?).copied()
+    }
+
+    /// Records the scopes of the caller of this task's request.
+    pub(crate) fn mark_scopes(bits: u16) {
+        let word = u32::from(bits) | KNOWN_SCOPES;
+        // Outside of a request no handler needs them.
+        let _outside = CURRENT.try_with(|id| id.scopes.store(word, Ordering::Relaxed));
+    }
+
+    /// Scopes of the caller of this task's request; `None` if its token was not checked.
+    pub(crate) fn caller_scopes() -> Option<u16> {
+        let word = CURRENT.try_with(|id| id.scopes.load(Ordering::Relaxed));
+        let word = word.ok().filter(|word| word & KNOWN_SCOPES != 0)?;
+        Some(word as u16)
+    }
+
+    /// Records the units that a limit with this number leaves to this task's request. The limit that leaves least
+    /// counts, and of two the later one.
+    pub(crate) fn mark_limit(number: u16, remaining: u32) {
+        let word = (u64::from(number) + 1) << 32 | u64::from(remaining);
+        let mark = |id: &Self| {
+            let before = id.limit.load(Ordering::Relaxed);
+            if before == 0 || remaining <= before as u32 {
+                id.limit.store(word, Ordering::Relaxed);
+            }
+        };
+        // Outside of a request there is no answer to mark.
+        let _outside = CURRENT.try_with(mark);
+    }
+
+    /// Number of the closest limit, and the units that it leaves, if there is one.
+    pub(crate) fn closest_limit(&self) -> Option<(u16, u32)> {
+        let word = self.limit.load(Ordering::Relaxed);
+        let number = (word >> 32).checked_sub(1)?;
+        Some((number as u16, word as u32))
     }
 
     /// Id of the request that this task answers, if any.
@@ -126,6 +171,8 @@ impl From<HeaderValue> for RequestId {
             trace: None,
             replays: AtomicBool::new(false),
             auth_failure: AtomicUsize::new(0),
+            limit: AtomicU64::new(0),
+            scopes: AtomicU32::new(0),
         }
     }
 }

@@ -18,7 +18,8 @@ use crate::{
     config::{ApiConfig, UsageError},
     http::{
         client_address::{AddressKey, LimitedOrigin, TrustedProxies, contain},
-        problem::{ApiProblem, Policy},
+        problem::{ApiProblem, LimitHeaders, Policy, RATE_LIMIT},
+        request_id::RequestId,
         traffic::{ExpensiveAnswer, Traffic, read_cost},
     },
     observe::metrics::Metrics,
@@ -28,8 +29,20 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// A limit whose state every answer within it has.
+#[derive(Debug, Clone, Copy)]
+enum ShownLimit {
+    ClaimsOfUser,
+    ClaimsOfAddress,
+    ReadsOfUser,
+    ReadsOfAddress,
+    CreationsOfUser,
+}
+
 /// Limits of a service.
 pub(crate) struct Limits {
+    /// By the number of the [`ShownLimit`].
+    shown: [Option<LimitHeaders>; 5],
     metrics: Arc<Metrics>,
     proxies: TrustedProxies,
     /// Addresses without limits.
@@ -93,7 +106,8 @@ impl Limits {
             let refused = metrics.refused_by(name);
             Throttle::new(policy, quota(rate, SECOND, burst), 1, refused)
         };
-        Ok(Self {
+        let limits = Self {
+            shown: Default::default(),
             metrics: Arc::clone(metrics),
             proxies: config.server.proxies()?,
             unlimited: limits.unlimited()?,
@@ -137,7 +151,28 @@ impl Limits {
                 ProblemKind::Throttled,
                 quota(changes, MINUTE, changes),
             ),
+        };
+        Ok(Self {
+            // In the order of `ShownLimit`.
+            shown: [
+                limits.claims_of_user.headers(),
+                limits.claims_of_address.headers(),
+                limits.reads_of_user.headers(),
+                limits.reads_of_address.headers(),
+                limits.creations_of_user.headers(),
+            ],
+            ..limits
         })
+    }
+
+    /// Adds the state of a request's closest limit to its answer, unless the answer has that of an exceeded one.
+    pub(crate) fn show(&self, (number, remaining): (u16, u32), headers: &mut HeaderMap) {
+        let shown = self.shown.get(usize::from(number)).and_then(Option::as_ref);
+        if let Some(shown) = shown
+            && !headers.contains_key(RATE_LIMIT)
+        {
+            shown.add(remaining, headers);
+        }
     }
 
     /// Maximum number of connections of an address; `None` without a limit. A proxy has none, because its connections
@@ -179,8 +214,14 @@ impl Limits {
         }
         let key = AddressKey::from_address(client);
         match traffic {
-            Some(Traffic::Claims) => self.claim(self.claims_of_address.check(&key))?,
-            Some(Traffic::Reads) | None => self.reads_of_address.check_cost(&key, cost)?,
+            Some(Traffic::Claims) => {
+                let checked = self.claims_of_address.remaining_after(&key);
+                self.claim(within(ShownLimit::ClaimsOfAddress, checked))?;
+            }
+            Some(Traffic::Reads) | None => {
+                let checked = self.reads_of_address.remaining_after_cost(&key, cost);
+                within(ShownLimit::ReadsOfAddress, checked)?;
+            }
         }
         if let Some(answer) = ExpensiveAnswer::from_path(path) {
             self.of_node(answer).check(&())?;
@@ -206,7 +247,8 @@ impl Limits {
     /// Refuses a campaign of a user above the creation limits. Drawing shares and passing them to the engine delays
     /// all claims, so a packet costs its number of shares. A repetition under its key costs the same.
     pub(crate) fn check_creation(&self, user: &UserId, shares: u32) -> Result<(), ApiProblem> {
-        self.creations_of_user.check(user)?;
+        let checked = self.creations_of_user.remaining_after(user);
+        within(ShownLimit::CreationsOfUser, checked)?;
         match NonZeroU32::new(shares) {
             Some(shares) => self.shares_of_user.check_cost(user, shares),
             None => Ok(()),
@@ -231,8 +273,14 @@ impl Limits {
         caller: &Caller,
     ) -> Result<(), ApiProblem> {
         match traffic {
-            Some(Traffic::Claims) => self.claim(self.claims_of_user.check(&caller.user)),
-            Some(Traffic::Reads) if !caller.is_service() => self.reads_of_user.check(&caller.user),
+            Some(Traffic::Claims) => {
+                let checked = self.claims_of_user.remaining_after(&caller.user);
+                self.claim(within(ShownLimit::ClaimsOfUser, checked))
+            }
+            Some(Traffic::Reads) if !caller.is_service() => {
+                let checked = self.reads_of_user.remaining_after(&caller.user);
+                within(ShownLimit::ReadsOfUser, checked)
+            }
             _ => Ok(()),
         }
     }
@@ -241,4 +289,12 @@ impl Limits {
     fn claim(&self, checked: Result<(), ApiProblem>) -> Result<(), ApiProblem> {
         checked.inspect_err(|_| self.metrics.throttled())
     }
+}
+
+/// Records the state of a limit for the answer.
+fn within(limit: ShownLimit, checked: Result<Option<u32>, ApiProblem>) -> Result<(), ApiProblem> {
+    if let Some(remaining) = checked? {
+        RequestId::mark_limit(limit as u16, remaining);
+    }
+    Ok(())
 }

@@ -14,11 +14,12 @@ use std::{
 use governor::{
     NotUntil, Quota, RateLimiter,
     clock::{Clock as _, DefaultClock, QuantaInstant},
+    middleware::StateInformationMiddleware,
 };
 use metrics::Counter;
 
 use self::table::QuotaTable;
-use crate::http::problem::{ApiProblem, Exceeded, Policy};
+use crate::http::problem::{ApiProblem, Exceeded, LimitHeaders, Policy};
 
 /// A limit, or none.
 pub(crate) struct Throttle(Option<MeteredCaller>);
@@ -26,7 +27,7 @@ pub(crate) struct Throttle(Option<MeteredCaller>);
 struct MeteredCaller {
     policy: Policy,
     quota: Quota,
-    limiter: RateLimiter<u64, QuotaTable, DefaultClock>,
+    limiter: RateLimiter<u64, QuotaTable, DefaultClock, StateInformationMiddleware>,
     hasher: RandomState,
     refused: Counter,
 }
@@ -50,26 +51,54 @@ impl Throttle {
 
     /// Uses one unit of a key's quota.
     pub(crate) fn check(&self, who: &impl Hash) -> Result<(), ApiProblem> {
+        self.remaining_after(who).map(drop)
+    }
+
+    /// Uses one unit of a key's quota. Returns the units that are left; `None` without a limit.
+    pub(crate) fn remaining_after(&self, who: &impl Hash) -> Result<Option<u32>, ApiProblem> {
         let Some(metered) = &self.0 else {
-            return Ok(());
+            return Ok(None);
         };
         let key = metered.hasher.hash_one(who);
-        let checked = metered.limiter.check_key(&key);
-        checked.map_err(|not_until| metered.refuse(&not_until, NonZeroU32::MIN))
+        match metered.limiter.check_key(&key) {
+            Ok(state) => Ok(Some(state.remaining_burst_capacity())),
+            Err(not_until) => Err(metered.refuse(&not_until, NonZeroU32::MIN)),
+        }
     }
 
     /// Uses `cost` units, or none. A cost above the burst uses the whole burst.
     pub(crate) fn check_cost(&self, who: &impl Hash, cost: NonZeroU32) -> Result<(), ApiProblem> {
+        self.remaining_after_cost(who, cost).map(drop)
+    }
+
+    /// [`Self::check_cost`] that returns the units that are left; `None` without a limit.
+    pub(crate) fn remaining_after_cost(
+        &self,
+        who: &impl Hash,
+        cost: NonZeroU32,
+    ) -> Result<Option<u32>, ApiProblem> {
         let Some(metered) = &self.0 else {
-            return Ok(());
+            return Ok(None);
         };
         let key = metered.hasher.hash_one(who);
         let cost = cost.min(metered.quota.burst_size());
         match metered.limiter.check_key_n(&key, cost) {
             Ok(Err(not_until)) => Err(metered.refuse(&not_until, cost)),
+            Ok(Ok(state)) => Ok(Some(state.remaining_burst_capacity())),
             // A cost above the burst cannot occur, because it was capped.
-            Ok(Ok(())) | Err(_) => Ok(()),
+            Err(_) => Ok(None),
         }
+    }
+
+    /// Header values of the limit; `None` without a limit.
+    pub(crate) fn headers(&self) -> Option<LimitHeaders> {
+        let MeteredCaller { policy, quota, .. } = self.0.as_ref()?;
+        let window_s = seconds(quota.burst_size_replenished_in());
+        Some(LimitHeaders::new(
+            *policy,
+            quota.burst_size().get(),
+            window_s,
+        ))
     }
 }
 
@@ -137,6 +166,22 @@ mod tests {
         let passes = |name| throttle.check(&user(name)).is_ok();
         assert_eq!([passes("a"), passes("a"), passes("a")], [true, true, false]);
         assert!(passes("b"));
+    }
+
+    #[test]
+    fn what_is_left_is_said() {
+        let throttle = throttle(1, 3, 100);
+        let left = || throttle.remaining_after(&1).ok();
+        assert_eq!(
+            [left(), left(), left()],
+            [Some(Some(2)), Some(Some(1)), Some(Some(0))]
+        );
+        assert_eq!(left(), None);
+        let cost = NonZeroU32::new(2).unwrap();
+        assert!(matches!(
+            throttle.remaining_after_cost(&2, cost),
+            Ok(Some(1))
+        ));
     }
 
     #[test]

@@ -412,6 +412,9 @@ impl ServedConnections {
         if replays {
             headers.insert(REPLAYED, HeaderValue::from_static("true"));
         }
+        if let (Some(limits), Some(limit)) = (&self.public.limits, id.closest_limit()) {
+            limits.show(limit, headers);
+        }
         headers.insert(REQUEST_ID, id.into_header());
         self.headers.add(asked, headers);
         Ok(response)

@@ -1,6 +1,8 @@
 //! Problems of requests above a limit, with the fields `RateLimit-Policy` and `RateLimit` of
 //! draft-ietf-httpapi-ratelimit-headers-11.
 
+use std::io::Write as _;
+
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use qiang_wire::problem::ProblemKind;
 
@@ -33,30 +35,72 @@ pub(crate) struct Exceeded {
     pub(crate) wait_s: u32,
 }
 
+/// Longest value of `RateLimit`: a name, and up to ten digits.
+const VALUE_BYTES_MAX: usize = 64;
+
+/// Header values of answers within a limit. They are built for each answer from constant bytes: copies of a few bytes
+/// cost less than a counter that all threads share.
+#[derive(Debug)]
+pub(crate) struct LimitHeaders {
+    policy: Box<[u8]>,
+    /// `RateLimit` without the digits at its end.
+    prefix: Box<[u8]>,
+}
+
+impl LimitHeaders {
+    pub(crate) fn new(policy: Policy, quota: u32, window_s: u32) -> Self {
+        let name = policy.name;
+        Self {
+            policy: policy_text(policy, quota, window_s).into_bytes().into(),
+            prefix: format!("\"{name}\";r=").into_bytes().into(),
+        }
+    }
+
+    /// Adds both headers, if these units are left.
+    pub(crate) fn add(&self, remaining: u32, headers: &mut HeaderMap) {
+        let mut value = [0; VALUE_BYTES_MAX];
+        let mut rest = &mut value[..];
+        // No name is that long.
+        let written = rest.write_all(&self.prefix);
+        if written.and_then(|()| write!(rest, "{remaining}")).is_err() {
+            return;
+        }
+        let length = VALUE_BYTES_MAX - rest.len();
+        // Both have visible ASCII characters only.
+        let values = (
+            HeaderValue::from_bytes(&value[..length]),
+            HeaderValue::from_bytes(&self.policy),
+        );
+        if let (Ok(state), Ok(policy)) = values {
+            headers.insert(RATE_LIMIT, state);
+            headers.insert(RATE_LIMIT_POLICY, policy);
+        }
+    }
+}
+
+/// Value of `RateLimit-Policy`.
+fn policy_text(policy: Policy, quota: u32, window_s: u32) -> String {
+    let Policy { name, unit, .. } = policy;
+    // Units that are not registered get a parameter name of our own.
+    let unit = unit.map_or_else(String::new, |unit| format!(";qiang-unit=\"{unit}\""));
+    format!("\"{name}\";q={quota};w={window_s}{unit}")
+}
+
 impl ApiProblem {
     /// Problem of a request above a limit.
     pub(crate) fn limited(exceeded: &Exceeded) -> Self {
         let Exceeded {
-            policy:
-                Policy {
-                    name,
-                    unit,
-                    problem,
-                },
+            policy,
             quota,
             window_s,
             remaining,
             wait_s,
         } = *exceeded;
-        // Units that are not registered get a parameter name of our own.
-        let unit = unit.map_or_else(String::new, |unit| format!(";qiang-unit=\"{unit}\""));
+        let Policy { name, problem, .. } = policy;
         Self::new(problem, "")
             .retry_after(wait_s)
             .for_policy(name)
-            .with(
-                RATE_LIMIT_POLICY,
-                &format!("\"{name}\";q={quota};w={window_s}{unit}"),
-            )
+            .with(RATE_LIMIT_POLICY, &policy_text(policy, quota, window_s))
             .with(RATE_LIMIT, &format!("\"{name}\";r={remaining};t={wait_s}"))
     }
 

@@ -73,6 +73,68 @@ async fn a_user_claims_so_often() {
     service.stop().await;
 }
 
+/// Each answer within a limit has the state of the limit that leaves least to the caller.
+#[tokio::test]
+async fn an_answer_has_the_state_of_the_closest_limit() {
+    let service = limited(|limits| {
+        limits.claims_per_user_per_second = 1;
+        limits.claims_per_user_burst = 3;
+        limits.claims_per_address_per_second = 1;
+        limits.claims_per_address_burst = 5;
+        limits.reads_per_address_per_second = 1;
+        limits.reads_per_address_burst = 1_000;
+        limits.reads_per_user_per_second = 1;
+        limits.reads_per_user_burst = 9;
+    })
+    .await;
+    let id = service.red_packet(9, |_| ()).await;
+    let state = |reply: &Reply| {
+        let of = |name| reply.header(name).to_owned();
+        (of("ratelimit"), of("ratelimit-policy"))
+    };
+    let shown = |name: &str, left: u32, quota: u32| {
+        (
+            format!("\"{name}\";r={left}"),
+            format!("\"{name}\";q={quota};w={quota}"),
+        )
+    };
+    for left in [2, 1] {
+        let claimed = service.claim(&id, "ann").await;
+        assert_eq!(
+            state(&claimed),
+            shown("claims-of-user", left, 3),
+            "{claimed:?}"
+        );
+    }
+    // Two more of the address are the address's closest limit, also for a refusal.
+    let other = service.claim(&id, "bob").await;
+    assert_eq!(state(&other), shown("claims-of-user", 2, 3));
+    let unknown = "/v1/red-packets/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80/claims";
+    let refused = service.act(unknown, &service.token("cat", "claim")).await;
+    assert_eq!(
+        (refused.status, state(&refused)),
+        (404, shown("claims-of-address", 1, 5))
+    );
+    let unsigned = call(service.addr, "POST", unknown, None, &[], None).await;
+    let found = (unsigned.status, state(&unsigned));
+    assert_eq!(found, (401, shown("claims-of-address", 0, 5)));
+    let read = service.account("ann", "").await;
+    assert_eq!(state(&read), shown("reads-of-user", 8, 9));
+    // Services read without a limit of users.
+    let read = service.account("ann", "read:any").await;
+    assert!(
+        state(&read).0.starts_with("\"reads-of-address\";r=99"),
+        "{read:?}"
+    );
+    let probe = call(service.addr, "GET", "/healthz", None, &[], None).await;
+    assert_eq!(state(&probe), Default::default());
+    service.stop().await;
+    let service = Service::start().await;
+    let free = service.account("ann", "").await;
+    assert_eq!(state(&free), Default::default(), "without a limit");
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn an_address_claims_so_often() {
     let service = limited(|limits| {
