@@ -4,9 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use axum::{
     Router,
-    extract::FromRef,
-    http::{HeaderValue, header},
-    middleware::map_response,
+    extract::{FromRef, Request},
+    http::{HeaderValue, StatusCode, header},
+    middleware::{Next, from_fn},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
@@ -25,7 +25,7 @@ use crate::{
     claims::{self, invitation, members, queue_entries, tickets},
     config::UsageError,
     document::complete,
-    http::{cors, declared, problem::ApiProblem},
+    http::{compression::Compressible, cors, declared, problem::ApiProblem},
     resources::{
         accounts, audits, campaigns, events,
         health::{self, HealthState},
@@ -215,7 +215,7 @@ fn docs<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let ui = SwaggerUi::new("/docs").config(ViewerConfig::new([DOCUMENT_PATH]));
     Router::from(ui)
         .route(DOCUMENT_PATH, get(document_text))
-        .layer(map_response(with_docs_policy))
+        .layer(from_fn(with_docs_headers))
 }
 
 const DOCUMENT_PATH: &str = "/openapi.json";
@@ -226,7 +226,14 @@ async fn document_text() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], TEXT.clone()).into_response()
 }
 
-async fn with_docs_policy(mut response: Response) -> Response {
+/// Adds the policy of the viewer, and marks its files as constant.
+async fn with_docs_headers(request: Request, next: Next) -> Response {
+    let path: Arc<str> = request.uri().path().into();
+    let mut response = next.run(request).await;
+    if response.status() == StatusCode::OK {
+        let mark = Compressible::Constant(path);
+        response.extensions_mut().insert(mark);
+    }
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, DOCS_POLICY);
     response

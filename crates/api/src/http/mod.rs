@@ -2,6 +2,7 @@
 
 pub(crate) mod auth_failure;
 pub(crate) mod client_address;
+pub(crate) mod compression;
 pub(crate) mod cors;
 pub(crate) mod declared;
 pub(crate) mod entity_tag;

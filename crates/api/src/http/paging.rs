@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http::{
+    compression::Compressible,
     problem::ApiProblem,
     wire::{Rfc3339, Text},
 };
@@ -169,6 +170,7 @@ impl<P: fmt::Display> Page<'_, P> {
             settled,
         })
         .into_response();
+        response.extensions_mut().insert(Compressible::Fresh);
         if let Some(link) = link.and_then(|link| HeaderValue::try_from(link).ok()) {
             response.headers_mut().insert(header::LINK, link);
         }

@@ -6,7 +6,13 @@ use axum::{
 };
 use qiang_wire::problem::{Problem, ProblemKind};
 
-use crate::{extract::Param, http::problem::ApiProblem, http::problem::KindStatus as _};
+use crate::{
+    extract::Param,
+    http::{
+        compression::Compressible,
+        problem::{ApiProblem, KindStatus as _},
+    },
+};
 
 /// The pages change only with releases.
 const CACHING: (header::HeaderName, &str) = (header::CACHE_CONTROL, "public, max-age=3600");
@@ -50,7 +56,9 @@ fn page(title: &str, body: &str) -> Response {
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
          <h1>{title}</h1>\n{body}</html>\n"
     );
-    ([CACHING], Html(html)).into_response()
+    let mut response = ([CACHING], Html(html)).into_response();
+    response.extensions_mut().insert(Compressible::Fresh);
+    response
 }
 
 /// Meaning of a problem, and the remedy for its receiver.

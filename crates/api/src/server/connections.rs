@@ -47,6 +47,7 @@ use crate::{
     config::ServerConfig,
     http::{
         auth_failure::AuthFailure,
+        compression::{self, Coding},
         problem::ApiProblem,
         request_id::{REPLAYED, REQUEST_ID, RequestId},
         request_log::{Cause, FailedClaim, FailedRequest, FailureLog},
@@ -387,10 +388,15 @@ impl ServedConnections {
             tracer.begin(&mut id, &request, route, started)
         });
         let asked = HeaderContext::from_headers(request.headers(), origin.over_tls);
+        let coding = Coding::from_request(request.method(), request.headers());
         let request = Request::from(request.map(axum::body::Body::new));
         let answered = self.route(request, origin, metrics.is_claim(route));
         let (answered, id) = id.scope(answered).await;
         let mut response = answered?;
+        if compression::is_marked(&response) {
+            // Boxed because it is rare, and the future of each claim includes its size.
+            response = Box::pin(compression::compress(response, coding)).await;
+        }
         let now = Instant::now();
         progress.enter(Stage::Idle, now);
         metrics.answered(route, response.status(), now - started);

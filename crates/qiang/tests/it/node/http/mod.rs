@@ -16,6 +16,7 @@ mod cancellations;
 mod change_limits;
 mod clocks;
 pub(crate) mod common;
+mod compression;
 mod concurrent_reports;
 mod conditions;
 #[cfg(feature = "servers")]
