@@ -118,6 +118,7 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(server_seeds::create))
         .routes(routes!(red_packets::get))
         .routes(routes!(lists::sales, sales::create))
+        .routes(routes!(sale_batch::create))
         .routes(routes!(sales::get, sale_changes::change))
         .routes(routes!(metadata::of_campaign, metadata::change_campaign))
         .routes(routes!(orders::get))

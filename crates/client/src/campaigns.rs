@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     answers::{
         CampaignAudience, Claim, Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale,
-        ServerSeed, State,
+        SaleResult, ServerSeed, State,
     },
     call::{RepeatableCall, Replayable, read},
     client::Client,
@@ -19,7 +19,7 @@ use crate::{
     ids::{CampaignId, Id, UserId},
     lists::List,
     paths::{PathKind, encoded, path, query_of, times},
-    requests::{KeyedRedPacket, NewRedPacket, NewSale, SaleChange},
+    requests::{KeyedRedPacket, KeyedSale, NewRedPacket, NewSale, SaleChange},
     values::Timestamp,
     wire::RawAnswer,
     words::Phase,
@@ -120,6 +120,17 @@ impl Client {
     pub async fn create_sale_replayable(&self, sale: &NewSale) -> Result<Replayable<Sale>, Error> {
         let call = RepeatableCall::post("/v1/sales").json(sale)?;
         self.replayable(call.keyed(self)).await
+    }
+
+    /// Creates 1 to 100 sales in one request; limits count each of them. Returns one result per sale, in the same
+    /// order. A repeated call creates only the missing ones. Scope `campaigns:write`.
+    ///
+    /// # Errors
+    /// `invalid` names the wrong fields of any sale; then none was created. See [`Error`].
+    pub async fn create_sales(&self, sales: &[KeyedSale]) -> Result<Vec<SaleResult>, Error> {
+        let call = RepeatableCall::post("/v1/sales/batch").json(&json!({ "sales": sales }))?;
+        let results: List<SaleResult> = self.json(call.changing()).await?;
+        Ok(results.data)
     }
 
     /// A sale with its current counters.

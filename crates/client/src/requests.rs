@@ -137,6 +137,14 @@ requests! {
         red_packet: NewRedPacket,
         ;
     }
+    /// Sale of a batch.
+    KeyedSale {
+        /// Idempotency key of the sale, valid alone and in any batch.
+        idempotency_key: IdempotencyKey,
+        /// The sale.
+        sale: NewSale,
+        ;
+    }
     /// Changes of a sale. Fields that are `None` stay as they are.
     SaleChange {
         ;

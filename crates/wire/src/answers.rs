@@ -391,6 +391,19 @@ bodies! {
         #[serde(skip_serializing_if = "Option::is_none")]
         problem: Option<Problem>,
     }
+    /// Result of one sale of a batch.
+    SaleResult {
+        /// Idempotency key of the sale.
+        idempotency_key: IdempotencyKey,
+        /// Result of the creation.
+        result: CreationResult,
+        /// The sale, unless it was refused.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sale: Option<Sale>,
+        /// Reason of a refusal.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        problem: Option<Problem>,
+    }
     /// Posting on one of a user's accounts.
     Posting {
         /// Kind of posting.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::answers::{
     Action, Claim, Deposit, ListedRedPacket, NodeAudit, Order, OwedOrder, PaymentRecord, Posting,
-    QuarantinedEntry, RecordedEvent, RedPacketResult, Refund, Sale, Webhook, WebhookDelivery,
-    Withdrawal,
+    QuarantinedEntry, RecordedEvent, RedPacketResult, Refund, Sale, SaleResult, Webhook,
+    WebhookDelivery, Withdrawal,
 };
 
 /// Page of a list.
@@ -57,6 +57,8 @@ pub type PostingList = List<Posting>;
 pub type QuarantineList = List<QuarantinedEntry>;
 /// Results of a batch of red packets, in their order.
 pub type RedPacketResultList = List<RedPacketResult>;
+/// Results of a batch of sales, in their order.
+pub type SaleResultList = List<SaleResult>;
 /// Actions in the order of time.
 pub type ActionList = List<Action>;
 /// Events of settled changes, in the order in which endpoints receive them.

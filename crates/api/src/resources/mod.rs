@@ -33,6 +33,7 @@ pub(crate) mod recorded_events;
 pub(crate) mod red_packet_batch;
 pub(crate) mod red_packets;
 pub(crate) mod refunds;
+pub(crate) mod sale_batch;
 pub(crate) mod sale_changes;
 pub(crate) mod sale_orders;
 pub(crate) mod sales;

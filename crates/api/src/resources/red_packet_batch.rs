@@ -31,8 +31,10 @@ use crate::{
 
 /// Maximum number of red packets in one request.
 const PACKETS_MAX: usize = 100;
-/// Number of packets that are read at the same time for the answer.
-const READ_AT_ONCE: usize = 16;
+/// Number of campaigns that are read at the same time for the answer.
+pub(crate) const READ_AT_ONCE: usize = 16;
+/// Names of the list in the request, and of the packet in one of its items.
+const POINTERS: (&str, &str) = ("red_packets", "red_packet");
 
 /// Red packets to send: 1 to 100, with at most as many shares together as one packet may have (`limits.shares_max`).
 #[derive(Deserialize, ToSchema)]
@@ -74,24 +76,35 @@ pub(crate) async fn create(
     for (asked, split) in red_packets.iter().zip(splits) {
         prepared.push(prepare(&app, &caller, asked, split).await);
     }
-    refuse_if_invalid(&mut prepared)?;
-    let mut created = app.create_all(prepared).await;
-    let failed = |it: &Result<_, ApiProblem>| matches!(it, Err(problem) if problem.kind_status().is_server_error());
-    // If all fail on the server, the request fails as a whole, and its client repeats it.
-    if created.iter().all(failed) {
-        return Err(created
-            .swap_remove(0)
-            .map_or_else(|problem| problem, |_| ProblemKind::Internal.into()));
-    }
+    refuse_if_invalid(&mut prepared, POINTERS)?;
+    let created = app.create_all(prepared).await;
+    let created = refuse_if_all_failed(created)?;
     let results = red_packets.into_iter().zip(created);
     let results = results.map(|(asked, created)| result(&app, &caller, asked, created));
     let results: Vec<_> = stream::iter(results).buffered(READ_AT_ONCE).collect().await;
+    Ok(Json(RedPacketResultList::whole(logged(results))))
+}
+
+/// Results without the causes of the service's failures, which are logged.
+pub(crate) fn logged<T>(results: Vec<(T, Option<String>)>) -> Vec<T> {
     let failed = results.iter().filter_map(|(_, cause)| cause.as_ref());
     if let Some(cause) = failed.clone().next() {
         crate::http::request_log::log_of_batch(failed.count(), cause);
     }
-    let results = results.into_iter().map(|(result, _)| result).collect();
-    Ok(Json(RedPacketResultList::whole(results)))
+    results.into_iter().map(|(result, _)| result).collect()
+}
+
+/// Refuses the request if all campaigns failed on the server, so that its client repeats it.
+pub(crate) fn refuse_if_all_failed<T>(
+    mut created: Vec<Result<T, ApiProblem>>,
+) -> Result<Vec<Result<T, ApiProblem>>, ApiProblem> {
+    let failed = |it: &Result<T, ApiProblem>| matches!(it, Err(problem) if problem.kind_status().is_server_error());
+    match created.iter().all(failed) {
+        true => Err(created
+            .swap_remove(0)
+            .map_or_else(|problem| problem, |_| ProblemKind::Internal.into())),
+        false => Ok(created),
+    }
 }
 
 /// Split of each packet; a problem if there are too many packets or shares.
@@ -102,7 +115,7 @@ fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, ApiProblem> {
         return Err(ApiProblem::invalid_at(at, detail));
     }
     let mut splits: Vec<_> = asked.iter().map(|it| it.red_packet.split(app)).collect();
-    refuse_if_invalid(&mut splits)?;
+    refuse_if_invalid(&mut splits, POINTERS)?;
     let splits: Vec<_> = splits.into_iter().flatten().collect();
     let shares: u64 = splits.iter().map(|split| u64::from(split.count())).sum();
     let shares_max = app.config.limits.shares_max;
@@ -113,8 +126,12 @@ fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, ApiProblem> {
     Ok(splits)
 }
 
-/// Refuses the whole request if a packet has invalid fields, and names all of them.
-fn refuse_if_invalid<T>(checked: &mut [Result<T, ApiProblem>]) -> Result<(), ApiProblem> {
+/// Refuses the whole request if a campaign has invalid fields, and names all of them. `pointers` are the names of the
+/// list, and of the campaign in one of its items.
+pub(crate) fn refuse_if_invalid<T>(
+    checked: &mut [Result<T, ApiProblem>],
+    (list, campaign): (&str, &str),
+) -> Result<(), ApiProblem> {
     let is_invalid =
         |it: &Result<T, ApiProblem>| matches!(it, Err(problem) if problem.is(ProblemKind::Invalid));
     let invalid = checked
@@ -122,7 +139,7 @@ fn refuse_if_invalid<T>(checked: &mut [Result<T, ApiProblem>]) -> Result<(), Api
         .enumerate()
         .filter(|(_, it)| is_invalid(it));
     let faults = invalid.filter_map(|(place, it)| {
-        let at = format!("#/red_packets/{place}/red_packet");
+        let at = format!("#/{list}/{place}/{campaign}");
         Some((at, it.as_mut().err()?))
     });
     ApiProblem::from_parts(faults).map_or(Ok(()), Err)

@@ -41,7 +41,7 @@ use crate::{
         wire::{self, Location, MoneyBody, OWN_CACHING, Rfc3339, Text, ToWire as _},
     },
     resources::{
-        create::{Draft, SALE_LASTS_MS, creation_key},
+        create::{CreatedCampaign, Draft, SALE_LASTS_MS, creation_key},
         new_money,
     },
 };
@@ -133,6 +133,100 @@ pub(crate) struct SaleRequest {
 
 /// Default seconds for which an unpaid order keeps its units.
 const HOLD_S: u32 = 900;
+/// Route name for idempotency keys of sales.
+pub(crate) const ROUTE: &str = "POST /v1/sales";
+
+impl SaleRequest {
+    /// Refuses a caller who may not open the sale.
+    pub(crate) fn check_scope(&self, caller: &Caller) -> Result<(), ApiProblem> {
+        let seller = self.seller.as_ref();
+        let is_own = seller.is_none_or(|seller| seller.0 == caller.user);
+        caller.require(match is_own {
+            true => Scope::CampaignsWrite,
+            false => Scope::CampaignsWriteAny,
+        })
+    }
+
+    /// Rules of the sale, and the payments that pay an order.
+    fn checked(&self) -> Result<(Sale, PaymentPolicy), ApiProblem> {
+        let hold_ms = i64::from(self.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
+        let limit = self.per_user_limit.unwrap_or(1);
+        let price = self.unit_price.money();
+        let ratio = self.admission_percent.map(AdmissionRatio::from_percent);
+        let faults = Sale::faults(self.stock, limit, price, hold_ms)
+            .chain(check_title(&self.title).err())
+            .map(ApiProblem::from);
+        let (policy, no_policy) = match payment_policy(self) {
+            Ok(policy) => (policy, None),
+            Err(problem) => (PaymentPolicy::default(), Some(problem)),
+        };
+        let no_ratio = ratio.and_then(Result::err).map(ApiProblem::from);
+        if let Some(problem) = faults
+            .chain(no_ratio)
+            .chain(no_policy)
+            .reduce(ApiProblem::and)
+        {
+            return Err(problem);
+        }
+        let sale = Sale::new(self.stock, limit, price, hold_ms)?;
+        let sale = match ratio {
+            None => sale,
+            Some(ratio) => sale.with_admission(ratio?),
+        };
+        Ok((sale, policy))
+    }
+
+    /// Campaign to create. It counts towards the caller's creation limit.
+    pub(crate) async fn draft(&self, app: &App, caller: &Caller) -> Result<Draft, ApiProblem> {
+        app.check_ack(self.ack)?;
+        let (sale, policy) = self.checked()?;
+        app.limits.check_creation(&caller.user, 0)?;
+        let seller = self.seller.as_ref().map(|seller| &seller.0);
+        Ok(Draft {
+            id: self.id.map(|id| id.0),
+            owner: seller.unwrap_or(&caller.user).clone(),
+            title: self.title.clone(),
+            details: Details {
+                product_id: self.product_id.clone().map(|id| id.0),
+                description: self.description.clone().map(|text| text.0),
+                image_url: self.image_url.clone().map(|url| url.0),
+            },
+            starts_at: self.starts_at,
+            ends_at: self.ends_at,
+            lasts_ms: SALE_LASTS_MS,
+            ack: self.ack,
+            requirements: app.requirements(&self.requirements)?,
+            rules: new_money::check(self.unit_price.currency.0, "#/unit_price/currency")
+                .and_then(|()| AudienceRequest::check_new(self.audience.as_ref()))
+                .map(|()| Rules::Sale(sale)),
+            payment_policy: policy,
+            audience: AudienceRequest::keep(self.audience.as_ref(), DrawVisibility::Everybody)
+                .await?,
+            waiting_room: self.waiting_room.unwrap_or_default(),
+        })
+    }
+
+    /// Answer after the sale was created.
+    pub(crate) async fn answer(
+        &self,
+        app: &App,
+        caller: &Caller,
+        created: CreatedCampaign,
+    ) -> Result<answers::Sale, ApiProblem> {
+        let id = created.id;
+        if !created.is_fresh() {
+            app.check_repeated(id, self.audience.as_ref()).await?;
+        }
+        let metadata = self.metadata.of(self.reference.as_ref());
+        let (record, tally) = app.created(created, CampaignKind::Sale).await?;
+        let subject = MetadataSubject::Campaign(id);
+        app.add_metadata(subject, &record.campaign.owner, &metadata)
+            .await?;
+        let mut body = sale_body(record, &tally, app).await?;
+        app.fill_metadata_for(Some(caller), id, &mut body).await?;
+        Ok(body)
+    }
+}
 
 /// Body of a sale.
 pub(crate) async fn sale_body(
@@ -213,63 +307,11 @@ pub(crate) async fn create(
     RequestKey(key): RequestKey,
     extract::Json(request): extract::Json<SaleRequest>,
 ) -> Result<(StatusCode, Location, Json<answers::Sale>), ApiProblem> {
-    let seller = request.seller.as_ref().map(|seller| &seller.0);
-    let is_own = seller.is_none_or(|seller| *seller == caller.user);
-    caller.require(match is_own {
-        true => Scope::CampaignsWrite,
-        false => Scope::CampaignsWriteAny,
-    })?;
-    app.check_ack(request.ack)?;
-    let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
-    let limit = request.per_user_limit.unwrap_or(1);
-    let price = request.unit_price.money();
-    let ratio = request.admission_percent.map(AdmissionRatio::from_percent);
-    let faults = Sale::faults(request.stock, limit, price, hold_ms)
-        .chain(check_title(&request.title).err())
-        .map(ApiProblem::from);
-    let (policy, no_policy) = match payment_policy(&request) {
-        Ok(policy) => (policy, None),
-        Err(problem) => (PaymentPolicy::default(), Some(problem)),
-    };
-    let no_ratio = ratio.and_then(Result::err).map(ApiProblem::from);
-    if let Some(problem) = faults
-        .chain(no_ratio)
-        .chain(no_policy)
-        .reduce(ApiProblem::and)
-    {
-        return Err(problem);
-    }
-    let sale = Sale::new(request.stock, limit, price, hold_ms)?;
-    let sale = match ratio {
-        None => sale,
-        Some(ratio) => sale.with_admission(ratio?),
-    };
-    app.limits.check_creation(&caller.user, 0)?;
-    let draft = Draft {
-        id: request.id.map(|id| id.0),
-        owner: seller.unwrap_or(&caller.user).clone(),
-        title: request.title.clone(),
-        details: Details {
-            product_id: request.product_id.clone().map(|id| id.0),
-            description: request.description.clone().map(|text| text.0),
-            image_url: request.image_url.clone().map(|url| url.0),
-        },
-        starts_at: request.starts_at,
-        ends_at: request.ends_at,
-        lasts_ms: SALE_LASTS_MS,
-        ack: request.ack,
-        requirements: app.requirements(&request.requirements)?,
-        rules: new_money::check(price.currency, "#/unit_price/currency")
-            .and_then(|()| AudienceRequest::check_new(request.audience.as_ref()))
-            .map(|()| Rules::Sale(sale)),
-        payment_policy: policy,
-        audience: AudienceRequest::keep(request.audience.as_ref(), DrawVisibility::Everybody)
-            .await?,
-        waiting_room: request.waiting_room.unwrap_or_default(),
-    };
+    request.check_scope(&caller)?;
+    let draft = request.draft(&app, &caller).await?;
     let key = creation_key(key, request.id);
     let created = app
-        .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
+        .create(&caller, ROUTE, key.as_ref(), &request, draft)
         .await?;
     let (id, status) = (created.id, wire::created(created.is_fresh()));
     let body = request.answer(&app, &caller, created).await?;

@@ -45,6 +45,7 @@ fn answers_are_as_documented() {
     check::<ListedRedPacket>("listRedPackets", "200", Some("data"));
     check::<Claim>("listShares", "200", Some("data"));
     check::<Sale>("createSale", "201", None);
+    check::<SaleResult>("createSales", "200", Some("data"));
     check::<Sale>("listSales", "200", Some("data"));
     check::<State>("pauseCampaign", "200", None);
     check::<State>("startSale", "200", None);
@@ -194,6 +195,7 @@ fn each_operation_has_a_call() {
         "getRedPacketTicket": red_packet_ticket,
         "listSales": sales,
         "createSale": create_sale,
+        "createSales": create_sales,
         "getSale": sale,
         "changeSale": change_sale,
         "listOrders": orders_of_sale,

@@ -1,6 +1,6 @@
-//! Batches of red packets in one request.
+//! Batches of red packets, or of sales, in one request.
 
-use crate::node::http::common::{Reply, Service, packet};
+use crate::node::http::common::{Reply, Service, packet, sale};
 use serde_json::{Value, json};
 
 const PATH: &str = "/v1/red-packets/batch";
@@ -204,5 +204,111 @@ async fn each_packet_counts_as_one_that_is_sent() {
     );
     let became: Vec<_> = first.iter().chain(&second).map(|it| &*it.1).collect();
     assert_eq!(became, ["created", "refused", "created"]);
+    service.stop().await;
+}
+
+fn keyed_sale(key: &str, stock: u32, adjust: impl FnOnce(&mut Value)) -> Value {
+    let mut body = sale(stock);
+    adjust(&mut body);
+    json!({ "idempotency_key": key, "sale": body })
+}
+
+#[tokio::test]
+async fn each_sale_is_answered_by_itself() {
+    let service = Service::start().await;
+    let shop = service.token("shop", "campaigns:write");
+    let path = "/v1/sales/batch";
+    let send = async |sales: &[Value]| {
+        let body = json!({ "sales": sales });
+        service.post(path, &shop, body).await
+    };
+    let alone = service
+        .post_key("/v1/sales", &shop, "before", sale(3))
+        .await;
+    assert_eq!(alone.status, 201, "{alone:?}");
+    let taken = alone.text("id");
+    let asked = [
+        keyed_sale("a", 5, |sale| sale["reference"] = json!("PO-1")),
+        keyed_sale("b", 6, |sale| sale["id"] = json!(taken)),
+        keyed_sale("before", 3, |_| ()),
+        keyed_sale("before", 4, |_| ()),
+        keyed_sale("c", 7, |sale| sale["waiting_room"] = json!(true)),
+    ];
+    let expected = ["created", "refused", "replayed", "refused", "created"];
+    let reply = send(&asked).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let first = reply.json()["data"].clone();
+    let results: Vec<_> = (0..5)
+        .map(|n| first[n]["result"].as_str().unwrap())
+        .collect();
+    assert_eq!(results, expected, "{first}");
+    assert_eq!(first[0]["sale"]["reference"], "PO-1");
+    assert_eq!(first[1]["problem"]["type"], "/problems/id-used");
+    assert_eq!(first[2]["sale"]["id"], json!(taken));
+    assert_eq!(first[3]["problem"]["type"], "/problems/key-reused");
+    // A sale of a batch sells, and its key returns it alone.
+    for (n, stock) in [(0, 5), (4, 7)] {
+        let id = first[n]["sale"]["id"].as_str().unwrap();
+        assert_eq!(first[n]["sale"]["stock"], json!(stock));
+        let ann = service.token("ann", "claim");
+        let bought = service.act(&format!("/v1/sales/{id}/orders"), &ann).await;
+        let expected = if n == 0 { 201 } else { 202 };
+        assert_eq!(bought.status, expected, "{bought:?}");
+    }
+    let key = asked[0]["idempotency_key"].as_str().unwrap();
+    let again = service
+        .post_key("/v1/sales", &shop, key, asked[0]["sale"].clone())
+        .await;
+    assert_eq!(
+        (again.status, json!(again.text("id"))),
+        (200, first[0]["sale"]["id"].clone())
+    );
+    // A retry of the whole request changes nothing.
+    let second = send(&asked).await.json()["data"].clone();
+    let results: Vec<_> = (0..5)
+        .map(|n| second[n]["result"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        results,
+        ["replayed", "refused", "replayed", "refused", "replayed"]
+    );
+    for n in [0, 2, 4] {
+        assert_eq!(second[n]["sale"]["id"], first[n]["sale"]["id"]);
+    }
+    let listed = service.get("/v1/sales", &shop).await.json();
+    assert_eq!(listed["data"].as_array().unwrap().len(), 3);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_sale_refuses_all_before_anything_is_done() {
+    let service = Service::start().await;
+    let shop = service.token("shop", "campaigns:write");
+    let path = "/v1/sales/batch";
+    let send = async |sales: Vec<Value>| {
+        let body = json!({ "sales": sales });
+        service.post(path, &shop, body).await
+    };
+    let good = keyed_sale("a", 5, |_| ());
+    let blank = keyed_sale("b", 5, |sale| sale["title"] = json!(" "));
+    let over = keyed_sale("c", 5, |sale| {
+        sale["ends_at"] = json!("2026-11-21T11:00:00.000Z")
+    });
+    let refused = send(vec![good.clone(), blank, over]).await;
+    refused.assert_problem(422, "invalid");
+    let errors = refused.json()["errors"].clone();
+    assert_eq!(errors[0]["pointer"], "#/sales/1/sale/title");
+    assert_eq!(errors[1]["pointer"], "#/sales/2/sale/ends_at");
+    for wrong in [vec![], vec![good.clone(); 101]] {
+        let refused = send(wrong).await;
+        refused.assert_problem(422, "invalid");
+        assert_eq!(refused.json()["errors"][0]["pointer"], "#/sales");
+    }
+    // Another seller's sale needs the scope for all, and refuses the others with it.
+    let other = keyed_sale("d", 5, |sale| sale["seller"] = json!("other"));
+    let refused = send(vec![good, other]).await;
+    refused.assert_problem(403, "forbidden");
+    let listed = service.get("/v1/sales", &shop).await.json();
+    assert_eq!(listed["data"], json!([]));
     service.stop().await;
 }

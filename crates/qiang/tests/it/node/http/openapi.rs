@@ -128,6 +128,12 @@ impl Operation {
         {
             body["seller"] = json!("sam");
         }
+        if let Some(sale) = body
+            .as_mut()
+            .and_then(|body| body.pointer_mut("/sales/0/sale"))
+        {
+            sale["seller"] = json!("sam");
+        }
         if let Some(order) = body.as_mut().and_then(|body| body.get_mut("order")) {
             *order = json!(ids.order);
         }

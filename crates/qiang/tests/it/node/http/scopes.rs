@@ -229,6 +229,7 @@ impl Things {
         match (spec["operationId"].as_str().unwrap(), &mut body) {
             ("createSale", Some(body)) => body["seller"] = json!(user),
             ("createWebhook", Some(body)) => body["owner"] = json!(user),
+            ("createSales", Some(body)) => body["sales"][0]["sale"]["seller"] = json!(user),
             ("listSales" | "listRedPackets" | "listOwedOrders", _) => {
                 path += &format!("?owner={user}")
             }

@@ -1,0 +1,128 @@
+//! Batches of sales: many in one request, each under its own key and with its own result.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use futures_util::{StreamExt as _, stream};
+use qiang_core::{id::IdempotencyKey, ports::KeyUse};
+use qiang_wire::{
+    answers::SaleResult, lists::SaleResultList, problem::Problem, words::CreationResult,
+};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::Caller,
+    extract,
+    http::{
+        problem::ApiProblem,
+        wire::{Text, ToWire as _},
+    },
+    idempotency::fingerprint::key_use,
+    resources::{
+        create::{CreatedCampaign, PreparedCampaign},
+        red_packet_batch::{READ_AT_ONCE, logged, refuse_if_all_failed, refuse_if_invalid},
+        sales::{ROUTE, SaleRequest},
+    },
+};
+
+/// Maximum number of sales in one request.
+const SALES_MAX: usize = 100;
+
+/// Sales to open: 1 to 100.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewSales)]
+pub(crate) struct SaleBatchRequest {
+    #[schema(min_items = 1, max_items = 100)]
+    sales: Vec<KeyedSaleRequest>,
+}
+
+/// A sale to open, under its key.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = KeyedSale)]
+struct KeyedSaleRequest {
+    /// Idempotency key, with the meaning of the header `Idempotency-Key` of a single sale. The same key identifies the
+    /// same sale on both routes.
+    #[schema(value_type = String)]
+    idempotency_key: Text<IdempotencyKey>,
+    sale: SaleRequest,
+}
+
+/// Opens sales, each as `createSale` does.
+///
+/// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
+/// example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom the
+/// token may not act, refuses the whole request before anything is done. Repeat the request after a lost answer:
+/// created sales are replayed, and the others are created.
+#[utoipa::path(post, path = "/v1/sales/batch", tag = "sales", request_body = SaleBatchRequest,
+    operation_id = "createSales", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
+    responses((status = 200, body = SaleResultList), (status = 403, body = Problem)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    extract::Json(SaleBatchRequest { sales }): extract::Json<SaleBatchRequest>,
+) -> Result<Json<SaleResultList>, ApiProblem> {
+    for asked in &sales {
+        asked.sale.check_scope(&caller)?;
+    }
+    if !(1..=SALES_MAX).contains(&sales.len()) {
+        let detail = format!("a batch has 1 to {SALES_MAX} sales");
+        return Err(ApiProblem::invalid_at("#/sales", detail));
+    }
+    let mut prepared = Vec::with_capacity(sales.len());
+    for asked in &sales {
+        prepared.push(prepare(&app, &caller, asked).await);
+    }
+    refuse_if_invalid(&mut prepared, ("sales", "sale"))?;
+    let created = refuse_if_all_failed(app.create_all(prepared).await)?;
+    let results = sales.into_iter().zip(created);
+    let results = results.map(|(asked, created)| result(&app, &caller, asked, created));
+    let results: Vec<_> = stream::iter(results).buffered(READ_AT_ONCE).collect().await;
+    Ok(Json(SaleResultList::whole(logged(results))))
+}
+
+/// Checks a sale, which then counts towards the caller's creation limit.
+async fn prepare(
+    app: &App,
+    caller: &Caller,
+    asked: &KeyedSaleRequest,
+) -> Result<(KeyUse, PreparedCampaign), ApiProblem> {
+    let draft = asked.sale.draft(app, caller).await?;
+    let key = &asked.idempotency_key.0;
+    let used = key_use(&caller.user, ROUTE, key, "", &asked.sale);
+    let prepared = app.prepare(caller, Some(&used), draft).await?;
+    Ok((used, prepared))
+}
+
+/// Result of one sale, and the cause if the server is at fault.
+async fn result(
+    app: &App,
+    caller: &Caller,
+    asked: KeyedSaleRequest,
+    created: Result<CreatedCampaign, ApiProblem>,
+) -> (SaleResult, Option<String>) {
+    let answered = match created {
+        Ok(created) => {
+            let fresh = created.is_fresh();
+            let answer = asked.sale.answer(app, caller, created).await;
+            answer.map(|body| (fresh, body))
+        }
+        Err(problem) => Err(problem),
+    };
+    let (result, sale, refused) = match answered {
+        Ok((true, body)) => (CreationResult::Created, Some(body), None),
+        Ok((false, body)) => (CreationResult::Replayed, Some(body), None),
+        Err(problem) => (CreationResult::Refused, None, Some(problem.into_part())),
+    };
+    let (problem, cause) = refused.unzip();
+    let body = SaleResult {
+        idempotency_key: asked.idempotency_key.0.to_wire(),
+        result,
+        sale,
+        problem,
+    };
+    (body, cause.flatten())
+}
