@@ -7,16 +7,17 @@ import { ask, element, facts, grouped, keepFocus, price, say, show } from "./qia
 
 /** @typedef {import("./qiang.js").Money} Money */
 /** @typedef {{ number: number, user: string, amount: Money, created_at: string, id: string, state?: string,
- *   quantity?: number, returned_quantity?: number }} Line */
+ *   quantity?: number, returned_quantity?: number, reference?: string, metadata?: Record<string, string> }} Line */
 
 const SHOWN = 100;
 const ON_PAGE = 1_000;
 
 /** @param {Line} line */
 const values = (line) => [line.number, line.id, line.user, line.quantity ?? 1, line.amount.amount,
-  line.amount.currency, line.state ?? "", line.created_at, line.returned_quantity ?? 0];
+  line.amount.currency, line.state ?? "", line.created_at, line.returned_quantity ?? 0, line.reference ?? "",
+  line.metadata ? JSON.stringify(line.metadata) : ""];
 const NAMES = ["number", "id", "user", "quantity", "amount_minor", "currency", "state", "created_at",
-  "returned_quantity"];
+  "returned_quantity", "reference", "metadata"];
 
 /** @param {string} path where they are listed @param {string} id */
 export function linesOf(path, id) {

@@ -190,7 +190,8 @@ test("who got what is listed, and saved as a file that no spreadsheet takes for 
   assert.equal(lines.length, 104);
   assert.match(lines[2], new RegExp(`^2,${id}-2,"a;'=1\\+1;'\\+2",3,`));
   for (const line of lines) assert.doesNotMatch(line, /(^|[,;])"?[=+@-]/);
-  assert.equal(lines[0], "number,id,user,quantity,amount_minor,currency,state,created_at,returned_quantity");
+  assert.equal(lines[0], "number,id,user,quantity,amount_minor,currency,state,created_at,returned_quantity,"
+    + "reference,metadata");
   assert.match(lines[1], new RegExp(`^1,${id}-1,'=1\\+1,3,1500,CNY,held,20`));
   assert.deepEqual(olga.faults, []);
   await olga.context.close();

@@ -1,5 +1,7 @@
 //! Rows of exports: flat, with decimals.
 
+use std::collections::BTreeMap;
+
 use qiang_client::{
     Account, Balance, Claim, Deposit, Order, PaymentRecord, RedPacket, Refund, Sale, Timestamp,
     Withdrawal,
@@ -7,6 +9,14 @@ use qiang_client::{
 use serde::Serialize;
 
 use crate::amounts::decimal;
+
+/// Metadata as the text of a JSON object; `None` if there is none.
+fn object(metadata: &BTreeMap<String, String>) -> anyhow::Result<Option<String>> {
+    match metadata.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(serde_json::to_string(metadata)?)),
+    }
+}
 
 /// Columns of `qiang import sales`, then numbers.
 #[derive(Serialize)]
@@ -38,6 +48,8 @@ pub(super) struct ExportedSale {
     withheld: u64,
     created_at: String,
     archived_at: Option<String>,
+    reference: Option<String>,
+    metadata: Option<String>,
 }
 
 impl ExportedSale {
@@ -72,6 +84,8 @@ impl ExportedSale {
             withheld: sale.state.withheld,
             created_at: sale.created_at.to_string(),
             archived_at: sale.archived_at.as_ref().map(Timestamp::to_string),
+            reference: sale.reference,
+            metadata: object(&sale.metadata)?,
         })
     }
 }
@@ -94,6 +108,8 @@ pub(super) struct ExportedRedPacket {
     ends_at: String,
     created_at: String,
     archived_at: Option<String>,
+    reference: Option<String>,
+    metadata: Option<String>,
 }
 
 impl ExportedRedPacket {
@@ -115,6 +131,8 @@ impl ExportedRedPacket {
             ends_at: packet.state.ends_at.to_string(),
             created_at: packet.created_at.to_string(),
             archived_at: packet.archived_at.as_ref().map(Timestamp::to_string),
+            reference: packet.reference,
+            metadata: object(&packet.metadata)?,
         })
     }
 }
@@ -157,6 +175,8 @@ pub(super) struct ExportedOrder {
     currency: String,
     state: String,
     created_at: String,
+    reference: Option<String>,
+    metadata: Option<String>,
 }
 
 impl ExportedOrder {
@@ -173,6 +193,8 @@ impl ExportedOrder {
             currency: order.amount.currency.to_string(),
             state: order.state.to_string(),
             created_at: order.created_at.to_string(),
+            reference: order.reference,
+            metadata: object(&order.metadata)?,
         })
     }
 }
@@ -214,6 +236,7 @@ pub(super) struct ExportedDeposit {
     reference: Option<String>,
     reversed_amount: String,
     created_at: String,
+    metadata: Option<String>,
 }
 
 impl ExportedDeposit {
@@ -226,6 +249,7 @@ impl ExportedDeposit {
             reference: deposit.reference,
             reversed_amount: decimal(&deposit.reversed_amount)?,
             created_at: deposit.created_at.to_string(),
+            metadata: object(&deposit.metadata)?,
         })
     }
 }

@@ -1,11 +1,16 @@
 //! Rows of sales.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
 
 use qiang::SystemClock;
 use qiang_client::{IdempotencyKey, Money, NewSale, Timestamp};
 use qiang_core::{
     campaign::{CampaignError, Description, DetailsChange, ImageUrl, Sale},
+    id::ShopReference,
+    metadata::{MetadataChange, MetadataError, MetadataName, MetadataValue},
     money,
     ports::Clock as _,
 };
@@ -40,6 +45,8 @@ pub(crate) const COLUMNS: TableColumns = TableColumns {
         "payment_tolerance",
         "waiting_room",
         "requirements",
+        "reference",
+        "metadata",
     ],
     ignored: &[
         "audience",
@@ -152,6 +159,8 @@ fn sale(row: &mut RowReader<'_, '_>) -> Option<NewSale> {
             None
         }
     };
+    let _: Option<ShopReference> = row.parsed("reference");
+    let metadata = metadata_of(row);
     if let Some((stock, price)) = stock.zip(price) {
         let (limit, hold) = (limit.unwrap_or(LIMIT), hold.unwrap_or(HOLD_SECONDS));
         for fault in faults(stock, limit, price, hold) {
@@ -173,9 +182,42 @@ fn sale(row: &mut RowReader<'_, '_>) -> Option<NewSale> {
         product_id: row.parsed("product_id"),
         description: row.text("description").map(str::to_owned),
         image_url: row.text("image_url").map(str::to_owned),
+        reference: row.text("reference").map(str::to_owned),
+        metadata,
         ..NewSale::new(title?, stock?, price?)
     };
     Some(sale)
+}
+
+/// Metadata of a row: a JSON object of texts.
+fn metadata_of(row: &mut RowReader<'_, '_>) -> Option<BTreeMap<String, String>> {
+    let metadata: BTreeMap<String, String> = match serde_json::from_str(row.text("metadata")?) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            row.error("metadata", format!("not a JSON object of texts: {error}"));
+            return None;
+        }
+    };
+    let checked = metadata.iter().map(|(name, value)| {
+        let name: MetadataName = name.parse()?;
+        let value: MetadataValue = value.parse()?;
+        Ok((name, Some(value)))
+    });
+    let checked = checked.collect::<Result<BTreeMap<_, _>, MetadataError>>();
+    let checked = checked.and_then(|values| {
+        let change = MetadataChange {
+            reference: None,
+            values,
+        };
+        change.check()
+    });
+    match checked {
+        Ok(()) => Some(metadata),
+        Err(error) => {
+            row.error("metadata", error);
+            None
+        }
+    }
 }
 
 /// Amount of a column, in the row's currency.

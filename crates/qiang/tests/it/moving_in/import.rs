@@ -120,6 +120,13 @@ async fn each_error_names_line_and_column_and_nothing_is_made() {
             .replace("\"a\"", "\"f\"")
             .replace("5,", "0,\"audience\":\"users\",\"hold_seconds\":0,"),
         "{\"id\":\"g\"",
+        &right.replace("\"a\"", "\"h\"").replace(
+            "5,",
+            "5,\"reference\":\"a b\",\"metadata\":\"{\\\"a b\\\":\\\"1\\\"}\",",
+        ),
+        &right
+            .replace("\"a\"", "\"i\"")
+            .replace("5,", "5,\"metadata\":\"[]\","),
     ];
     shop.write("sales.jsonl", &wrong.join("\n"));
     for dry_run in [&["--dry-run"][..], &[]] {
@@ -138,7 +145,10 @@ async fn each_error_names_line_and_column_and_nothing_is_made() {
                 "sales.jsonl:7: stock: a sale's stock is 1 to",
                 "sales.jsonl:7: hold_seconds: a hold is at least 1",
                 "sales.jsonl:8: character 9: the line is not a JSON object",
-                "10 errors; nothing was changed",
+                "sales.jsonl:9: reference: ",
+                "sales.jsonl:9: metadata: a name in metadata is",
+                "sales.jsonl:10: metadata: not a JSON object of texts",
+                "13 errors; nothing was changed",
             ],
         );
     }
@@ -249,7 +259,19 @@ async fn an_export_has_what_happened_and_can_be_imported() {
     let shop = shop(&service);
     move_in(&shop);
     let sale = service.sale(3, |sale| sale["title"] = json!("now")).await;
-    let packet = service.red_packet(2, |_| ()).await;
+    let labels = json!({ "channel": "app", "note": "上海, \"1\"" });
+    let labelled = |body: &mut Value| {
+        body["title"] = json!("later");
+        (body["starts_at"], body["ends_at"]) = (
+            json!("2031-02-01T00:00:00.000Z"),
+            json!("2031-02-02T00:00:00.000Z"),
+        );
+        (body["reference"], body["metadata"]) = (json!("PO-4711"), labels.clone());
+    };
+    service.sale(3, labelled).await;
+    let packet = service
+        .red_packet(2, |packet| packet["reference"] = json!("RP-1"))
+        .await;
     let orders = format!("/v1/sales/{sale}/orders");
     let order = service
         .act(&orders, &service.token("ann", "claim"))
@@ -285,7 +307,17 @@ async fn an_export_has_what_happened_and_can_be_imported() {
     {
         tokio::task::yield_now().await;
     }
+    let change = json!({ "reference": "SO-9", "metadata": { "warehouse": "3" } });
+    let metadata = format!("/v1/orders/{order}/metadata");
+    let changed = service.patch(&metadata, &service.operator(), change).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
     let orders = shop.exported("orders");
+    assert_eq!(orders[1]["reference"], "SO-9");
+    assert_eq!(orders[1]["metadata"], "{\"warehouse\":\"3\"}");
+    assert_eq!(
+        (&orders[0]["reference"], &orders[0]["metadata"]),
+        (&Value::Null, &Value::Null)
+    );
     let states: Vec<_> = orders
         .iter()
         .map(|row| (row["user"].clone(), row["state"].clone()))
@@ -310,6 +342,7 @@ async fn an_export_has_what_happened_and_can_be_imported() {
         (&json!("carl"), &json!(expected))
     );
     let packets = shop.exported("red-packets");
+    assert_eq!(packets[0]["reference"], "RP-1");
     assert_eq!(
         (&packets[0]["total"], &packets[0]["claimed"]),
         (&json!("100.00"), &json!(expected))
@@ -347,7 +380,13 @@ async fn an_export_has_what_happened_and_can_be_imported() {
     let core = |shop: &Shop<'_>| {
         let mut rows = shop.exported("sales");
         rows.retain(|row| row["phase"] == "scheduled");
-        assert_eq!(rows.len(), 1);
+        assert_eq!(rows.len(), 2);
+        let later = rows.iter().find(|row| row["title"] == "later").unwrap();
+        assert_eq!(later["reference"], "PO-4711");
+        let kept = later["metadata"].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(kept).unwrap(), labels);
+        // Each installation orders them by its own ids.
+        rows.sort_by_key(|row| row["title"].to_string());
         for row in &mut rows {
             let row = row.as_object_mut().unwrap();
             for column in ["id", "created_at", "phase", "granted", "remaining"] {
