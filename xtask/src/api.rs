@@ -228,6 +228,7 @@ impl Service {
             .args([
                 "serve",
                 "--dev",
+                "--empty",
                 "--listen",
                 "127.0.0.1:0",
                 "--data",

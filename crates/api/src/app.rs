@@ -11,7 +11,7 @@ use qiang_core::{
         Auditor, CampaignRecord, Clock, Engine, EngineError, EventLog, KeyUse, Ledger, LedgerError,
         OperatorEngine, WaitingMonitor, WaitingRoom, WebhookMonitor, WebhookSender,
     },
-    time::Timestamp,
+    time::{AdjustableClock, Timestamp},
 };
 use qiang_wire::problem::ProblemKind;
 use tokio::{
@@ -78,6 +78,8 @@ pub struct Ports {
     pub operator: Option<Arc<dyn OperatorEngine>>,
     /// Auditor of this installation; `None` if this process cannot audit it.
     pub auditor: Option<Arc<dyn Auditor>>,
+    /// The clock, if requests may move it: in development only.
+    pub test_clock: Option<Arc<dyn AdjustableClock>>,
 }
 
 /// Sender of webhook events, with its statistics.

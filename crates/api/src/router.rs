@@ -32,8 +32,8 @@ use crate::{
         histories, lists, metadata, movement_lists, operation_log, order_cancellations, order_list,
         orders, partition_commands, partitions, payment_list, payments, problem_pages, profile,
         provider_notifications, quarantine, reconciliation, recorded_events, red_packet_batch,
-        red_packets, refunds, sale_changes, sale_orders, sales, server_seeds, sessions, stats,
-        transfers, webhook_changes, webhook_deliveries, webhooks,
+        red_packets, refunds, sale_batch, sale_changes, sale_orders, sales, server_seeds, sessions,
+        stats, test_clock, transfers, webhook_changes, webhook_deliveries, webhooks,
     },
 };
 
@@ -181,6 +181,7 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(audits::list, audits::start))
         .routes(routes!(audits::get))
         .routes(routes!(stats::read))
+        .routes(routes!(test_clock::advance))
         .merge(common_routes(served))
 }
 

@@ -60,6 +60,7 @@ mod queue_entries;
 mod requests;
 mod signatures;
 mod stats;
+mod test_clock;
 mod tickets;
 mod watching;
 mod webhooks;

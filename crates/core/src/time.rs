@@ -94,3 +94,21 @@ pub trait Clock: Send + Sync + 'static {
     /// The current instant. It may jump in either direction, as system clocks do.
     fn now(&self) -> Timestamp;
 }
+
+/// State of a clock that moves on request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockState {
+    /// The current instant.
+    pub now: Timestamp,
+    /// Milliseconds by which requests have moved it.
+    pub advanced_ms: i64,
+}
+
+/// Clock of a service for development that moves forward on request.
+pub trait AdjustableClock: Clock {
+    /// Moves the clock forward, for good.
+    ///
+    /// # Errors
+    /// If the step cannot be kept, with the reason. Then the clock has not moved.
+    fn advance(&self, step_ms: i64) -> Result<ClockState, String>;
+}

@@ -10,7 +10,7 @@ use qiang_core::{
     ports::{
         ArchiveLog, AuditMonitor, Clock, Engine, EventLog, GateAnswers, LastAudit, QuarantineCount,
     },
-    time::Timestamp,
+    time::{AdjustableClock, Timestamp},
 };
 use qiang_embedded::{Embedded, EmbeddedOptions, GuardedClock, LogArchives};
 use qiang_worker::host::Host;
@@ -19,6 +19,7 @@ use crate::{
     audit::NodeAuditor,
     close_component::CloseComponent,
     config::{EngineKind, NodeConfig},
+    development_clock::{self, DevelopmentClock},
     distributed::{Distributed, EngineClock, LedgerBackend},
     machine::{WallClock, disk_of},
 };
@@ -128,6 +129,30 @@ pub(crate) fn archives(config: &NodeConfig, embedded: &Embedded) -> Option<LogAr
     (!folder.as_os_str().is_empty()).then(|| embedded.archives_in(folder))
 }
 
+/// Clock of the embedded engine, and the same if requests may move it.
+struct EngineClocks {
+    clock: Arc<dyn Clock>,
+    test_clock: Option<Arc<dyn AdjustableClock>>,
+}
+
+impl EngineClocks {
+    fn open(config: &NodeConfig, system: Arc<GuardedClock>) -> anyhow::Result<Self> {
+        let data = &config.engine.data;
+        if config.pages.development {
+            let clock = DevelopmentClock::open(system, data)?;
+            return Ok(Self {
+                clock: clock.clone(),
+                test_clock: Some(clock),
+            });
+        }
+        development_clock::refuse_moved(data)?;
+        Ok(Self {
+            clock: system,
+            test_clock: None,
+        })
+    }
+}
+
 #[async_trait]
 impl CloseComponent for Embedded {
     async fn close(&self) -> anyhow::Result<()> {
@@ -159,9 +184,10 @@ impl Backend {
     /// # Errors
     /// If its file or its servers cannot be used.
     pub async fn open(config: &NodeConfig) -> anyhow::Result<Self> {
-        let clock = GuardedClock::system();
+        let system = GuardedClock::system();
         match config.engine.kind {
             EngineKind::Embedded => {
+                let EngineClocks { clock, test_clock } = EngineClocks::open(config, system)?;
                 let behind_max = Duration::from_millis(config.engine.clock_behind_ms_max);
                 let options = EmbeddedOptions {
                     clock_behind_max: behind_max,
@@ -170,12 +196,15 @@ impl Backend {
                 let embedded = open_embedded(config, clock.clone(), options).await?;
                 let archives = archives(config, &embedded);
                 let archives = archives.map(|log| Arc::new(log) as Arc<dyn ArchiveLog>);
+                let mut backend = Self::embedded(embedded, clock);
+                backend.ports.test_clock = test_clock;
                 Ok(Self {
                     archives,
-                    ..Self::embedded(embedded, clock)
+                    ..backend
                 })
             }
             EngineKind::Redis => {
+                let clock = system;
                 let ledger = LedgerBackend::open(config, clock.clone()).await?;
                 let inside = config.settlement.in_process;
                 let upkeep = Arc::new(Host::new(UPKEEP));
@@ -199,6 +228,7 @@ impl Backend {
                     webhooks: None,
                     operator: Some(Arc::new(distributed.engine.clone())),
                     auditor: Some(Arc::new(NodeAuditor::beside(config))),
+                    test_clock: None,
                 };
                 Ok(Self {
                     ports,
@@ -238,6 +268,7 @@ impl Backend {
             webhooks: None,
             operator: None,
             auditor: Some(Arc::new(auditor)),
+            test_clock: None,
         };
         Self {
             ports,

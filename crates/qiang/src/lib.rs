@@ -8,6 +8,7 @@ pub mod capacity;
 mod close_component;
 pub mod config;
 pub mod control;
+mod development_clock;
 mod distributed;
 pub mod doctor;
 pub mod health;

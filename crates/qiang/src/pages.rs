@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use qiang_api::TokenIssuer;
-use qiang_core::{id::UserId, ports::Clock as _};
-use qiang_embedded::SystemClock;
+use qiang_core::{id::UserId, ports::Clock};
 use qiang_web::{Development, PageOptions};
 
 use crate::config::NodeConfig;
@@ -17,12 +16,17 @@ const DEVELOPMENT_TOKEN_S: i64 = 24 * 3_600;
 ///
 /// # Errors
 /// If development pages are enabled and there is no secret to sign tokens with.
-pub(crate) fn surround(config: &NodeConfig) -> anyhow::Result<impl FnOnce(Router) -> Router> {
+pub(crate) fn surround(
+    config: &NodeConfig,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<impl FnOnce(Router) -> Router> {
     let pages = &config.pages;
     let development: Option<Arc<dyn Development>> = match pages.development {
-        true => Some(Arc::new(PublicListing(TokenIssuer::from_secret(
-            config.auth.hs256_secret.expose().as_bytes(),
-        )?))),
+        true => {
+            let secret = config.auth.hs256_secret.expose();
+            let issuer = TokenIssuer::from_secret(secret.as_bytes())?;
+            Some(Arc::new(PublicListing { issuer, clock }))
+        }
         false => None,
     };
     let options = pages.enabled.then(|| PageOptions {
@@ -37,25 +41,29 @@ pub(crate) fn surround(config: &NodeConfig) -> anyhow::Result<impl FnOnce(Router
 }
 
 /// Issues tokens for any user.
-struct PublicListing(TokenIssuer);
+struct PublicListing {
+    issuer: TokenIssuer,
+    clock: Arc<dyn Clock>,
+}
 
 impl Development for PublicListing {
     fn token(&self, user: &str, scope: &str) -> anyhow::Result<String> {
-        let (user, now) = (UserId::new(user)?, SystemClock.now());
-        self.0.issue(&user, scope, now, DEVELOPMENT_TOKEN_S)
+        let (user, now) = (UserId::new(user)?, self.clock.now());
+        self.issuer.issue(&user, scope, now, DEVELOPMENT_TOKEN_S)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use axum::{body::to_bytes, http::Request};
+    use qiang_embedded::SystemClock;
     use tower::ServiceExt as _;
 
     use super::*;
 
     /// The QR code of a packet from a node with this configuration.
     async fn code(config: &NodeConfig, proto: &str) -> Vec<u8> {
-        let pages = surround(config).unwrap()(Router::new());
+        let pages = surround(config, Arc::new(SystemClock)).unwrap()(Router::new());
         let request = Request::get("/p/1/qr.svg")
             .header("host", "qiang.example")
             .header("x-forwarded-proto", proto);

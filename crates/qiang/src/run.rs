@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use qiang_api::{
     Admin, Role, Scope, TokenIssuer, UsageError, check_accounts, check_key, config::Secret,
 };
-use qiang_core::{id::UserId, ports::Clock as _};
+use qiang_core::{id::UserId, ports::Clock as _, time::Timestamp};
 use qiang_embedded::SystemClock;
 use tokio::runtime::{Builder, Runtime};
 
@@ -13,7 +13,7 @@ use crate::{
     backend::Backend,
     close_component::CloseComponent as _,
     config::{AuthConfig, EngineKind, NodeConfig},
-    distributed,
+    development_clock, distributed,
     logging::Logging,
     machine::connections_that_fit,
     server::NodeStarter,
@@ -170,22 +170,42 @@ fn reload(
     }
 }
 
-/// Makes a secret for this process alone, and signs a token with every scope.
+/// Makes a secret for this process alone, to sign [`development_token`]s with.
 ///
 /// # Errors
 /// If the configuration listens on an address that is not loopback.
-pub fn make_development_key(config: &mut NodeConfig, user: &UserId) -> anyhow::Result<String> {
+pub fn make_development_key(config: &mut NodeConfig) -> anyhow::Result<()> {
     let listen = config.server.listen;
     if !listen.ip().is_loopback() {
         let text = format!("--dev is for a loopback address such as 127.0.0.1:8080, not {listen}");
         return Err(UsageError::new(text).into());
     }
     let secret = hex::encode(rand::random::<[u8; 32]>());
-    let scope = Scope::ALL.map(Scope::name).join(" ");
-    let issuer = TokenIssuer::from_secret(secret.as_bytes())?;
     config.auth.use_secret(Secret::new(secret));
     config.pages.development = true;
-    issuer.issue(user, &scope, SystemClock.now(), DEV_TOKEN_S)
+    Ok(())
+}
+
+/// Token of a user with every scope, signed with the secret of the configuration.
+///
+/// # Errors
+/// If it cannot be signed, or the clock of the data cannot be read.
+pub fn development_token(config: &NodeConfig, user: &UserId) -> anyhow::Result<String> {
+    let scope = Scope::ALL.map(Scope::name).join(" ");
+    let issuer = TokenIssuer::from_secret(config.auth.hs256_secret.expose().as_bytes())?;
+    issuer.issue(user, &scope, development_time(config)?, DEV_TOKEN_S)
+}
+
+/// Time of a service for development: its clock may have been moved.
+///
+/// # Errors
+/// If the clock of the data cannot be read.
+pub fn development_time(config: &NodeConfig) -> anyhow::Result<Timestamp> {
+    let ahead_ms = match config.engine.kind {
+        EngineKind::Embedded => development_clock::ahead_ms(&config.engine.data)?,
+        EngineKind::Redis => 0,
+    };
+    Ok(SystemClock.now().plus_millis(ahead_ms))
 }
 
 fn runtime() -> std::io::Result<Runtime> {

@@ -79,7 +79,7 @@ impl NodeStarter {
                 ScheduledAudit::new(auditor, clock, monitor, interval),
             )
         });
-        let surround = pages::surround(&config)?;
+        let surround = pages::surround(&config, Arc::clone(&ports.clock))?;
         let api = qiang_api::Server::start(config.api(), ports, surround, listeners)?;
         let upkeep = &backend.upkeep;
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);

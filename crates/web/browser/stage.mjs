@@ -33,7 +33,7 @@ export class Service {
   /** @param {Record<string, string>} [settings] @returns {Promise<Service>} */
   static async start(settings = {}) {
     const folder = mkdtempSync(join(tmpdir(), "qiang-test-pages-"));
-    const args = ["serve", "--dev", "--listen", "127.0.0.1:0", "--data", join(folder, "qiang.db")];
+    const args = ["serve", "--dev", "--empty", "--listen", "127.0.0.1:0", "--data", join(folder, "qiang.db")];
     const env = { ...process.env, QIANG__LOG__LEVEL: "error", ...settings };
     const child = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "inherit"], env });
     const lines = createInterface({ input: child.stdout });

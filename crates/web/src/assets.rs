@@ -36,7 +36,7 @@ const SVG: &str = "image/svg+xml";
 const COVER: &[u8] = include_bytes!("../assets/cover.png");
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 25] = [
+const FILES: [(&str, &str, &str); 30] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
     ("calendar.js", SCRIPT, include_str!("../assets/calendar.js")),
@@ -94,6 +94,16 @@ const FILES: [(&str, &str, &str); 25] = [
     ("poster.js", SCRIPT, include_str!("../assets/poster.js")),
     ("proof.js", SCRIPT, include_str!("../assets/proof.js")),
     ("icon.svg", SVG, include_str!("../assets/icon.svg")),
+    // Products of the sample shop.
+    ("phone.svg", SVG, include_str!("../assets/shop/phone.svg")),
+    ("lamp.svg", SVG, include_str!("../assets/shop/lamp.svg")),
+    ("tea.svg", SVG, include_str!("../assets/shop/tea.svg")),
+    (
+        "headphones.svg",
+        SVG,
+        include_str!("../assets/shop/headphones.svg"),
+    ),
+    ("mug.svg", SVG, include_str!("../assets/shop/mug.svg")),
 ];
 
 /// Main scripts of the pages of buyers and senders.

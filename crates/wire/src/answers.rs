@@ -378,6 +378,13 @@ bodies! {
         /// Reversed amount.
         reversed_amount: Money,
     }
+    /// Clock of a service for development.
+    ClockReading {
+        /// The time of the service.
+        now: Timestamp,
+        /// Seconds by which requests have moved it.
+        advanced_seconds: u64,
+    }
     /// Result of one red packet of a batch.
     RedPacketResult {
         /// Idempotency key of the red packet.

@@ -44,4 +44,5 @@ pub(crate) mod stored_answer;
 pub(crate) mod webhook_changes;
 pub(crate) mod webhook_deliveries;
 pub(crate) mod transfers;
+pub(crate) mod test_clock;
 pub(crate) mod webhooks;

@@ -304,6 +304,10 @@ fn advice(kind: ProblemKind) -> &'static str {
             "This operation needs an engine on Redis, whose partitions may lose entries and are repaired. An embedded \
              engine refuses to start instead. Nothing was done."
         }
+        Kind::DevelopmentOnly => {
+            "Only <code>qiang serve --dev</code> on the embedded engine has a clock that moves on request. Nothing was \
+             done."
+        }
         Kind::NotQuarantined => {
             "The entry is settled, or its partition has no entry at this position. <code>GET /v1/quarantine</code> \
              lists quarantined entries."

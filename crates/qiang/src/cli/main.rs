@@ -34,6 +34,7 @@ mod quickstart;
 mod reconcile;
 mod reconciler;
 mod sale;
+mod sample_shop;
 mod secrets;
 mod serve;
 mod service;

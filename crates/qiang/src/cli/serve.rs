@@ -5,7 +5,7 @@ use std::{io::Write as _, process::ExitCode};
 use qiang::{config::DEFAULTS, run};
 use qiang_core::id::UserId;
 
-use crate::backend::BackendArgs;
+use crate::{backend::BackendArgs, sample_shop::SampleShop};
 
 /// User of the token that `--dev` prints.
 const DEV_USER: &str = "alice";
@@ -28,6 +28,10 @@ pub(crate) struct ServeArgs {
     /// Run for development, on a loopback address only: make a secret for this process, and print a token.
     #[arg(long)]
     dev: bool,
+    /// Add no sample shop. Otherwise `--dev` opens a few sales and red packets under the user `market`, unless they are
+    /// there.
+    #[arg(long, requires = "dev")]
+    empty: bool,
     /// Print the annotated default configuration, and exit.
     #[arg(long)]
     print_config: bool,
@@ -52,12 +56,16 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         overrides.push(("admin.listen", "server".to_owned()));
         overrides.push(("server.docs", "true".to_owned()));
         let mut config = args.backend.load(&overrides)?;
-        let token = run::make_development_key(&mut config, &UserId::new(DEV_USER)?)?;
+        run::make_development_key(&mut config)?;
+        let token = run::development_token(&config, &UserId::new(DEV_USER)?)?;
+        let shop = (!args.empty)
+            .then(|| SampleShop::new(&config))
+            .transpose()?;
         let scheme = match config.server.tls_certificate_file.as_os_str().is_empty() {
             true => "http",
             false => "https",
         };
-        dev = Some((config.auth, token, scheme));
+        dev = Some((config.auth, token, scheme, shop));
     }
     let load = || {
         let mut config = args.backend.load(&overrides)?;
@@ -68,8 +76,13 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         Ok(config)
     };
     run::serve(load, |addr| {
-        if let Some((_, token, scheme)) = &dev {
-            print_first_steps(&format!("{scheme}://{addr}"), token);
+        if let Some((_, token, scheme, shop)) = &dev {
+            let url = format!("{scheme}://{addr}");
+            print_first_steps(&url, token);
+            // The client does not trust a certificate that was made for development.
+            if let Some(shop) = shop.clone().filter(|_| *scheme == "http") {
+                tokio::spawn(shop.open(url));
+            }
         }
     })?;
     Ok(ExitCode::SUCCESS)

@@ -25,6 +25,7 @@ mod operation;
 mod quarantine;
 #[cfg(feature = "servers")]
 mod requirements;
+mod sample_shop;
 mod serve;
 mod service_commands;
 mod split_cli;

@@ -83,7 +83,7 @@ fn asked_wrongly_it_says_what_to_do_and_ends_with_2() {
 }
 
 /// A started program, killed if the test fails.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -92,9 +92,17 @@ impl Drop for Process {
     }
 }
 
-/// Starts the program on a free port, and reads the port and the token from its output.
-fn start_dev(folder: &Path) -> (Process, std::net::SocketAddr, String) {
-    let args = ["serve", "--dev", "--listen", "127.0.0.1:0"];
+/// Starts the program on a free port without its sample shop, and reads the port and the token from its output.
+pub(crate) fn start_dev(folder: &Path) -> (Process, std::net::SocketAddr, String) {
+    start_dev_with(folder, &["--empty"])
+}
+
+/// The same with further flags.
+pub(crate) fn start_dev_with(
+    folder: &Path,
+    more: &[&str],
+) -> (Process, std::net::SocketAddr, String) {
+    let args = [&["serve", "--dev", "--listen", "127.0.0.1:0"], more].concat();
     let mut child = qiang(folder, &args, &[])
         .stderr(Stdio::null())
         .spawn()
@@ -114,7 +122,7 @@ fn start_dev(folder: &Path) -> (Process, std::net::SocketAddr, String) {
     (process, addr.unwrap(), token.unwrap())
 }
 
-fn terminate(process: &Process) {
+pub(crate) fn terminate(process: &Process) {
     let status = Command::new("kill")
         .args(["-TERM", &process.0.id().to_string()])
         .status()

@@ -110,6 +110,7 @@ kinds! {
     DrawsHidden = 403, "draws-hidden", "The draws of this packet are hidden";
     NotByInvitation = 409, "not-by-invitation", "The campaign has no invitations";
     NotForEngine = 409, "not-for-engine", "This engine does not support the operation";
+    DevelopmentOnly = 409, "development-only", "Only a service for development does this";
     NotQuarantined = 404, "not-quarantined", "This entry is not in quarantine";
     StillRefused = 409, "still-refused", "The ledger still refuses this entry";
     ReturnPeriodOver = 403, "return-period-over", "The return period of this order is over";

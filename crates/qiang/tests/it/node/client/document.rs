@@ -103,6 +103,7 @@ fn answers_are_as_documented() {
     check::<QuarantinedEntry>("getQuarantinedEntry", "200", None);
     check::<QuarantinedEntry>("listQuarantine", "200", Some("data"));
     check::<Redriven>("redriveEntry", "200", None);
+    check::<ClockReading>("advanceTestClock", "200", None);
     check::<Stats>("readStats", "200", Some("stats"));
 }
 
@@ -164,6 +165,7 @@ fn each_operation_has_a_call() {
         "cancelOrders": cancel_orders,
         "getCampaignState": state,
         "readStats": stats,
+        "advanceTestClock": advance_test_clock,
         "getCampaignMetadata": campaign_metadata,
         "changeCampaignMetadata": change_campaign_metadata,
         "getOrderMetadata": order_metadata,

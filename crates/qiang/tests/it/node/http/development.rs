@@ -3,19 +3,13 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
-use qiang_core::ports::Clock as _;
-use qiang_embedded::SystemClock;
 
 use crate::node::http::common::{Reply, Service, send};
 
 const LOCAL: &str = "127.0.0.1:8080";
 
 async fn start() -> Service {
-    let service = Service::start_with(|config, _| config.pages.development = true).await;
-    // Tokens of the pages use the system time.
-    let ahead = SystemClock.now().millis_since(service.clock.now());
-    service.clock.advance_ms(ahead);
-    service
+    Service::start_with(|config, _| config.pages.development = true).await
 }
 
 async fn get(service: &Service, host: &str, path: &str) -> Reply {
@@ -89,5 +83,21 @@ async fn pages_of_other_sites_sign_nobody_in() {
         assert_eq!(refused.status, 403, "{other:?}");
         assert!(!refused.headers.contains_key("set-cookie"));
     }
+    service.stop().await;
+}
+
+/// The clock moves in development only, and for operators only.
+#[tokio::test]
+async fn any_other_service_has_no_clock_that_moves() {
+    let service = Service::start().await;
+    let body = serde_json::json!({ "advance_seconds": 60 });
+    let path = "/v1/test-clock/advance";
+    let refused = service.post(path, &service.operator(), body.clone()).await;
+    refused.assert_problem(409, "development-only");
+    let token = service.token("shop", "campaigns:write pay");
+    service
+        .post(path, &token, body)
+        .await
+        .assert_problem(403, "forbidden");
     service.stop().await;
 }

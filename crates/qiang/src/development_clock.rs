@@ -1,0 +1,160 @@
+//! Clock of a service for development. It is ahead of the system's by a step that requests add to, and that a file
+//! beside the data keeps over restarts. Without it, entries of the data would lie in the future.
+
+use std::{
+    fs,
+    io::{self, ErrorKind, Write as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use qiang_api::UsageError;
+use qiang_core::{
+    ports::Clock,
+    time::{AdjustableClock, ClockState, Timestamp},
+};
+
+/// End of the file's name, after that of the data.
+const SUFFIX: &str = ".test-clock";
+/// Largest total of all steps: ten years.
+const AHEAD_MS_MAX: i64 = 10 * 366 * 86_400_000;
+
+/// A clock that moves forward on request.
+pub(crate) struct DevelopmentClock {
+    system: Arc<dyn Clock>,
+    ahead_ms: AtomicI64,
+    /// Path of the file; locked while it is written.
+    file: Mutex<PathBuf>,
+}
+
+impl DevelopmentClock {
+    /// Opens the clock of this data. It is as far ahead as before.
+    ///
+    /// # Errors
+    /// If its file cannot be read.
+    pub(crate) fn open(system: Arc<dyn Clock>, data: &Path) -> anyhow::Result<Arc<Self>> {
+        let file = file_beside(data);
+        let ahead_ms = read(&file)?;
+        Ok(Arc::new(Self {
+            system,
+            ahead_ms: ahead_ms.into(),
+            file: Mutex::new(file),
+        }))
+    }
+}
+
+/// Milliseconds by which the clock of this data is ahead of the system's.
+///
+/// # Errors
+/// If its file cannot be read.
+pub(crate) fn ahead_ms(data: &Path) -> anyhow::Result<i64> {
+    read(&file_beside(data))
+}
+
+/// Refuses data whose clock was moved: its entries lie in the future of the system's clock.
+///
+/// # Errors
+/// If the data has such a clock, or its file cannot be read.
+pub(crate) fn refuse_moved(data: &Path) -> anyhow::Result<()> {
+    if ahead_ms(data)? == 0 {
+        return Ok(());
+    }
+    let line = format!(
+        "the clock of {} was moved for development: serve it with --dev only ({} says by how much)",
+        data.display(),
+        file_beside(data).display()
+    );
+    Err(UsageError::new(line).into())
+}
+
+fn file_beside(data: &Path) -> PathBuf {
+    let mut name = data.as_os_str().to_owned();
+    name.push(SUFFIX);
+    name.into()
+}
+
+fn read(file: &Path) -> anyhow::Result<i64> {
+    let text = match fs::read_to_string(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        read => read.with_context(|| format!("cannot read {}", file.display()))?,
+    };
+    let ahead_ms = text.trim().parse().ok();
+    let ahead_ms = ahead_ms.filter(|ahead_ms| (0..=AHEAD_MS_MAX).contains(ahead_ms));
+    ahead_ms.with_context(|| format!("{} is no number of milliseconds", file.display()))
+}
+
+/// Replaces the file, durably.
+fn write(file: &Path, ahead_ms: i64) -> io::Result<()> {
+    let mut next = file.as_os_str().to_owned();
+    next.push(".new");
+    let next = PathBuf::from(next);
+    let mut written = fs::File::create(&next)?;
+    writeln!(written, "{ahead_ms}")?;
+    written.sync_all()?;
+    fs::rename(&next, file)
+}
+
+impl Clock for DevelopmentClock {
+    fn now(&self) -> Timestamp {
+        let ahead_ms = self.ahead_ms.load(Ordering::Relaxed);
+        self.system.now().plus_millis(ahead_ms)
+    }
+}
+
+impl AdjustableClock for DevelopmentClock {
+    fn advance(&self, step_ms: i64) -> Result<ClockState, String> {
+        let file = self.file.lock();
+        let ahead_ms = self.ahead_ms.load(Ordering::Relaxed);
+        let after_ms = ahead_ms.saturating_add(step_ms.max(0));
+        if after_ms > AHEAD_MS_MAX {
+            return Err("the clock is ten years ahead already".to_owned());
+        }
+        // Written first: entries of the later time must not outlive the file's step.
+        write(&file, after_ms).map_err(|error| format!("{}: {error}", file.display()))?;
+        self.ahead_ms.store(after_ms, Ordering::Relaxed);
+        Ok(ClockState {
+            now: self.now(),
+            advanced_ms: after_ms,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed;
+
+    impl Clock for Fixed {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(1_000)
+        }
+    }
+
+    #[test]
+    fn the_clock_keeps_its_steps_over_restarts() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("qiang.db");
+        let open = || DevelopmentClock::open(Arc::new(Fixed), &data);
+        let clock = open().unwrap();
+        assert_eq!(clock.now(), Timestamp::from_millis(1_000));
+        assert!(refuse_moved(&data).is_ok());
+        clock.advance(500).unwrap();
+        let state = clock.advance(1_500).unwrap();
+        assert_eq!((state.now.as_millis(), state.advanced_ms), (3_000, 2_000));
+        assert_eq!(open().unwrap().now(), clock.now());
+        let refused = refuse_moved(&data).unwrap_err().to_string();
+        assert!(refused.contains("--dev"), "{refused}");
+        // It never moves back, nor by more than ten years.
+        assert_eq!(clock.advance(-9).unwrap().advanced_ms, 2_000);
+        assert!(clock.advance(AHEAD_MS_MAX).is_err());
+        assert_eq!(clock.now(), Timestamp::from_millis(3_000));
+        fs::write(file_beside(&data), "soon").unwrap();
+        assert!(open().is_err() && refuse_moved(&data).is_err());
+    }
+}
