@@ -41,6 +41,7 @@ use super::{
     open::{CountedStream, OpenStream, Streams},
     panics::caught,
     parser::ProblemRewriter,
+    preface,
     tls::is_http2,
 };
 use crate::{
@@ -262,7 +263,16 @@ impl ServedConnections {
         progress: Arc<StageMark>,
     ) {
         let Some(tls) = &self.public.tls else {
-            return self.http1(stream, origin, progress).await;
+            let mut stop = self.stop.clone();
+            let is_http2 = tokio::select! {
+                biased;
+                is_http2 = preface::is_http2(&stream, &progress) => is_http2,
+                () = stopped(&mut stop) => false,
+            };
+            return match is_http2 {
+                true => self.http2(stream, origin, progress).await,
+                false => self.http1(stream, origin, progress).await,
+            };
         };
         // The time limit of a head also applies to the handshake.
         progress.enter(Stage::Head, Instant::now());

@@ -8,6 +8,7 @@ mod heads;
 mod open;
 mod panics;
 mod parser;
+mod preface;
 mod tls;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};

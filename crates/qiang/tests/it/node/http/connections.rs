@@ -2,6 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{Request, Version, client::conn::http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+
 use crate::node::http::common::{Service, read_to_end};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -361,5 +367,62 @@ async fn a_refusal_reaches_who_is_still_sending() {
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     assert!(answer.contains("/problems/head-too-large"), "{answer}");
+    service.stop().await;
+}
+
+/// A client that knows that the service speaks HTTP/2 needs no TLS for it. Others still get HTTP/1.1.
+#[tokio::test]
+async fn http2_is_spoken_in_clear_text_to_a_client_that_begins_with_it() {
+    let service = Service::start().await;
+    let sale = service.sale(50, |_| ()).await;
+    let stream = TcpStream::connect(service.addr).await.unwrap();
+    let io = TokioIo::new(stream);
+    let (send, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let claims = (0..40).map(|n| {
+        let request = Request::post(format!("http://localhost/v1/sales/{sale}/orders"));
+        let token = service.token(&format!("user-{n}"), "claim");
+        let request = request.header("authorization", format!("Bearer {token}"));
+        let request = request.body(Full::<Bytes>::default()).unwrap();
+        let mut send = send.clone();
+        async move {
+            send.ready().await.unwrap();
+            let answer = send.send_request(request).await.unwrap();
+            assert_eq!(answer.version(), Version::HTTP_2);
+            assert_eq!(answer.status(), 201, "{answer:?}");
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            let order: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            order["number"].as_u64().unwrap()
+        }
+    });
+    let mut numbers = futures_util::future::join_all(claims).await;
+    numbers.sort_unstable();
+    assert_eq!(json!(numbers), json!((1..=40).collect::<Vec<u64>>()));
+    connection.abort();
+
+    // A request of HTTP/1.1 whose method begins in the same way, a byte at a time.
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    for byte in b"PROPFIND /v1/sales HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n" {
+        stream.write_all(&[*byte]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let (answer, closed) = read_to_end(&mut stream, Duration::from_secs(5)).await;
+    assert!(answer.starts_with("HTTP/1.1 405 ") && closed, "{answer}");
+    // The service stops while a client has said nothing.
+    let silent = TcpStream::connect(service.addr).await.unwrap();
+    service.stop().await;
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_slow_preface_is_cut_off() {
+    let service = Service::start_with(|config, _| config.server.header_timeout_ms = 400).await;
+    let started = Instant::now();
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
+    let (answer, closed) = read_to_end(&mut stream, Duration::from_secs(5)).await;
+    assert!(closed && answer.is_empty(), "{answer}");
+    let cut_off_after = started.elapsed().as_millis();
+    assert!((400..2_000).contains(&cut_off_after), "{cut_off_after} ms");
     service.stop().await;
 }
