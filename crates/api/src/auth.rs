@@ -123,6 +123,11 @@ impl Caller {
         self.scopes.0 & scope as u16 != 0
     }
 
+    /// Its scopes, as bits of [`Scope`].
+    pub(crate) fn scope_bits(&self) -> u16 {
+        self.scopes.0
+    }
+
     /// Whether the caller is a service, which acts for many users.
     pub(crate) fn is_service(&self) -> bool {
         self.scopes.0 & OF_SERVICES != 0

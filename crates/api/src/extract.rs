@@ -37,6 +37,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             .verify(token.ok_or(missing)?, app.ports.clock.now())?;
         let traffic = Traffic::from_request(&parts.method, parts.uri.path());
         app.limits.check_user(traffic, &caller)?;
+        RequestId::mark_scopes(caller.scope_bits());
         Ok(caller)
     }
 }

@@ -22,6 +22,7 @@ use utoipa_swagger_ui::{Config as ViewerConfig, SwaggerUi};
 
 use crate::{
     app::App,
+    auth::Scope,
     claims::{self, invitation, members, queue_entries, tickets},
     config::UsageError,
     document::complete,
@@ -247,9 +248,15 @@ const DOCS_POLICY: HeaderValue = HeaderValue::from_static(
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
+/// Bit and name of a scope.
+fn scope_of(name: &str) -> Option<(u16, &'static str)> {
+    let scope = Scope::from_word(name)?;
+    Some((scope as u16, scope.name()))
+}
+
 pub(crate) fn router(app: Arc<App>, served: ListenerRoutes) -> Result<Router, UsageError> {
     let cors = cors::layer(app.config.server.origins()?);
-    let mut router = declared::router_of(routes(served));
+    let mut router = declared::router_of(routes(served), scope_of);
     if app.config.server.noop_route {
         router = router.route("/v1/noop/{id}/claims", post(claims::noop));
     }
@@ -296,7 +303,7 @@ pub(crate) fn operation_router(
 }
 
 fn operator_routes(served: ListenerRoutes) -> Router<HealthState> {
-    let router = declared::router_of(common_routes(served));
+    let router = declared::router_of(common_routes(served), scope_of);
     let router = router.method_not_allowed_fallback(method_not_allowed);
     match served {
         ListenerRoutes::Operation => router.route("/debug/pprof/profile", get(profile::take)),

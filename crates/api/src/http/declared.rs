@@ -1,4 +1,5 @@
-//! Middleware that refuses bodies and query parameters that the operation's description does not declare.
+//! Middleware that refuses bodies and query parameters that the operation's description does not declare, and callers
+//! without any of its scopes before it says what is wrong with their body.
 //!
 //! It applies to all routes of a router, so new routes need no code for it.
 
@@ -8,27 +9,41 @@ use axum::{
     Router,
     body::Body,
     extract::{MatchedPath, Query, Request},
-    http::{Method, Uri},
+    http::{Method, StatusCode, Uri},
     middleware::{Next, from_fn},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse, Response},
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use qiang_wire::problem::ProblemKind;
 use serde::Deserialize;
+use serde_json::Value;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::http::{problem::ApiProblem, strict};
+use crate::http::{problem::ApiProblem, request_id::RequestId, strict};
 
 /// Maximum size in bytes of a body that is read to check that it is empty.
 const BYTES_MAX: usize = 1_024;
+/// Statuses of requests with a wrong body.
+const OF_BODIES: [StatusCode; 4] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+    StatusCode::UNPROCESSABLE_ENTITY,
+];
 /// Time limit for such a body.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(5);
 
+/// Bit and name of a scope with this name.
+pub(crate) type FindScope = fn(&str) -> Option<(u16, &'static str)>;
+
 /// Router of these routes, with the checks.
-pub(crate) fn router_of<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>) -> Router<S> {
+pub(crate) fn router_of<S: Clone + Send + Sync + 'static>(
+    routes: OpenApiRouter<S>,
+    scope: FindScope,
+) -> Router<S> {
     let (router, document) = routes.split_for_parts();
-    let declared = Arc::new(operations(&document));
+    let declared = Arc::new(operations(&document, scope));
     router.route_layer(from_fn(move |request: Request, next: Next| {
         let declared = Arc::clone(&declared);
         async move { checked(&declared, request, next).await }
@@ -43,13 +58,47 @@ struct Declared {
     takes_body: bool,
     /// Names of its query parameters.
     query: Vec<String>,
+    scopes: DeclaredScopes,
+}
+
+/// Scopes of an operation. Which one a caller needs may depend on the object.
+#[derive(Debug, Default)]
+struct DeclaredScopes {
+    /// Bits of all of them; 0 if some callers need none.
+    bits: u16,
+    /// Name of the first one.
+    first: &'static str,
+}
+
+impl DeclaredScopes {
+    fn from_operation(operation: &Value, scope: FindScope) -> Self {
+        let mut found = Self::default();
+        for way in operation["security"].as_array().into_iter().flatten() {
+            let name = way["bearer"][0].as_str();
+            let Some((bit, name)) = name.and_then(scope) else {
+                return Self::default();
+            };
+            if found.bits == 0 {
+                found.first = name;
+            }
+            found.bits |= bit;
+        }
+        found
+    }
+
+    /// Problem of a caller who lacks all of them.
+    fn missing(&self) -> Option<ApiProblem> {
+        let held = RequestId::caller_scopes()?;
+        let lacks_all = self.bits != 0 && held & self.bits == 0;
+        lacks_all.then(|| ApiProblem::missing_scope(self.first))
+    }
 }
 
 /// Path templates with their operations.
 type Operations = HashMap<String, Vec<Declared>>;
 
 /// All operations of the document.
-fn operations(document: &OpenApi) -> Operations {
+fn operations(document: &OpenApi, scope: FindScope) -> Operations {
     // Maps with strings as keys always serialise.
     let document = serde_json::to_value(document).unwrap_or_default();
     let mut operations = Operations::new();
@@ -63,6 +112,7 @@ fn operations(document: &OpenApi) -> Operations {
                 method: method.to_ascii_uppercase(),
                 takes_body: operation.get("requestBody").is_some(),
                 query: query.collect(),
+                scopes: DeclaredScopes::from_operation(operation, scope),
             });
         }
     }
@@ -94,8 +144,15 @@ async fn checked(operations: &Operations, request: Request, next: Next) -> Respo
     {
         return problem.into_response();
     }
-    if !has_body || declared.is_some_and(|declared| declared.takes_body) {
+    if !has_body {
         return next.run(request).await;
+    }
+    if let Some(declared) = declared.filter(|declared| declared.takes_body) {
+        let response = next.run(request).await;
+        // The body is read before the scope is checked. A caller who may not act learns that and nothing else.
+        let is_of_body = OF_BODIES.contains(&response.status());
+        let missing = is_of_body.then(|| declared.scopes.missing()).flatten();
+        return missing.map_or(response, IntoResponse::into_response);
     }
     let (head, body) = request.into_parts();
     match says_nothing(body).await {

@@ -125,6 +125,7 @@ impl Operation {
         let mut body = self.body();
         if let (Some(body), "createSale") =
             (&mut body, self.spec["operationId"].as_str().unwrap_or(""))
+            && body.is_object()
         {
             body["seller"] = json!("sam");
         }
@@ -464,6 +465,60 @@ async fn a_body_that_an_operation_does_not_declare_is_refused() {
         let reply =
             crate::node::http::common::send(service.addr, request.body(body).unwrap()).await;
         assert_eq!(reply.status, status, "{reply:?}");
+    }
+    service.stop().await;
+}
+
+/// A caller without any scope of an operation learns that, and not what is wrong with the body.
+#[tokio::test]
+async fn a_caller_without_a_scope_is_refused_before_its_body_is_judged() {
+    let service = Service::start_with(|config, _| config.limits.buyer_return_ms = 60_000).await;
+    let ids = ids(&service).await;
+    let mut checked = 0;
+    for operation in Operation::all() {
+        let takes_body = operation.spec.get("requestBody").is_some();
+        let Some(scope) = operation.scope().filter(|_| takes_body) else {
+            continue;
+        };
+        let without = service.token("sam", "");
+        let with = service.token("sam", &format!("{scope} admin"));
+        for wrong in [json!({ "colour": "red" }), json!([]), json!(7)] {
+            let mut spec = operation.spec.clone();
+            spec["requestBody"]["content"]["application/json"]["example"] = wrong;
+            let other = Operation {
+                method: operation.method.clone(),
+                path: operation.path.clone(),
+                spec,
+            };
+            let id = operation.id();
+            let refused = other.call(&service, &ids, Some(&without)).await;
+            refused.assert_problem(403, "forbidden");
+            assert_eq!(refused.text("scope"), scope, "{id}");
+            let invalid = other.call(&service, &ids, Some(&with)).await;
+            assert!([400, 422].contains(&invalid.status), "{id}: {invalid:?}");
+        }
+        checked += 1;
+    }
+    assert!(checked >= 10, "{checked}");
+    service.stop().await;
+}
+
+/// A query parameter that an operation does not declare is refused, with every token.
+#[tokio::test]
+async fn an_unknown_query_parameter_is_refused_everywhere() {
+    let service = Service::start_with(|config, _| config.limits.buyer_return_ms = 60_000).await;
+    let ids = ids(&service).await;
+    for operation in Operation::all() {
+        let other = Operation {
+            method: operation.method.clone(),
+            path: format!("{}?colour=red", operation.path),
+            spec: operation.spec.clone(),
+        };
+        let token = service.token("sam", operation.scope().unwrap_or("admin"));
+        let reply = other.call(&service, &ids, Some(&token)).await;
+        reply.assert_problem(400, "bad-request");
+        let named = reply.json()["errors"][0]["parameter"].clone();
+        assert_eq!(named, "colour", "{}: {reply:?}", operation.id());
     }
     service.stop().await;
 }
