@@ -4,7 +4,8 @@
 import { say } from "./qiang.js";
 
 const [WIDTH, HEIGHT] = [720, 1_080];
-const FONT = '"PingFang SC", "Noto Sans CJK SC", "WenQuanYi Micro Hei", system-ui, sans-serif';
+/** The page's, which has the signs of its language. */
+const FONT = getComputedStyle(document.body).fontFamily;
 const LINES_MAX = 3;
 const QR = 300;
 
@@ -14,7 +15,7 @@ function wrapped(brush, text, width) {
   /** @type {string[]} */
   const lines = [];
   let line = "";
-  // Chinese breaks anywhere, other writing at spaces.
+  // Chinese and Japanese break anywhere, other writing at spaces.
   for (const part of text.match(/[\u2e80-\uffff]|[^\s\u2e80-\uffff]+\s*/gu) ?? []) {
     if (line && brush.measureText(line + part).width > width) {
       lines.push(line.trim());

@@ -401,12 +401,13 @@ export function duration(ms) {
 export function moment(at) {
   const date = new Date(at);
   const year = date.getFullYear() === new Date(now()).getFullYear() ? {} : { year: /** @type {const} */ ("numeric") };
-  const day = date.toLocaleDateString(facts.language === "zh" ? "zh" : "en-GB",
+  const isEnglish = facts.language === "en";
+  const day = date.toLocaleDateString(isEnglish ? "en-GB" : facts.language,
     { weekday: "short", day: "numeric", month: "short", ...year }).replace(",", "");
   const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   const [east, minutes] = [date.getTimezoneOffset() <= 0, Math.abs(date.getTimezoneOffset())];
   const offset = `${east ? "+" : "−"}${Math.floor(minutes / 60)}${minutes % 60 ? `:${minutes % 60}` : ""}`;
-  return `${day}${facts.language === "zh" ? " " : ", "}${time} (UTC${minutes ? offset : ""})`;
+  return `${day}${isEnglish ? ", " : " "}${time} (UTC${minutes ? offset : ""})`;
 }
 
 /** What a campaign is in, by the service's clock: its phase changes with the time alone. @param {State} state */
@@ -485,19 +486,22 @@ function offerSignIn() {
   element("status").before(bar);
 }
 
-/** Has a link lead to where it is when it is followed. @param {string} id @param {() => string} path */
-function leadTo(id, path) {
-  for (const type of ["click", "auxclick"]) {
-    document.getElementById(id)?.addEventListener(type, () => element(id).setAttribute("href", path()));
+/** Has a link lead to where it is when it is followed. @param {string} links @param {(lang: string) => string} path */
+function leadTo(links, path) {
+  for (const it of document.querySelectorAll(links)) {
+    const link = /** @type {HTMLElement} */ (it);
+    for (const type of ["click", "auxclick"]) {
+      link.addEventListener(type, () => link.setAttribute("href", path(link.lang)));
+    }
   }
 }
 
-leadTo("language", () => {
+leadTo("a[lang]", (language) => {
   const url = new URL(location.href);
-  url.searchParams.set("language", element("language").lang);
+  url.searchParams.set("language", language);
   return url.href;
 });
-if (location.pathname !== "/sign-in") leadTo("sign-in", signInPath);
+if (location.pathname !== "/sign-in") leadTo("#sign-in", signInPath);
 
 document.getElementById("sign-out")?.addEventListener("click", async () => {
   await ask("DELETE", "/v1/session");

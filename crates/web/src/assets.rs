@@ -166,9 +166,8 @@ pub(crate) fn version() -> &'static str {
 
 /// Texts that the pages of buyers and senders need in the browser: the ones that their scripts name.
 static TEXTS: LazyLock<Vec<(&str, Language, Value)>> = LazyLock::new(|| {
-    let languages = [Language::English, Language::Chinese];
     let all = SAYING.iter().flat_map(|script| {
-        languages.map(|language| (*script, language, named_in(&scripts_of(script), language)))
+        Language::ALL.map(|language| (*script, language, named_in(&scripts_of(script), language)))
     });
     all.collect()
 });

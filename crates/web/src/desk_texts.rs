@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::language::{Language, texts};
+use crate::language::texts;
 
 texts! {
     desk: "Operations desk", "运营台";
@@ -395,13 +395,4 @@ texts! {
     as_seller: "Seller: runs own campaigns", "卖家：管理自己的活动";
     as_admin: "Administrator: also runs the service", "管理员：还负责运维";
     as_operator: "Operator: runs all campaigns", "运营：管理所有活动";
-}
-
-impl Texts {
-    pub(crate) fn for_language(language: Language) -> &'static Self {
-        match language {
-            Language::English => &ENGLISH,
-            Language::Chinese => &CHINESE,
-        }
-    }
 }

@@ -7,10 +7,22 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
     English,
+    /// In simplified signs.
     Chinese,
+    /// In traditional signs, as written in Taiwan.
+    TraditionalChinese,
+    Japanese,
 }
 
 impl Language {
+    /// All languages, in the order of their links.
+    pub(crate) const ALL: [Self; 4] = [
+        Self::English,
+        Self::Chinese,
+        Self::TraditionalChinese,
+        Self::Japanese,
+    ];
+
     /// Language that the visitor chose, or that the browser prefers.
     pub(crate) fn of(chosen: Option<&str>, headers: &HeaderMap) -> Self {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -22,14 +34,45 @@ impl Language {
                 .find(|(name, _)| *name == "language")
                 .map(|(_, value)| value)
         });
-        let accepted = text(header::ACCEPT_LANGUAGE).and_then(|list| {
-            let mut tags = list.split(',').map(|tag| tag.trim().get(..2).unwrap_or(""));
-            tags.find(|tag| ["en", "zh"].contains(tag))
-        });
-        match chosen.or(kept).or(accepted) {
-            Some("zh") => Self::Chinese,
-            _ => Self::English,
+        let known = match chosen.or(kept) {
+            Some(tag) => Self::from_tag(tag),
+            None => text(header::ACCEPT_LANGUAGE).and_then(Self::preferred),
+        };
+        known.unwrap_or(Self::English)
+    }
+
+    /// Language of a tag (BCP 47), whose region does not matter except for the signs of Chinese.
+    fn from_tag(tag: &str) -> Option<Self> {
+        let tag = tag.trim().to_ascii_lowercase();
+        let mut parts = tag.split('-');
+        match parts.next()? {
+            "en" => Some(Self::English),
+            "ja" => Some(Self::Japanese),
+            "zh" => {
+                // A script precedes the region, which has usual signs only.
+                let signs = parts.find_map(|part| match part {
+                    "hans" | "cn" | "sg" | "my" => Some(Self::Chinese),
+                    "hant" | "tw" | "hk" | "mo" => Some(Self::TraditionalChinese),
+                    _ => None,
+                });
+                Some(signs.unwrap_or(Self::Chinese))
+            }
+            _ => None,
         }
+    }
+
+    /// Language with the largest weight in a list of `Accept-Language`; the first one of several.
+    fn preferred(list: &str) -> Option<Self> {
+        let mut best = (None, 0.0);
+        for range in list.split(',') {
+            let (tag, weight) = range.split_once(';').unwrap_or((range, "q=1"));
+            let weight = weight.trim().strip_prefix("q=").unwrap_or("1");
+            let weight = weight.parse::<f32>().unwrap_or(0.0);
+            if let Some(language) = Self::from_tag(tag).filter(|_| weight > best.1) {
+                best = (Some(language), weight);
+            }
+        }
+        best.0
     }
 
     /// Tag of the language (BCP 47).
@@ -37,25 +80,40 @@ impl Language {
         match self {
             Self::English => "en",
             Self::Chinese => "zh",
+            Self::TraditionalChinese => "zh-TW",
+            Self::Japanese => "ja",
         }
     }
 
-    pub(crate) fn texts(self) -> &'static Texts {
+    /// Name of the language in itself.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::English => &ENGLISH,
-            Self::Chinese => &CHINESE,
+            Self::English => "English",
+            Self::Chinese => "简体中文",
+            Self::TraditionalChinese => "繁體中文",
+            Self::Japanese => "日本語",
+        }
+    }
+
+    /// Short name, for the one link at the top of a page.
+    pub(crate) fn short_name(self) -> &'static str {
+        match self {
+            Self::Chinese => "中文",
+            other => other.name(),
         }
     }
 }
 
+/// Defines a table of texts, with the English and the Chinese ones. Other languages have files of their own, which fill
+/// in the same struct, so that no text can be missing.
 macro_rules! texts {
     ($($name:ident: $english:literal, $chinese:literal;)*) => {
-        /// All texts of these pages.
+        /// All texts of these pages, in one language.
         #[derive(Debug, Serialize)]
         pub(crate) struct Texts { $(pub(crate) $name: &'static str,)* }
 
-        static ENGLISH: Texts = Texts { $($name: $english,)* };
-        static CHINESE: Texts = Texts { $($name: $chinese,)* };
+        pub(crate) static ENGLISH: Texts = Texts { $($name: $english,)* };
+        pub(crate) static CHINESE: Texts = Texts { $($name: $chinese,)* };
     };
 }
 
@@ -64,7 +122,6 @@ pub(crate) use texts;
 // Scripts and handlers replace `{…}` by values.
 texts! {
     name: "Qiang", "抢";
-    other_language: "中文", "English";
     home_title: "Red packets and flash sales", "抢红包与秒杀";
     send_packet: "Send a red packet", "发红包";
     my_packets: "My red packets", "我的红包";
@@ -292,6 +349,7 @@ texts! {
     day: "d", "天";
     none_yet: "Nothing here yet.", "暂无记录。";
     back_home: "Home", "首页";
+    languages: "Languages", "语言";
 }
 
 #[cfg(test)]
@@ -299,7 +357,6 @@ mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
-    use crate::desk_texts::Texts as Desk;
 
     #[test]
     fn the_visitor_chooses_before_the_browser() {
@@ -315,40 +372,28 @@ mod tests {
         };
         check(None, "", "", Language::English);
         check(None, "", "zh-CN,zh;q=0.9,en;q=0.8", Language::Chinese);
-        check(None, "", "fr, zh-TW;q=0.5", Language::Chinese);
-        check(None, "a=1; language=en", "zh", Language::English);
-        check(Some("zh"), "language=en", "en", Language::Chinese);
-        check(Some("xx"), "", "zh", Language::English);
-    }
-
-    #[test]
-    fn both_languages_fill_in_the_same() {
-        let languages = [Language::English, Language::Chinese];
-        let pages = languages.map(|language| serde_json::to_value(language.texts()).unwrap());
-        let desk =
-            languages.map(|language| serde_json::to_value(Desk::for_language(language)).unwrap());
-        for both in [pages, desk] {
-            check(&both);
+        check(None, "", "zh", Language::Chinese);
+        check(None, "", "zh-Hans-HK", Language::Chinese);
+        for accepted in [
+            "fr, zh-TW;q=0.5",
+            "zh-Hant",
+            "zh-Hant-CN",
+            "zh-hk,en;q=0.8",
+            "zh-MO",
+            "en;q=0.5, zh-TW;q=0.7",
+        ] {
+            check(None, "", accepted, Language::TraditionalChinese);
         }
-    }
-
-    fn check(both: &[serde_json::Value; 2]) {
-        for (name, english) in both[0].as_object().unwrap() {
-            let names = |text: &serde_json::Value| {
-                let text = text.as_str().unwrap();
-                let mut names: Vec<_> = text
-                    .split('{')
-                    .skip(1)
-                    .map(|rest| rest.split(['}', ':']).next().unwrap().to_owned())
-                    .collect();
-                names.sort();
-                names.dedup();
-                names
-            };
-            // Chinese readers count what is taken, English readers what is left.
-            if !name.starts_with("packet_") {
-                assert_eq!(names(english), names(&both[1][name]), "{name}");
-            }
+        check(None, "", "ja-JP,ja;q=0.9,en;q=0.8", Language::Japanese);
+        check(None, "", "ja;q=0, en", Language::English);
+        check(None, "", "jam, enm;q=0.9, fr", Language::English);
+        check(None, "a=1; language=en", "zh", Language::English);
+        check(None, "language=zh-TW", "ja", Language::TraditionalChinese);
+        check(Some("zh"), "language=en", "en", Language::Chinese);
+        check(Some("ja"), "language=zh", "en", Language::Japanese);
+        check(Some("xx"), "", "zh", Language::English);
+        for language in Language::ALL {
+            check(Some(language.tag()), "", "", language);
         }
     }
 }

@@ -11,6 +11,8 @@ mod desk;
 mod desk_texts;
 mod development;
 mod home;
+mod japanese;
+mod japanese_desk;
 mod language;
 mod mine;
 mod money;
@@ -22,6 +24,11 @@ mod sandbox;
 mod security;
 mod session;
 mod sign_in;
+#[cfg(test)]
+mod text_tests;
+mod traditional_chinese;
+mod traditional_chinese_desk;
+mod translations;
 mod views;
 
 use std::sync::Arc;

@@ -106,11 +106,18 @@ impl Frame {
         }
     }
 
-    pub(crate) fn other(&self) -> &'static str {
+    /// Language that the link at the top leads to. All others are at the end of the page.
+    pub(crate) fn other(&self) -> Language {
         match self.language {
-            Language::English => "zh",
-            Language::Chinese => "en",
+            Language::English => Language::Chinese,
+            _ => Language::English,
         }
+    }
+
+    /// Languages beside the page's own, for the links at its end.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Language> {
+        let own = self.language;
+        Language::ALL.into_iter().filter(move |it| *it != own)
     }
 
     /// Renders the page, and stores a chosen language in a cookie.

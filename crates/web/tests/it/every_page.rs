@@ -21,6 +21,9 @@ const ID: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
 /// Value of all texts of a campaign: no part of it may become an element.
 const BAD: &str = "</title></script><script>alert(1)</script><img src=x onerror=alert(1)>";
 
+/// Tags of the languages of the pages.
+const LANGUAGES: [&str; 4] = ["en", "zh", "zh-TW", "ja"];
+
 /// Session of a user with the scopes in the cookie.
 fn session(headers: &HeaderMap) -> Option<Value> {
     let cookie = headers.get(header::COOKIE)?.to_str().unwrap();
@@ -236,7 +239,7 @@ async fn every_page_is_there_and_runs_nothing_but_its_files() {
         );
     }
     let mut links = BTreeSet::new();
-    for language in ["en", "zh"] {
+    for language in LANGUAGES {
         for path in &paths {
             let asked = format!("{path}?language={language}");
             let page = get(&asked, Some("claim+send+admin+read:any+campaigns:write")).await;
@@ -250,7 +253,7 @@ async fn every_page_is_there_and_runs_nothing_but_its_files() {
                 "{path}"
             );
             assert!(
-                page.text.contains(&format!("<html lang=\"{language}")),
+                page.text.contains(&format!("<html lang=\"{language}\">")),
                 "{path}"
             );
             // Placeholders that a template could not fill in.
@@ -378,6 +381,18 @@ async fn the_payment_policy_of_a_sale_is_offered_and_shown() {
             "一律退款",
             "接受小额差异 (± ¥0.05)",
             "相差不超过 ¥0.05",
+        ),
+        (
+            "zh-TW",
+            "一律退款",
+            "接受小額差異 (± ¥0.05)",
+            "相差 ¥0.05 以內",
+        ),
+        (
+            "ja",
+            "返金する",
+            "少額の差を受け付ける (± ¥0.05)",
+            "差が ¥0.05 以内",
         ),
     ] {
         let form = get(&format!("/admin/sales/new?language={language}"), scopes).await;
