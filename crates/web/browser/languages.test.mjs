@@ -133,3 +133,33 @@ test("the language is the browser's until a link chooses another one", async () 
   assert.equal(await ann.page.getAttribute("html", "lang"), "ja");
   await ann.context.close();
 });
+
+test("written from right to left no page scrolls sideways or loses its button", async () => {
+  for (const view of [PHONE, { viewport: { width: 1_280, height: 800 } }]) {
+    const ann = await person(browser, service, "ann", { ...view, role: "admin" });
+    for (const [path, button] of Object.entries(buttons)) {
+      await ann.page.goto(path);
+      await ann.page.waitForSelector(button);
+      await ann.page.evaluate(() => { document.documentElement.dir = "rtl"; });
+      await assertFits(ann.page).catch(() => assert.fail(`${path} is wider than the window`));
+      const found = ann.page.locator(button).first();
+      await found.scrollIntoViewIfNeeded();
+      assert.equal(await found.isVisible(), true, path);
+      const box = await found.boundingBox();
+      assert.ok(box && box.x >= 0 && box.x + box.width <= view.viewport.width, `${path}: ${JSON.stringify(box)}`);
+      // Nothing lies over it.
+      const isOnTop = await found.evaluate((it) => {
+        const { x, y, width, height } = it.getBoundingClientRect();
+        const top = document.elementFromPoint(x + width / 2, y + height / 2);
+        return it === top || it.contains(top);
+      });
+      assert.equal(isOnTop, true, `${path}: the button is covered`);
+    }
+    const sale = Object.keys(buttons).find((path) => path.startsWith("/s/")) ?? "";
+    await ann.page.goto(sale);
+    await ann.page.evaluate(() => { document.documentElement.dir = "rtl"; });
+    await assertAccessible(ann.page);
+    assert.deepEqual(ann.faults, []);
+    await ann.context.close();
+  }
+});
