@@ -16,16 +16,18 @@ use crate::{language::Language, money};
 
 /// Style of all pages.
 pub(crate) static STYLE: LazyLock<String> =
-    LazyLock::new(|| slim(include_str!("../assets/qiang.css")));
+    LazyLock::new(|| slim_style(include_str!("../assets/qiang.css")));
 /// Additional style of the first page.
 pub(crate) static HOME_STYLE: LazyLock<String> =
-    LazyLock::new(|| slim(include_str!("../assets/home.css")));
+    LazyLock::new(|| slim_style(include_str!("../assets/home.css")));
 /// Additional style of the page of a red packet.
 pub(crate) static PACKET_STYLE: LazyLock<String> =
-    LazyLock::new(|| slim(include_str!("../assets/packet.css")));
+    LazyLock::new(|| slim_style(include_str!("../assets/packet.css")));
+/// Style of cards of sales.
+    LazyLock::new(|| slim_style(include_str!("../assets/send.css")));
 /// Additional style of the page of a sale.
 pub(crate) static SALE_STYLE: LazyLock<String> =
-    LazyLock::new(|| slim(include_str!("../assets/sale.css")));
+    LazyLock::new(|| slim_style(include_str!("../assets/sale.css")));
 /// Additional style of the desk's pages.
 pub(crate) const DESK_STYLE: &str = include_str!("../assets/desk.css");
 
@@ -127,9 +129,43 @@ static SENT: LazyLock<Vec<(&str, &str, String)>> = LazyLock::new(|| {
 
 /// A script with the tables of currencies in their places.
 fn with_tables(script: &str) -> String {
-    script
+    without_types(script)
         .replace("{digits of currencies}", &money::digits_for_scripts())
         .replace("{signs of currencies}", &money::signs_for_scripts())
+}
+
+/// A style without comment lines, indents, and spaces around signs.
+fn slim_style(text: &str) -> String {
+    let signs = [
+        (": ", ":"),
+        ("; ", ";"),
+        (" {", "{"),
+        ("{ ", "{"),
+        (" }", "}"),
+        (", ", ","),
+    ];
+    let slim = slim(text);
+    signs
+        .iter()
+        .fold(slim, |slim, (long, short)| slim.replace(long, short))
+}
+
+/// A script without the comments between its code, which have types.
+fn without_types(script: &str) -> String {
+    let mut parts = script.split("/** ");
+    let mut code = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(" */") {
+            Some((types, rest)) if !types.contains('\n') => {
+                code.push_str(rest.trim_start_matches(' '))
+            }
+            _ => {
+                code.push_str("/** ");
+                code.push_str(part);
+            }
+        }
+    }
+    code
 }
 
 /// A style or a script without comment lines and indents.
@@ -236,6 +272,18 @@ mod tests {
             const a = /** @type {X} */ (b); // why\n\n  /** @type {X} */ (c).d();\n}\n";
         let expected = "function f() {\nconst a = /** @type {X} */ (b); // why\n/** @type {X} */ (c).d();\n}\n";
         assert_eq!(slim(text), expected);
+        let expected = "function f() {\nconst a = (b); // why\n(c).d();\n}\n";
+        assert_eq!(without_types(&slim(text)), expected);
+    }
+
+    #[test]
+    fn styles_have_no_spaces_around_signs() {
+        let text = "/* Why. */\na, b:hover { margin: 0 auto; color: red; }\n@media (x: 1) { c > d { e: f } }\n";
+        let expected = "a,b:hover{margin:0 auto;color:red;}\n@media (x:1){c > d{e:f}}\n";
+        assert_eq!(slim_style(text), expected);
+    }
+
+    #[test]
     }
 
     #[test]
