@@ -8,7 +8,7 @@ use crate::{
     ids::{CampaignId, Id, IdempotencyKey, UserId},
     tickets::GrabTicket,
     values::{Money, Timestamp},
-    words::{AckLevel, Draws, PaymentPolicy, Requirement, SplitRuleName, WebhookEventType},
+    words::{AckLevel, Cover, Draws, PaymentPolicy, Requirement, SplitRuleName, WebhookEventType},
 };
 use qiang_wire::answers::SplitRule;
 
@@ -124,6 +124,8 @@ requests! {
         audience: Audience,
         /// Users who may see the claimed shares; default: all users.
         draws: Draws,
+        /// Look of the envelope on the pages; default: `classic`.
+        cover: Cover,
         /// The shop's own number of the campaign. Users do not see it.
         reference: String,
         /// Up to 20 texts of the shop by name. Users do not see them.

@@ -1,6 +1,7 @@
 //! Campaigns: their supply, rules and phases.
 
 mod ack;
+mod cover;
 mod details;
 mod phase;
 mod requirements;
@@ -20,6 +21,7 @@ use crate::{
 
 pub use self::{
     ack::{AckLevel, UnknownAckLevel},
+    cover::{Cover, UnknownCover},
     details::{
         DESCRIPTION_CHARS_MAX, Description, Details, DetailsChange, IMAGE_URL_CHARS_MAX, ImageUrl,
     },

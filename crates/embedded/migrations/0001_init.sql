@@ -79,6 +79,7 @@ CREATE TABLE details (
     product_id  TEXT CHECK (product_id <> ''),
     description TEXT CHECK (description <> ''),
     image_url   TEXT CHECK (image_url <> ''),
+    cover       TEXT CHECK (cover <> ''),
     archived_at INTEGER
 ) STRICT;
 

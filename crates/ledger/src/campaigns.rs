@@ -75,6 +75,7 @@ impl FromColumns for CampaignRow {
             product_id: columns.next()?,
             description: columns.next()?,
             image_url: columns.next()?,
+            cover: columns.next()?,
             archived_at: columns.next()?,
             updated_at: columns.next()?,
         })

@@ -1,7 +1,7 @@
 //! Public view of campaigns: details, lists, archiving.
 
 use qiang_core::{
-    campaign::{Details, DetailsChange, Phase},
+    campaign::{Cover, Details, DetailsChange, Phase},
     id::CampaignId,
     ports::{Action, CampaignQuery, CampaignRecord},
     rows::{CampaignRow, Value},
@@ -17,7 +17,8 @@ use crate::{
 };
 
 const ENTER_DETAILS: Statement = sql!(
-    both "INSERT INTO details (campaign, product_id, description, image_url) VALUES ($1, $2, $3, $4)"
+    both "INSERT INTO details (campaign, product_id, description, image_url, cover) \
+          VALUES ($1, $2, $3, $4, $5)"
 );
 const RETITLE: Statement = sql!(both "UPDATE campaigns SET title = $1 WHERE id = $2");
 const TOUCH: Statement = sql!(
@@ -64,6 +65,8 @@ pub(crate) async fn enter<D: Dialect>(
             .map(|text| text.as_str())
             .into(),
         details.image_url.as_ref().map(|url| url.as_str()).into(),
+        details
+        details.cover.map(Cover::name).into(),
     ];
     D::execute(conn, &ENTER_DETAILS, &values).await?;
     Ok(())

@@ -26,14 +26,21 @@ function read() {
   if (ends && !(new Date(ends) > begin && Date.parse(ends) > Date.now())) bad.ends = "bad_ends";
   const least = /^\p{N}*$/u.test(passphrase) ? 6 : 4;
   if (passphrase && (length < least || length > 128)) bad.passphrase = "bad_passphrase";
-  const [rule, draws] = ["rule", "draws"].map((id) => field(id).value);
-  const body = { title, total: { amount, currency }, shares: count, split: { rule },
+  const [rule, draws, cover] = ["rule", "draws", "cover"].map((id) => field(id).value);
+  const body = { title, total: { amount, currency }, shares: count, split: { rule }, cover,
     ...(starts && { starts_at: begin.toISOString() }),
     ...(ends && !bad.ends && { ends_at: new Date(ends).toISOString() }),
     ...(passphrase && { audience: { passphrase } }), ...(draws !== "everybody" && { draws }) };
   return { body, bad };
 }
 
+  const { title, total: { amount, currency }, shares, split, draws, cover } = answer.body;
+  const digits = digitsOf(currency) ?? 0;
+  const text = String(amount).padStart(digits + 1, "0");
+  /** @type {Record<string, string>} */
+  const values = { title, total: digits ? `${text.slice(0, -digits)}.${text.slice(-digits)}` : text, currency,
+    shares: String(shares), rule: split.rule === "equal" ? "equal" : "double_average", draws, cover };
+  for (const [name, value] of Object.entries(values)) field(name).value = value;
 async function packetPage() {
   const outcome = element("outcome");
   show(/** @type {HTMLElement} */ (document.querySelector(".zone")), zoneWords());

@@ -1,13 +1,15 @@
 // @ts-check
 // A poster of a red packet: greeting, sender, cover and QR code, drawn in the browser and saved as a picture.
 
-import { say } from "./qiang.js";
+import { element, say } from "./qiang.js";
 
 const [WIDTH, HEIGHT] = [720, 1_080];
 /** The page's, which has the signs of its language. */
 const FONT = getComputedStyle(document.body).fontFamily;
 const LINES_MAX = 3;
 const QR = 300;
+/** Width of the cover's picture in its own units. */
+const MOTIF_WIDTH = 360;
 
 /** Lines of a text that are no wider than this.
  * @param {CanvasRenderingContext2D} brush @param {string} text @param {number} width */
@@ -28,6 +30,19 @@ function wrapped(brush, text, width) {
   return lines.slice(-LINES_MAX);
 }
 
+/** Draws the cover's picture over the flap, in the brush's colours. @param {CanvasRenderingContext2D} brush */
+function drawMotif(brush) {
+  brush.save();
+  brush.scale(WIDTH / MOTIF_WIDTH, WIDTH / MOTIF_WIDTH);
+  [brush.globalAlpha, brush.lineWidth, brush.lineCap] = [0.45, 3, "round"];
+  for (const path of document.querySelectorAll("#envelope .motif path")) {
+    const shape = new Path2D(path.getAttribute("d") ?? "");
+    if (path.classList.contains("line")) brush.stroke(shape);
+    else brush.fill(shape);
+  }
+  brush.restore();
+}
+
 /** @param {HTMLCanvasElement} canvas @param {{ id: string, title: string, sender: string }} packet */
 export async function drawPoster(canvas, { id, title, sender }) {
   [canvas.width, canvas.height] = [WIDTH, HEIGHT];
@@ -36,14 +51,17 @@ export async function drawPoster(canvas, { id, title, sender }) {
   const code = new Image();
   code.src = `/p/${id}/qr.svg`;
   await code.decode();
+  // The cover's colours and shapes are those of the envelope on the page.
+  const look = getComputedStyle(element("envelope"));
+  const colour = (/** @type {string} */ name) => look.getPropertyValue(name).trim();
   const ground = brush.createRadialGradient(WIDTH / 2, HEIGHT * 0.6, 80, WIDTH / 2, HEIGHT * 0.6, HEIGHT * 0.75);
-  ground.addColorStop(0, "#a30d26");
-  ground.addColorStop(1, "#7a0a1c");
+  ground.addColorStop(0, colour("--inner"));
+  ground.addColorStop(1, colour("--outer"));
   brush.fillStyle = ground;
   brush.fillRect(0, 0, WIDTH, HEIGHT);
   const flap = brush.createLinearGradient(0, 0, 0, 480);
-  flap.addColorStop(0, "#dc2440");
-  flap.addColorStop(1, "#a60d26");
+  flap.addColorStop(0, colour("--top"));
+  flap.addColorStop(1, colour("--low"));
   brush.beginPath();
   brush.moveTo(0, 0);
   brush.lineTo(WIDTH, 0);
@@ -55,9 +73,10 @@ export async function drawPoster(canvas, { id, title, sender }) {
   brush.shadowBlur = 24;
   brush.fill();
   brush.shadowBlur = 0;
-  brush.strokeStyle = "#f7d774";
+  brush.strokeStyle = brush.fillStyle = colour("--gold");
   brush.lineWidth = 4;
   brush.stroke();
+  drawMotif(brush);
   brush.textAlign = "center";
   brush.fillStyle = "#fff3d6";
   brush.font = `32px ${FONT}`;

@@ -25,7 +25,7 @@ function boundsOf({ total: { amount }, shares, split: { rule, max = Infinity } }
 }
 
 async function sendPage() {
-  const form = element("send");
+  const form = /** @type {HTMLFormElement} */ (element("send"));
   const outcome = element("outcome");
   /** @param {{ balances: { available: Money }[] } | null} account */
   const showBalance = (account) => {
@@ -54,7 +54,8 @@ async function sendPage() {
     const min = rule === "equal" ? {} : { min: 1 };
     const max = rule === "normal" ? { max: Math.max(1, Math.ceil(2 * mean) - 1) } : {};
     const split = /** @type {{ rule: string, max?: number }} */ ({ rule, ...min, ...max });
-    return { bad, wanted: { title, total: { amount, currency }, shares: count, split } };
+    const cover = new FormData(form).get("cover");
+    return { bad, wanted: { title, total: { amount, currency }, shares: count, split, cover } };
   };
 
   /** Reads the form, and marks what is wrong. */

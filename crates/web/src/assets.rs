@@ -12,7 +12,7 @@ use axum::{
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::{language::Language, money};
+use crate::{covers::CoverLook, language::Language, money};
 
 /// Style of all pages.
 pub(crate) static STYLE: LazyLock<String> =
@@ -24,12 +24,34 @@ pub(crate) static HOME_STYLE: LazyLock<String> =
 pub(crate) static PACKET_STYLE: LazyLock<String> =
     LazyLock::new(|| slim_style(include_str!("../assets/packet.css")));
 /// Style of cards of sales.
+/// Style of all covers of red packets.
+pub(crate) static COVER_STYLE: LazyLock<String> =
+    LazyLock::new(|| slim_style(include_str!("../assets/cover.css")));
+/// Styles of single covers, by their names: a packet's page has one.
+pub(crate) static COVER_STYLES: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
+    let style_of = |name: &str| {
+        let own = format!(".cover-{name}{{");
+        let is_own = |line: &&str| !line.starts_with(".cover-") || line.starts_with(&own);
+        let lines: Vec<_> = COVER_STYLE.lines().filter(is_own).collect();
+        lines.join("\n")
+    };
+    let covers = CoverLook::all().map(|cover| (cover.name, style_of(cover.name)));
+    covers.collect()
+});
+/// Additional style of the form for red packets.
+pub(crate) static SEND_STYLE: LazyLock<String> =
     LazyLock::new(|| slim_style(include_str!("../assets/send.css")));
 /// Additional style of the page of a sale.
 pub(crate) static SALE_STYLE: LazyLock<String> =
     LazyLock::new(|| slim_style(include_str!("../assets/sale.css")));
 /// Additional style of the desk's pages.
 pub(crate) const DESK_STYLE: &str = include_str!("../assets/desk.css");
+
+/// Style of one cover.
+pub(crate) fn cover_style(cover: CoverLook) -> &'static str {
+    let found = COVER_STYLES.iter().find(|(name, _)| *name == cover.name);
+    found.map_or("", |(_, style)| style)
+}
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
@@ -284,6 +306,12 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_has_the_colours_of_its_own_cover_only() {
+        for (name, style) in &*COVER_STYLES {
+            let others = style.matches(".cover-").count();
+            assert_eq!(others, usize::from(*name != "classic"), "{name}");
+            assert!(style.contains("--flap"), "{name}");
+        }
     }
 
     #[test]

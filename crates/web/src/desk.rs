@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     PageState, assets,
+    covers::CoverLook,
     desk_texts::Texts,
     language::Language,
     money::money,
@@ -78,6 +79,7 @@ struct NewPacketPage<'a> {
     /// Text that names the missing scope, if one is missing.
     lacks: Option<String>,
     greeting: &'static str,
+    covers: Vec<CoverLook>,
 }
 
 #[derive(Template)]
@@ -274,6 +276,7 @@ pub(crate) async fn new_packet(
         nav: Nav::new(&session, path),
         lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
         greeting: frame.texts.greeting_default,
+        covers: CoverLook::all().collect(),
     };
     Ok(frame.answer(&page, StatusCode::OK))
 }

@@ -220,6 +220,13 @@ texts! {
     shares: "Shares", "个数";
     greeting: "Greeting", "祝福语";
     greeting_default: "Best wishes!", "恭喜发财，大吉大利！";
+    cover: "Cover", "红包封面";
+    cover_classic: "Classic", "经典";
+    cover_blossom: "Blossoms", "梅花";
+    cover_lantern: "Lanterns", "灯笼";
+    cover_cloud: "Clouds", "祥云";
+    cover_birthday: "Birthday", "生日";
+    cover_wedding: "Wedding", "新婚";
     rule: "How to split", "分配方式";
     rule_double_average: "Random (recommended)", "拼手气红包（推荐）";
     rule_normal: "Random, close to the average", "拼手气红包（差额较小）";

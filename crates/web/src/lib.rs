@@ -7,6 +7,7 @@
 mod api;
 mod assets;
 mod avatar;
+mod covers;
 mod desk;
 mod desk_texts;
 mod development;

@@ -11,7 +11,7 @@ use axum::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use sha2::{Digest as _, Sha256};
 
-use crate::assets::{DESK_STYLE, HOME_STYLE, PACKET_STYLE, SALE_STYLE, STYLE};
+use crate::assets::{
 
 /// Scripts must be the service's own files, and styles must match their hashes. Images of products may come from any
 /// site.
@@ -21,10 +21,16 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
         &HOME_STYLE,
         &PACKET_STYLE,
         &SALE_STYLE,
+        &COVER_STYLE,
         DESK_STYLE,
-    ]
-    .map(|style| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(style))))
-    .join(" ");
+    ];
+    let covers = COVER_STYLES.iter().map(|(_, style)| style.as_str());
+    let hash = |style: &str| {
+        let digest = BASE64_STANDARD.encode(Sha256::digest(style));
+        format!("'sha256-{digest}'")
+    };
+    let style: Vec<_> = style.into_iter().chain(covers).map(hash).collect();
+    let style = style.join(" ");
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src {style}; img-src 'self' https:; \
          connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -16,6 +16,7 @@ use crate::{
     PageState,
     api::ApiAnswer,
     assets, avatar,
+    covers::CoverLook,
     language::{Language, Texts},
     next_path,
     preview::LinkPreview,
@@ -143,7 +144,9 @@ impl Frame {
 struct PacketView<'a> {
     frame: &'a Frame,
     style: &'static str,
+    cover_style: &'static str,
     packet: &'a Value,
+    cover: CoverLook,
     /// Placeholder of the sender's picture.
     tint: u32,
     initial: String,
@@ -154,6 +157,9 @@ struct PacketView<'a> {
 #[template(path = "send.html")]
 struct SendPage<'a> {
     frame: &'a Frame,
+    style: &'static str,
+    cover_style: &'static str,
+    covers: Vec<CoverLook>,
     /// Whether deposits are free, as in development.
     is_development: bool,
 }
@@ -283,9 +289,12 @@ pub(crate) async fn packet(
     };
     let facts = json!({ "packet": packet, "draws": draws, "own": own });
     let frame = Frame::script_json("packet.js", &asked, &headers, &session, facts);
+    let cover = CoverLook::of_packet(&packet);
     let page = PacketView {
         frame: &frame,
         style: &assets::PACKET_STYLE,
+        cover_style: assets::cover_style(cover),
+        cover,
         tint: avatar::tint(text(&packet, "sender")),
         initial: avatar::initial(text(&packet, "sender")),
         preview: LinkPreview::of_packet(&packet, frame.texts, qr::origin(&uri, &headers, &pages)),
@@ -329,6 +338,9 @@ pub(crate) async fn send(
     let frame = Frame::script_json("send.js", &asked, &headers, &session, facts);
     let page = SendPage {
         frame: &frame,
+        style: &assets::SEND_STYLE,
+        cover_style: &assets::COVER_STYLE,
+        covers: CoverLook::all().collect(),
         is_development,
     };
     frame.answer(&page, StatusCode::OK)

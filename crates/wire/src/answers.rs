@@ -30,9 +30,9 @@ use crate::{
     problem::Problem,
     values::{Money, Timestamp},
     words::{
-        AckLevel, AudienceKind, CreationResult, Draws, ObjectKind, OrderState, PaymentOutcome,
-        PaymentPolicy, PaymentRecordOutcome, Phase, PlaceState, PostingKind, Requirement,
-        SplitRuleName, UserAccount,
+        AckLevel, AudienceKind, Cover, CreationResult, Draws, ObjectKind, OrderState,
+        PaymentOutcome, PaymentPolicy, PaymentRecordOutcome, Phase, PlaceState, PostingKind,
+        Requirement, SplitRuleName, UserAccount,
     },
 };
 
@@ -152,6 +152,8 @@ bodies! {
         ack: AckLevel,
         /// Users who may see the claimed shares.
         draws: Draws,
+        /// Look of the envelope on the pages.
+        cover: Cover,
         /// Whether claims wait in a queue.
         waiting_room: bool,
         /// Requirements of a claim.
@@ -216,6 +218,8 @@ bodies! {
         shares: u32,
         /// Rule that splits the total into shares.
         split: SplitRule,
+        /// Look of the envelope on the pages.
+        cover: Cover,
         /// Time of its creation.
         created_at: Timestamp,
         /// Time of the last change of phase, stock, settings or details.

@@ -326,6 +326,21 @@ words! {
         /// Only the sender.
         Sender = "sender",
     }
+    /// Look of a red packet's envelope on the pages.
+    Cover {
+        /// Red, without a picture.
+        Classic = "classic",
+        /// Plum blossoms.
+        Blossom = "blossom",
+        /// Lanterns.
+        Lantern = "lantern",
+        /// Clouds of good luck.
+        Cloud = "cloud",
+        /// Balloons, for a birthday.
+        Birthday = "birthday",
+        /// Double happiness, for a wedding.
+        Wedding = "wedding",
+    }
     /// Type of a webhook event.
     WebhookEventType {
         /// A user got a share of a red packet.

@@ -85,6 +85,7 @@ fn example_for_any(property: &str) -> Option<Value> {
         "commitment" | "server_seed_hash" => json!(hash),
         "phase" => json!("live"),
         "ack" => json!("fsync"),
+        "cover" => json!("blossom"),
         "payment_policy" => json!("owed"),
         "rule" => json!("double_average"),
         "supply" | "stock" | "shares" => json!(10),

@@ -50,6 +50,7 @@ const WORDS: [(&str, &str, &str); 26] = [
     ("PaymentRecord", "outcome", "PaymentRecordOutcome"),
     ("", "phase", "Phase"),
     ("", "ack", "AckLevel"),
+    ("", "cover", "Cover"),
     ("", "payment_policy", "PaymentPolicy"),
     ("", "rule", "SplitRuleName"),
     ("", "audience", "AudienceKind"),
@@ -89,6 +90,7 @@ fn enums() -> Vec<(String, Value)> {
     vec![
         named::<words::Phase>(),
         named::<words::AckLevel>(),
+        named::<words::Cover>(),
         named::<words::PaymentPolicy>(),
         named::<words::SplitRuleName>(),
         named::<words::OrderState>(),

@@ -10,7 +10,7 @@ use axum::{
 };
 use jiff::{Timestamp as Calendar, fmt::temporal::DateTimeParser};
 use qiang_core::{
-    campaign::{AckLevel, Phase, Requirement, Tally},
+    campaign::{AckLevel, Cover, Phase, Requirement, Tally},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::{Currency, Money},
     order::OrderState,
@@ -342,6 +342,7 @@ pub(crate) use words_to_wire;
 words_to_wire! {
     Phase => Phase { Draft, Scheduled, Live, Paused, Ended, Closed }
     AckLevel => AckLevel { Memory, Replica, Fsync, Ledger }
+    Cover => Cover { Classic, Blossom, Lantern, Cloud, Birthday, Wedding }
     OrderState => OrderState { Held, Paid, Cancelled, Expired, Returned }
     PaymentPolicyKind => PaymentPolicy { Owed, AcceptOver, AcceptWithTolerance }
     PaymentOutcome => PaymentOutcome { Paid, Reinstated, RefundDue }
@@ -385,6 +386,7 @@ mod tests {
         }
         check(Phase::ALL, Phase::name, words::Phase::KNOWN);
         check(AckLevel::ALL, AckLevel::name, words::AckLevel::KNOWN);
+        check(Cover::ALL, Cover::name, words::Cover::KNOWN);
         check(OrderState::ALL, OrderState::name, words::OrderState::KNOWN);
         check(
             PaymentPolicyKind::ALL,

@@ -9,7 +9,9 @@ use axum::{
     response::Response,
 };
 use qiang_core::{
-    campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally, check_title},
+    campaign::{
+        AckLevel, CampaignKind, Cover, Details, Phase, RedPacket, Rules, Tally, check_title,
+    },
     id::{CampaignId, ShopReference},
     metadata::MetadataSubject,
     money::Money,
@@ -97,6 +99,10 @@ pub(crate) struct RedPacketRequest {
     /// Users who may see the draws; default: all users.
     #[serde(default, skip_serializing_if = "DrawVisibility::is_everybody")]
     draws: DrawVisibility,
+    /// Look of the envelope on the pages; default: `classic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    cover: Option<Text<Cover>>,
     /// Whether claims wait in a queue and are decided in order of arrival; default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
@@ -148,7 +154,10 @@ impl RedPacketRequest {
             id,
             owner: caller.user.clone(),
             title: self.title.clone(),
-            details: Details::default(),
+            details: Details {
+                cover: self.cover.map(|cover| cover.0),
+                ..Details::default()
+            },
             starts_at: self.starts_at,
             ends_at: self.ends_at,
             lasts_ms: app.config.packets.refund_after_ms,
@@ -283,6 +292,7 @@ async fn packet_body(
             .collect(),
         audience: audience.and_then(Audience::kind),
         draws: draws.to_wire(),
+        cover: record.details.cover.unwrap_or_default().to_wire(),
         luckiest: luckiest.map(|share| settled_claim(campaign.id, share, packet.currency)),
         waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
         created_at: campaign.created_at.to_wire(),
@@ -306,7 +316,7 @@ pub(crate) fn listed(
 ) -> Result<answers::ListedRedPacket, ApiProblem> {
     let now = app.ports.engine_clock.now();
     let tally = record.settled_tally(now);
-    let campaign = record.campaign;
+    let (campaign, cover) = (record.campaign, record.details.cover);
     let Rules::RedPacket(packet) = &campaign.rules else {
         return Err(ProblemKind::UnknownCampaign.into());
     };
@@ -317,6 +327,7 @@ pub(crate) fn listed(
         total: Money::new(packet.split.total(), packet.currency).to_wire(),
         shares: packet.split.count(),
         split: split_body(packet.split.rule()),
+        cover: cover.unwrap_or_default().to_wire(),
         created_at: campaign.created_at.to_wire(),
         updated_at: record.updated_at.to_wire(),
         archived_at: record.archived_at.map(|at| at.to_wire()),

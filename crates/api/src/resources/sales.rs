@@ -190,6 +190,7 @@ impl SaleRequest {
                 product_id: self.product_id.clone().map(|id| id.0),
                 description: self.description.clone().map(|text| text.0),
                 image_url: self.image_url.clone().map(|url| url.0),
+                cover: None,
             },
             starts_at: self.starts_at,
             ends_at: self.ends_at,

@@ -3,7 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{CampaignError, check_title, is_blank, is_control};
+use super::{CampaignError, Cover, check_title, is_blank, is_control};
 use crate::id::ProductId;
 
 /// The longest description, in characters.
@@ -85,6 +85,10 @@ pub struct Details {
     pub description: Option<Description>,
     /// Picture of the product.
     pub image_url: Option<ImageUrl>,
+    /// Cover of a red packet; `None` for the usual one. It never changes.
+    pub cover: Option<Cover>,
+}
+
 }
 
 /// A change of a campaign's details. `None` keeps a value, and `Some(None)` removes it.

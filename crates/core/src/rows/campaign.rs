@@ -78,6 +78,7 @@ pub struct CampaignRow {
     pub product_id: Option<String>,
     pub description: Option<String>,
     pub image_url: Option<String>,
+    pub cover: Option<String>,
     pub archived_at: Option<i64>,
     pub updated_at: i64,
 }
@@ -159,6 +160,7 @@ impl CampaignRow {
             product_id: read(self.product_id.as_ref()),
             description: read(self.description.as_ref()),
             image_url: read(self.image_url.as_ref()),
+            cover: read(self.cover.as_ref()),
         }
     }
 

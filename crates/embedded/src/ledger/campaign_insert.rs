@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::Setup,
-    campaign::{Campaign, Details, Phase},
+    campaign::{Campaign, Cover, Details, Phase},
     id::CampaignId,
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{Creation, LedgerError},
@@ -208,13 +208,15 @@ fn enter_details(
         return Ok(());
     }
     conn.prepare_cached(
-        "INSERT INTO details (campaign, product_id, description, image_url) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO details (campaign, product_id, description, image_url, cover) \
+         VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
     .execute(params![
         campaign_ref,
         details.product_id.as_ref().map(|id| id.as_str()),
         details.description.as_ref().map(|text| text.as_str()),
         details.image_url.as_ref().map(|url| url.as_str()),
+        details.cover.map(Cover::name),
     ])?;
     Ok(())
 }

@@ -79,6 +79,7 @@ CREATE TABLE details (
     product_id  TEXT   COLLATE "C" CHECK (product_id <> ''),
     description TEXT   CHECK (description <> ''),
     image_url   TEXT   COLLATE "C" CHECK (image_url <> ''),
+    cover       TEXT   COLLATE "C" CHECK (cover <> ''),
     archived_at BIGINT
 );
 

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use qiang_client::{
-    CampaignId, Claim, Draws, ListedRedPacket, NewRedPacket, RedPacket, SplitRuleName,
+    CampaignId, Claim, Cover, Draws, ListedRedPacket, NewRedPacket, RedPacket, SplitRuleName,
 };
 
 use crate::{
@@ -111,6 +111,9 @@ struct NewPacket {
     /// Visibility of the shares: `everybody`, `grabbers` or `sender`. Default: `everybody`.
     #[arg(long, value_name = "WHO")]
     draws: Option<Draws>,
+    /// Look of the envelope: classic, blossom, lantern, cloud, birthday or wedding. Default: `classic`.
+    #[arg(long)]
+    cover: Option<Cover>,
     #[command(flatten)]
     rules: CampaignArgs,
 }
@@ -141,6 +144,7 @@ impl NewPacket {
             requirements: rules.requirements(),
             audience: rules.audience()?,
             draws: self.draws,
+            cover: self.cover,
             ..packet
         })
     }
@@ -215,7 +219,7 @@ async fn carry_out(command: &PacketCommand, service: &Service) -> anyhow::Result
 fn shown(packet: &RedPacket) -> String {
     let window = (packet.state.starts_at, packet.state.ends_at);
     format!(
-        "{}: {}\nsender   {}\nterms    from {} up to {}, {} in {} shares by {}, ack {}\n\
+        "{}: {}\nsender   {}\nterms    from {} up to {}, {} in {} shares by {}, ack {}, cover {}\n\
          money    claimed {}, remaining {}, refunded {}\nshares   {}",
         packet.id,
         plain(&packet.title),
@@ -226,6 +230,7 @@ fn shown(packet: &RedPacket) -> String {
         packet.shares,
         packet.split.rule,
         packet.ack,
+        packet.cover,
         amounts::shown(&packet.claimed),
         amounts::shown(&packet.remaining),
         amounts::shown(&packet.refunded),

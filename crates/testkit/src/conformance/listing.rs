@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::{CampaignAction, Setup},
-    campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, SaleSettingsChange},
+    campaign::{Campaign, CampaignKind, Cover, Details, DetailsChange, Phase, SaleSettingsChange},
     event::Event,
     id::CampaignId,
     ports::{CampaignQuery, CampaignRecord, TimeRange},
@@ -140,6 +140,7 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
         product_id: Some("p".repeat(128).parse().unwrap()),
         description: Some("字\n".repeat(2_048).parse().unwrap()),
         image_url: Some(("/".to_owned() + &"a".repeat(2_047)).parse().unwrap()),
+        cover: Some(Cover::Wedding),
     };
     let id_of = enter(case, sale(5), &whole).await;
     let entered = record(case, id_of).await;
@@ -197,7 +198,10 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
         .await
         .unwrap();
     case.restart().await;
-    let details = of_product("it's+%_\\");
+    let details = Details {
+        cover: whole.cover,
+        ..of_product("it's+%_\\")
+    };
     assert_eq!(record(case, id_of).await.details, details);
     case.granted(target.one("b")).await;
 }

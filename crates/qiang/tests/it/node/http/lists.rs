@@ -1,6 +1,6 @@
 //! Campaigns as users see them over HTTP: details, lists, the archive.
 
-use crate::node::http::common::{Reply, Service, cursor, sale};
+use crate::node::http::common::{Reply, Service, cursor, packet, sale};
 use serde_json::{Value, json};
 
 fn ids(reply: &Reply) -> Vec<String> {
@@ -139,6 +139,41 @@ async fn sales_open_to_all_users_are_listed_for_any_user() {
         let refused = service.get(&format!("/v1/{query}"), &operator).await;
         refused.assert_problem(422, "invalid");
     }
+}
+
+#[tokio::test]
+async fn packet_has_the_cover_that_its_sender_chose() {
+    let service = Service::start().await;
+    let sam = service.token("sam", "send");
+    let usual = service.red_packet(3, |_| ()).await;
+    let chosen = service
+        .red_packet(3, |body| body["cover"] = json!("wedding"))
+        .await;
+    for bad in [json!("gold"), json!("Wedding"), json!(1), json!(["cloud"])] {
+        let mut body = packet(100, 1);
+        body["cover"] = bad;
+        let refused = service.post("/v1/red-packets", &sam, body).await;
+        refused.assert_problem(422, "invalid");
+    }
+    // A retry with another cover is another request under the same key.
+    service.deposit("sam", 100).await;
+    let mut body = packet(100, 1);
+    for (cover, status) in [("cloud", 201), ("cloud", 200), ("lantern", 422)] {
+        body["cover"] = json!(cover);
+        let path = "/v1/red-packets";
+        let reply = service.post_key(path, &sam, "a-key", body.clone()).await;
+        assert_eq!(reply.status, status, "{cover}: {reply:?}");
+    }
+    let service = service.restart().await;
+    for (id, cover) in [(&usual, "classic"), (&chosen, "wedding")] {
+        let path = format!("/v1/red-packets/{id}");
+        assert_eq!(service.get(&path, &sam).await.json()["cover"], cover);
+    }
+    let listed = service.get("/v1/red-packets", &sam).await.json();
+    let covers = listed["data"].as_array().unwrap().iter();
+    let mut covers: Vec<_> = covers.map(|it| it["cover"].as_str().unwrap()).collect();
+    covers.sort_unstable();
+    assert_eq!(covers, ["classic", "cloud", "wedding"]);
 }
 
 #[tokio::test]
