@@ -26,6 +26,7 @@ use crate::{
     auth::{CurrentVerifier, callbacks::Callbacks},
     cache::{
         campaigns::{AnswerFields, CampaignCache},
+        grant_timelines::GrantTimelines,
         unknown_campaigns::UnknownCampaigns,
         watched_campaigns::{WatchGuard, WatchedCampaigns},
     },
@@ -119,6 +120,7 @@ pub(crate) struct App {
     /// Streams of campaigns and of statistics.
     pub(crate) watching: WatchGuard,
     pub(crate) watched: WatchedCampaigns,
+    pub(crate) timelines: GrantTimelines,
     /// Limits for streams of both kinds, per connection, user and address.
     pub(crate) stream_limits: Arc<StreamLimits>,
     pub(crate) last_minutes: LastMinutes,
@@ -150,6 +152,7 @@ impl App {
             streams: Arc::new(Semaphore::new(config.queue.streams_max)),
             watching: WatchGuard::new(config.server.watchers_max),
             watched: WatchedCampaigns::default(),
+            timelines: GrantTimelines::default(),
             stream_limits: Arc::new(StreamLimits::new(&config.limits, &metrics)),
             last_minutes: LastMinutes::default(),
             audits: Arc::default(),

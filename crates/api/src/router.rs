@@ -28,7 +28,7 @@ use crate::{
     document::complete,
     http::{compression::Compressible, cors, declared, problem::ApiProblem},
     resources::{
-        accounts, audits, campaigns, events,
+        accounts, audits, campaigns, events, grant_timeline,
         health::{self, HealthState},
         histories, lists, metadata, movement_lists, operation_log, order_cancellations, order_list,
         orders, partition_commands, partitions, payment_list, payments, problem_pages, profile,
@@ -152,6 +152,7 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(sessions::begin, sessions::get, sessions::end))
         .routes(routes!(operation_log::list))
         .routes(routes!(campaigns::state))
+        .routes(routes!(grant_timeline::get))
         .routes(routes!(events::watch))
         .routes(routes!(queue_entries::place))
         .routes(routes!(campaigns::pause))

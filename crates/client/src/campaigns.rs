@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::{
     answers::{
-        CampaignAudience, Claim, Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale,
-        SaleResult, ServerSeed, State,
+        CampaignAudience, Claim, GrantTimeline, Invitation, ListedRedPacket, RedPacket,
+        RedPacketResult, Sale, SaleResult, ServerSeed, State,
     },
     call::{RepeatableCall, Replayable, read},
     client::Client,
@@ -270,6 +270,16 @@ impl Client {
         seen.ok_or_else(|| {
             Error::Answer("status 304 to a request without an entity tag".to_owned())
         })
+    }
+
+    /// Grants of a campaign over its whole life, at most 512 evenly spaced ones. Owners see those of their own
+    /// campaigns.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn grant_timeline(&self, id: &CampaignId) -> Result<GrantTimeline, Error> {
+        self.json(RepeatableCall::get(path(id, "grant-timeline")))
+            .await
     }
 
     /// Counters of a campaign; `None` if they have not changed since this tag.

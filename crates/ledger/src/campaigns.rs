@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::{CampaignKind, Details, Rules},
     id::{CampaignId, UserId},
     money::{AMOUNT_MINOR_MAX, Money},
-    ports::{Action, CampaignRecord, GrantRecord, LedgerError, SettledRow},
+    ports::{Action, CampaignRecord, GrantRecord, GrantTimes, LedgerError, SettledRow},
     rows::{
         AccountKey, AccountPurpose, CampaignRow, NewCampaign, PostingRow, SettledRowColumns, Value,
         has_fixed_shares, setup_of,
@@ -16,7 +16,7 @@ use qiang_core::{
 use crate::{
     accounts::{adjust, credit, lock_account, post},
     actions, audiences,
-    dialect::{Dialect, FromColumns, RowColumns, Statement, fetch, fetch_one, sql},
+    dialect::{Dialect, FromColumns, RowColumns, Statement, fetch, fetch_of, fetch_one, sql},
     error::{WorkError, raced},
     listing,
 };
@@ -30,6 +30,8 @@ const AMOUNTS: Statement =
     sql!(both "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number");
 const CLAIMED_PACKETS: Statement = sql!("claimed_packets");
 const GRANTED_SHARES: Statement = sql!("granted_shares");
+const SHARE_TIMES: Statement = sql!("share_times");
+const ORDER_TIMES: Statement = sql!("order_times");
 const SHARE_OF_USER: Statement = sql!("share_of_user");
 const SETTLED_ORDERS_OF_USER: Statement = sql!(both include_str!("sql/settled_orders_of_user.sql"));
 const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql"));
@@ -274,6 +276,37 @@ pub(crate) async fn grants<D: Dialect>(
 ) -> Result<Vec<GrantRecord>, WorkError> {
     let rows = numbered_rows::<D>(conn, id, (after, limit), &GRANTED_SHARES).await?;
     Ok(rows.into_iter().filter_map(GrantRecord::from_row).collect())
+}
+
+/// Times of the settled grants with these numbers, each read by its key.
+pub(crate) async fn grant_times<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    numbers: &[u32],
+) -> Result<Vec<GrantTimes>, WorkError> {
+    let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
+        return Ok(Vec::new());
+    };
+    let statement = match row.kind == CampaignKind::RedPacket.name() {
+        true => &SHARE_TIMES,
+        false => &ORDER_TIMES,
+    };
+    let key = |number: &u32| [row.campaign_ref.into(), i64::from(*number).into()];
+    let wanted: Vec<[Value<'_>; 2]> = numbers.iter().map(key).collect();
+    let rows: Vec<(i64, i64, Option<i64>)> =
+        fetch_of::<D, _, 2>(conn, statement, &[], &wanted).await?;
+    let mut times: Vec<_> = rows
+        .into_iter()
+        .filter_map(|(number, granted_at, paid_at)| {
+            Some(GrantTimes {
+                number: number.try_into().ok()?,
+                granted_at: Timestamp::from_millis(granted_at),
+                paid_at: paid_at.map(Timestamp::from_millis),
+            })
+        })
+        .collect();
+    times.sort_unstable_by_key(|times| times.number);
+    Ok(times)
 }
 
 /// A user's rows in a campaign, in order.

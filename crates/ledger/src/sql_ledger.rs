@@ -17,9 +17,10 @@ use qiang_core::{
     money::{Currency, Money},
     ports::{
         AccountStore, Action, ActionQuery, ActionStore, AudienceStore, Balance, CampaignOutline,
-        CampaignQuery, CampaignRecord, CampaignStore, Clock, Discard, GrantRecord, LedgerError,
-        LiveCampaign, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
-        RepairAttempt, SettledPart, SettledPayment, SettledReturn, SettledRow, SettlementStore,
+        CampaignQuery, CampaignRecord, CampaignStore, Clock, Discard, GrantRecord, GrantTimes,
+        LedgerError, LiveCampaign, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        ReconcileStore, RepairAttempt, SettledPart, SettledPayment, SettledReturn, SettledRow,
+        SettlementStore,
     },
     time::Timestamp,
 };
@@ -283,6 +284,17 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
     ) -> Result<Vec<GrantRecord>, LedgerError> {
         self.read(move |conn| Box::pin(campaigns::grants::<D>(conn, id, after, limit)))
             .await
+    }
+
+    async fn grant_times(
+        &self,
+        id: CampaignId,
+        numbers: Vec<u32>,
+    ) -> Result<Vec<GrantTimes>, LedgerError> {
+        self.run(AccessMode::Read, (id, numbers), |conn, (id, numbers)| {
+            Box::pin(campaigns::grant_times::<D>(conn, *id, numbers))
+        })
+        .await
     }
 }
 

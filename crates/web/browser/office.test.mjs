@@ -214,3 +214,4 @@ test("a red packet is sent from the desk", async () => {
   assert.deepEqual(olga.faults, []);
   await olga.context.close();
 });
+

@@ -299,6 +299,29 @@ bodies! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ack: Option<AckLevel>,
     }
+    /// Grants of a campaign over its whole life, each with its number and its times.
+    GrantTimeline {
+        /// The campaign.
+        campaign: CampaignId,
+        /// Highest number that a grant may have: of an order so far, or the number of shares.
+        last_number: u32,
+        /// Whether only evenly spaced grants are listed, because there are more.
+        sampled: bool,
+        /// The grants, ordered by number.
+        points: Vec<GrantPoint>,
+        /// Whether all grants from before the request are included. If not, read it again later.
+        settled: bool,
+    }
+    /// Grant of a timeline.
+    GrantPoint {
+        /// Its number, which counts the grants up to this one, unless numbers were skipped.
+        number: u32,
+        /// Time of the decision.
+        created_at: Timestamp,
+        /// Time of the payment that paid the order; absent if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        paid_at: Option<Timestamp>,
+    }
     /// Metadata of a campaign or an order.
     Metadata {
         /// Id of the campaign or the order.

@@ -7,6 +7,7 @@ pub(crate) mod change_turn;
 pub(crate) mod changes;
 pub(crate) mod create;
 pub(crate) mod events;
+pub(crate) mod grant_timeline;
 pub(crate) mod health;
 pub(crate) mod histories;
 pub(crate) mod lists;

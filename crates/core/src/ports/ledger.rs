@@ -249,6 +249,17 @@ pub struct GrantRecord {
     pub cancelled: u32,
 }
 
+/// Times of one settled grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrantTimes {
+    /// Its number in its campaign.
+    pub number: u32,
+    /// Time of the decision.
+    pub granted_at: Timestamp,
+    /// Time of the payment that paid the order; `None` for a share, and if no payment did.
+    pub paid_at: Option<Timestamp>,
+}
+
 /// An entry in quarantine: it could not be settled, and is kept until it can.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuarantinedEntry {
@@ -430,6 +441,14 @@ pub trait CampaignStore: Send + Sync + 'static {
         after: u32,
         limit: u32,
     ) -> Result<Vec<GrantRecord>, LedgerError>;
+
+    /// Times of the settled grants with these numbers, which ascend. Each is read by its key. Numbers without a settled
+    /// grant are left out.
+    async fn grant_times(
+        &self,
+        id: CampaignId,
+        numbers: Vec<u32>,
+    ) -> Result<Vec<GrantTimes>, LedgerError>;
 }
 
 /// Store of settled positions, and of the entries that advance them.

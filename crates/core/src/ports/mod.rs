@@ -42,7 +42,7 @@ pub use self::{
     },
     ledger::{
         AccountStore, ActionStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Discard,
-        GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        GrantRecord, GrantTimes, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
         SettlementStore,
     },
     log::EventLog,

@@ -6,8 +6,9 @@ use qiang_core::{
     book::Setup,
     campaign::{Campaign, CampaignKind},
     id::{CampaignId, UserId},
-    ports::{CampaignRecord, GrantRecord, SettledRow},
+    ports::{CampaignRecord, GrantRecord, GrantTimes, SettledRow},
     rows::{CampaignRow, SettledRowColumns, has_fixed_shares, setup_of},
+    time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params, types::FromSql};
 
@@ -33,6 +34,13 @@ const DRAFTS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_unopened WHE
 const CLAIMED_PACKETS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_claimed \
      WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply \
      AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
+
+const SHARE_TIMES: &str =
+    "SELECT granted_at, NULL FROM shares WHERE campaign = ?1 AND number = ?2 AND user IS NOT NULL";
+/// The index `payments_pay_once` has one payment of an order at most.
+const ORDER_TIMES: &str = "SELECT granted_at, (SELECT p.at FROM payments p \
+     WHERE p.campaign = o.campaign AND p.number = o.number AND p.outcome <> 'refund_due') \
+     FROM orders o WHERE campaign = ?1 AND number = ?2";
 
 pub(crate) fn campaign(
     conn: &Connection,
@@ -199,6 +207,33 @@ pub(crate) fn grants(
     Ok(rows.into_iter().filter_map(GrantRecord::from_row).collect())
 }
 
+/// Times of the settled grants with these numbers, each read by its key.
+pub(crate) fn grant_times(
+    conn: &Connection,
+    id: CampaignId,
+    numbers: &[u32],
+) -> Result<Vec<GrantTimes>, DataFileError> {
+    let Some((campaign_ref, kind)) = ref_and_kind(conn, id)? else {
+        return Ok(Vec::new());
+    };
+    let mut statement = conn.prepare_cached(match kind == CampaignKind::RedPacket.name() {
+        true => SHARE_TIMES,
+        false => ORDER_TIMES,
+    })?;
+    let mut times = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let found = statement.query_row(params![campaign_ref, number], |row| {
+            Ok(GrantTimes {
+                number: *number,
+                granted_at: Timestamp::from_millis(row.get(0)?),
+                paid_at: row.get::<_, Option<i64>>(1)?.map(Timestamp::from_millis),
+            })
+        });
+        times.extend(found.optional()?);
+    }
+    Ok(times)
+}
+
 /// A user's share of a packet, or orders of a sale. Without the name of the index SQLite goes through the campaign.
 const SHARE_OF_USER: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0 FROM shares \
      WHERE campaign = ?1 AND user = ?2";
@@ -259,8 +294,6 @@ pub(super) fn numbered_rows(
 
 #[cfg(test)]
 mod tests {
-    use qiang_core::time::Timestamp;
-
     use super::*;
     use crate::{file::DataFileKind, ledger::reconcile};
 
@@ -281,6 +314,12 @@ mod tests {
         };
         check(DRAFTS, &["INDEX campaigns_unopened (ref>?)"]);
         check(CLAIMED_PACKETS, &["INDEX campaigns_claimed (ref>?)"]);
+        check(SHARE_TIMES, &["PRIMARY KEY (campaign=? AND number=?)"]);
+        let times = [
+            "PRIMARY KEY (campaign=? AND number=?)",
+            "INDEX payments_pay_once (campaign=? AND number=?)",
+        ];
+        check(ORDER_TIMES, &times);
         check(
             reconcile::NOT_CLOSED,
             &["INDEX campaigns_not_closed (id>?)"],

@@ -7,7 +7,7 @@ use qiang_core::{
     id::{CampaignId, UserId},
     ports::{
         Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Creation, GrantRecord,
-        KeyStore as _, LedgerError, WaitingRoomStore,
+        GrantTimes, KeyStore as _, LedgerError, WaitingRoomStore,
     },
 };
 use uuid::Uuid;
@@ -145,6 +145,15 @@ where
     ) -> Result<Vec<GrantRecord>, LedgerError> {
         let grants = move |conn: &_| campaigns::grants(conn, id, after, limit);
         query(self.readers(), grants).await
+    }
+
+    async fn grant_times(
+        &self,
+        id: CampaignId,
+        numbers: Vec<u32>,
+    ) -> Result<Vec<GrantTimes>, LedgerError> {
+        let times = move |conn: &_| campaigns::grant_times(conn, id, &numbers);
+        query(self.readers(), times).await
     }
 }
 

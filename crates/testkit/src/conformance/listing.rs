@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::{Campaign, CampaignKind, Cover, Details, DetailsChange, Phase, SaleSettingsChange},
     event::Event,
     id::CampaignId,
-    ports::{CampaignQuery, CampaignRecord, TimeRange},
+    ports::{CampaignQuery, CampaignRecord, GrantTimes, TimeRange},
     split::SplitRule,
 };
 
@@ -204,6 +204,42 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
     };
     assert_eq!(record(case, id_of).await.details, details);
     case.granted(target.one("b")).await;
+}
+
+/// Times of grants are read by their numbers. Only a payment that pays an order is its payment.
+pub async fn times_of_grants_are_read_by_number(case: &mut Scenario) {
+    let sold = case.open(sale(9)).await;
+    let shared = case.open(red_packet(100, 5, SplitRule::Equal)).await;
+    let mut granted = Vec::new();
+    for (n, user) in ["a", "b", "c"].into_iter().enumerate() {
+        case.at(OPENS.plus_millis(1_000 * n as i64)).await;
+        granted.push(case.granted(sold.one(user)).await.granted_at);
+        case.granted(shared.one(user)).await;
+    }
+    let paid = OPENS.plus_millis(5_000);
+    case.at(paid).await;
+    let order = case.nth(sold, 2);
+    case.pay(order, "p").await;
+    case.at(OPENS.plus_millis(7_000)).await;
+    case.pay(order, "q").await;
+    case.settle().await;
+    let times = |number: u32, paid_at| GrantTimes {
+        number,
+        granted_at: granted[number as usize - 1],
+        paid_at,
+    };
+    let read = async |id, numbers: &[u32]| {
+        let times = case.ledger().grant_times(id, numbers.to_vec()).await;
+        times.unwrap()
+    };
+    let expected = [times(1, None), times(2, Some(paid)), times(3, None)];
+    assert_eq!(read(sold.id, &[1, 2, 3, 4, 9_999]).await, expected);
+    assert_eq!(read(sold.id, &[2]).await, [expected[1]]);
+    assert!(read(sold.id, &[]).await.is_empty());
+    // Shares 4 and 5 have no user.
+    let shares = [1, 3].map(|number| times(number, None));
+    assert_eq!(read(shared.id, &[1, 3, 4, 5]).await, shares);
+    assert!(read(id(9_999), &[1]).await.is_empty());
 }
 
 /// Lists contain one kind, of one owner or all, in pages, by ascending or descending id. Rounds of a product are by

@@ -27,8 +27,9 @@ use qiang_core::{
     metadata::{Metadata, MetadataChange, MetadataSubject},
     ports::{
         Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard, EventLog,
-        GrantRecord, LedgerError, MetadataResult, MetadataStore, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, ReferenceQuery, RepairAttempt, SettlementStore, WaitingRoomStore,
+        GrantRecord, GrantTimes, LedgerError, MetadataResult, MetadataStore, QuarantineCount,
+        QuarantineStore, QuarantinedEntry, ReferenceQuery, RepairAttempt, SettlementStore,
+        WaitingRoomStore,
     },
 };
 use qiang_testkit::{
@@ -344,6 +345,14 @@ impl CampaignStore for FakeLedger {
     }
 
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn grant_times(
+        &self,
+        _: CampaignId,
+        _: Vec<u32>,
+    ) -> Result<Vec<GrantTimes>, LedgerError> {
         Err(broken())
     }
 }

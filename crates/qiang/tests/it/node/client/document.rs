@@ -51,6 +51,7 @@ fn answers_are_as_documented() {
     check::<State>("startSale", "200", None);
     check::<OrderCancellations>("cancelOrders", "200", None);
     check::<State>("getCampaignState", "200", None);
+    check::<GrantTimeline>("getGrantTimeline", "200", None);
     check::<Order>("orderUnits", "201", None);
     check::<Claim>("claimShare", "201", None);
     check::<Place>("orderUnits", "202", None);
@@ -164,6 +165,7 @@ fn each_operation_has_a_call() {
         "makeTransfer": transfer,
         "cancelOrders": cancel_orders,
         "getCampaignState": state,
+        "getGrantTimeline": grant_timeline,
         "readStats": stats,
         "advanceTestClock": advance_test_clock,
         "getCampaignMetadata": campaign_metadata,

@@ -29,6 +29,7 @@ mod disasters_page;
 mod errors;
 mod events;
 mod free;
+mod grant_timeline;
 mod headers;
 mod history_lists;
 mod idempotency;
