@@ -4,6 +4,7 @@
 import { chart, SECONDS } from "./chart.js";
 import { showActions } from "./desk-actions.js";
 import { chip, desk, sumOf, tell } from "./desk.js";
+import { lifeOf } from "./desk-life.js";
 import { linesOf } from "./desk-orders.js";
 import { edges } from "./plot.js";
 import { ask, clock, element, facts, field, freshKey, grouped, keepTime, moment, now, often, say, show, sleep, watch }
@@ -23,6 +24,8 @@ const AGAIN_MS = 500;
 const TURNS_MAX = 20;
 /** Held orders that one request cancels. */
 const CANCELLED_MAX = 500;
+/** Interval at which the chart of the whole life is drawn again. */
+const LIFE_MS = 30_000;
 const STAGES = ["held", "paid", "expired", "cancelled", "returned"];
 
 function campaignPage() {
@@ -222,19 +225,26 @@ function campaignPage() {
     });
   }
 
+  const showLife = desk.sees_life ? lifeOf(campaign.id, () => state) : async () => {};
   showState();
   void countOrders();
+  void showLife();
   second();
   setInterval(second, 1_000);
+  // A payment changes no number of the state.
+  setInterval(() => document.hidden || void showLife(), LIFE_MS);
   often(() => show(element("clock"), clock(state)));
   if (campaign.seller) linesOf(`/v1/sales/${campaign.id}/orders`, campaign.id);
   else linesOf(`/v1/red-packets/${campaign.id}/claims`, campaign.id);
   void showActions(campaign.id);
   watch(campaign.id, 0, {
     state: (fresh) => {
+      const { granted, phase } = state;
       state = fresh;
+      const isChanged = fresh.granted !== granted || fresh.phase !== phase;
       showState();
       void countOrders();
+      if (isChanged) void showLife();
     },
   });
 }

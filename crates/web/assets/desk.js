@@ -11,7 +11,8 @@ import { ask, element, explain, facts, field, grouped, keepFocus, moment, now, p
  *   total?: import("./qiang.js").Money }} Campaign */
 
 /** What pages of the desk are told beside what all pages are. */
-export const desk = /** @type {{ sees_all: boolean, campaign: Campaign, leads: boolean }} */ (
+export const desk = /** @type {{ sees_all: boolean, campaign: Campaign, leads: boolean,
+ *   sees_life: boolean }} */ (
   /** @type {unknown} */ (facts));
 
 /** What to tell of a problem, to an operator. @param {Answer | null} answer */

@@ -215,3 +215,51 @@ test("a red packet is sent from the desk", async () => {
   await olga.context.close();
 });
 
+test("the whole life of a campaign is drawn from its grants and payments", async () => {
+  const id = await service.sale({ title: "Kettle", stock: 20 });
+  const orders = [];
+  for (const user of ["ann", "bob", "cid", "dan"]) orders.push(await buy(id, user));
+  await pay(orders[1], "life-1");
+  const olga = await person(browser, service, "olga", { role: "operator", viewport: { width: 1_280, height: 800 } });
+  const { page } = olga;
+  await page.goto(`/admin/sales/${id}`);
+  await says(page, "#life-words", "4 orders, half of them by");
+  await says(page, "#life-words", "1 paid.");
+  // One step up for each grant, and the line continues until now.
+  const steps = async (/** @type {string} */ name) =>
+    ((await page.getAttribute(`#life .${name}`, "d")) ?? "").match(/V/g)?.length ?? 0;
+  assert.deepEqual([await steps("granted"), await steps("paid")], [4, 1]);
+  assert.match((await page.getAttribute("#life .granted", "d")) ?? "", /H300$/);
+  assert.equal(await page.textContent("#life-note"), "");
+  // A later grant is drawn soon.
+  await buy(id, "eve");
+  await until(async () => (await steps("granted")) === 5);
+  await assertAccessible(page);
+  await picture(page, "desk-life");
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+
+  // A sample stands for all: its payments are an estimate, and the page says so.
+  const one = await person(browser, service, "olga", { role: "operator", locale: "zh-TW" });
+  const at = (/** @type {number} */ s) => new Date(Date.now() - 60_000 + 1_000 * s).toISOString();
+  const points = [1, 2, 3, 4].map((n) =>
+    ({ number: 1_000 * n, created_at: at(n), paid_at: n % 2 ? at(n + 9) : undefined }));
+  await one.page.route("**/grant-timeline", (route) => route.fulfill({ json: { campaign: id, last_number: 4_000,
+    sampled: true, points, settled: true } }));
+  await one.page.goto(`/admin/sales/${id}`);
+  await says(one.page, "#life-words", "共 4,000 筆訂單");
+  await says(one.page, "#life-words", "已付款 2,000 筆");
+  await says(one.page, "#life-note", "4 個等距樣本");
+  await one.context.close();
+
+  // A seller sees the life of the own sales, and a campaign without grants says so.
+  const seller = await person(browser, service, "sally", { role: "seller" });
+  await seller.page.goto("/admin/sales/new");
+  await seller.page.fill("#title", "Cup");
+  await seller.page.click("#create");
+  await seller.page.waitForURL(/\/admin\/sales\/[0-9a-f-]{36}$/);
+  await says(seller.page, "#life-words", "Nothing granted yet.");
+  assert.deepEqual(seller.faults, []);
+  await seller.context.close();
+});
+

@@ -60,7 +60,7 @@ const SVG: &str = "image/svg+xml";
 const COVER: &[u8] = include_bytes!("../assets/cover.png");
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 30] = [
+const FILES: [(&str, &str, &str); 31] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
     ("calendar.js", SCRIPT, include_str!("../assets/calendar.js")),
@@ -70,6 +70,11 @@ const FILES: [(&str, &str, &str); 30] = [
         "desk-live.js",
         SCRIPT,
         include_str!("../assets/desk-live.js"),
+    ),
+    (
+        "desk-life.js",
+        SCRIPT,
+        include_str!("../assets/desk-life.js"),
     ),
     (
         "desk-orders.js",

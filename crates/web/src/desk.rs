@@ -126,6 +126,8 @@ struct CampaignPage<'a> {
     /// Text that names the missing scope, if the operator may not operate the campaign.
     lacks: Option<String>,
     sees_actions: bool,
+    /// Whether the operator may read the campaign's grants.
+    sees_life: bool,
 }
 
 /// Frame of an operator's page, with the texts of the desk for its script.
@@ -207,7 +209,8 @@ impl PageState {
             false => "campaigns:write:any",
         };
         let leads = may(&session, needed) || may(&session, "campaigns:write:any");
-        let facts = json!({ "campaign": campaign, "leads": leads });
+        let sees_life = sees_actions || owner == text(&session, "user");
+        let facts = json!({ "campaign": campaign, "leads": leads, "sees_life": sees_life });
         let (frame, desk) = frame(asked, headers, &session, facts);
         let page = CampaignPage {
             frame: &frame,
@@ -219,6 +222,7 @@ impl PageState {
             policy: is_sale.then(|| policy_of(&campaign, desk)),
             lacks: (!leads).then(|| desk.not_you.replace("{scope}", needed)),
             sees_actions,
+            sees_life,
             campaign: &campaign,
         };
         Ok(frame.answer(&page, StatusCode::OK))

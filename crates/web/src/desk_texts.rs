@@ -170,6 +170,16 @@ texts! {
         "引擎尚未加载，暂不发放。引擎可用后，节点会在数秒内自动加载。";
     warm_scheduled: "Warm: the engine has it, and it starts on time.", "已预热：引擎已加载，到点自动开始。";
     updated: "Last changed", "最后修改";
+    life: "Since the start", "活动全程";
+    life_help: "Blue: orders placed. Green, dashed: orders paid.", "蓝线：累计下单。绿色虚线：累计付款。";
+    life_help_packet: "Blue: shares opened.", "蓝线：累计领取。";
+    life_words: "{count} {count:order|orders}, half of them by {half}; {paid} paid.",
+        "共 {count} 单，{half} 前达到一半；已付款 {paid} 单。";
+    life_words_packet: "{count} {count:share|shares} opened, half of them by {half}.", "共领取 {count} 个，{half} 前达到一半。";
+    life_none: "Nothing granted yet.", "尚未发放。";
+    life_sampled: "Drawn from {count} evenly spaced orders; payments are estimated.",
+        "按 {count} 个等距样本绘制，付款数为估计值。";
+    axis_grants: "{count} in total", "共 {count}";
     chart: "Last two minutes", "最近两分钟";
     chart_help: "Bars: grants per second. Line: units left.", "柱：每秒发放数。线：剩余。";
     pause: "Pause", "暂停";
