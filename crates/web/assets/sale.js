@@ -429,7 +429,12 @@ function salePage() {
     if (event.key === kept && event.newValue) void lookAtAll().then(count);
   });
 
-  replaceIfDead(document.querySelector(".photo img"));
+  for (const picture of document.querySelectorAll(".photo img")) replaceIfDead(picture);
+  for (const it of document.querySelectorAll("#related .clock")) {
+    const clock = /** @type {HTMLElement} */ (it);
+    const at = Date.parse(clock.dataset.starts ?? "");
+    show(clock, at > now() ? say("starts_at", { time: moment(at) }) : "");
+  }
   show(element("limit"), sale.per_user_limit > 1 ? say("limit", { limit: sale.per_user_limit }) : "");
   often(showState);
   // Orders that this browser knows and the service's list does not have yet.

@@ -230,3 +230,45 @@ test("a sale that is sold out shows that nothing was sold twice", async () => {
   await assertAccessible(ann.page);
   await ann.context.close();
 });
+
+test("a sale that is sold out leads to others: of its product, of its seller, then any", async () => {
+  const money = { amount: 7_700, currency: "CNY" };
+  const gone = await service.sale({ title: "Lamp, first round", stock: 1, product_id: "lamp" });
+  const round = await service.sale({ title: "Lamp, second round", product_id: "lamp", unit_price: money,
+    starts_at: later(3_600_000), ends_at: later(86_400_000) });
+  await service.sale({ title: "Empty", stock: 1, product_id: "lamp", per_user_limit: 1 })
+    .then(async (id) => service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 }, await service.tokenOf("bob")));
+  const ann = await person(browser, service, "ann", { ...PHONE, locale: "en" });
+  const { page } = ann;
+  await page.goto(`/s/${gone}`);
+  await page.waitForSelector("#buy:not([disabled])");
+  assert.equal(await page.locator("#related").count(), 0);
+  await service.call("POST", `/v1/sales/${gone}/orders`, { quantity: 1 }, await service.tokenOf("bob"));
+  await says(page, "#buy", "Sold out");
+  /** @type {Set<string>} */
+  const asked = new Set();
+  page.on("request", (request) => {
+    const { pathname } = new URL(request.url());
+    // The numbers are no part of the page.
+    if (!/\/events$|\/state$|icon\.svg$/.test(pathname)) asked.add(pathname);
+  });
+  // The list of open sales is read every five seconds, and follows the ledger.
+  await until(async () => {
+    asked.clear();
+    await page.reload();
+    return (await page.locator("#related b").allTextContents())[0] === "Lamp, second round";
+  });
+  assert.ok(asked.size <= 3, [...asked].join(" "));
+  const titles = await page.locator("#related b").allTextContents();
+  assert.ok(titles.length <= 4 && !titles.includes("Empty") && !titles.includes("Lamp, first round"), titles.join());
+  await says(page, "#related li .price", "¥77.00");
+  await says(page, "#related li .clock", "Starts ");
+  await assertFits(page);
+  await assertAccessible(page);
+  await picture(page, "sale-related");
+  await page.click("#related a");
+  await page.waitForURL(`**/s/${round}`);
+  assert.deepEqual(ann.faults, []);
+  await ann.context.close();
+});
+

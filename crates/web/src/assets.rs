@@ -24,6 +24,8 @@ pub(crate) static HOME_STYLE: LazyLock<String> =
 pub(crate) static PACKET_STYLE: LazyLock<String> =
     LazyLock::new(|| slim_style(include_str!("../assets/packet.css")));
 /// Style of cards of sales.
+pub(crate) static DEAL_STYLE: LazyLock<String> =
+    LazyLock::new(|| slim_style(include_str!("../assets/deals.css")));
 /// Style of all covers of red packets.
 pub(crate) static COVER_STYLE: LazyLock<String> =
     LazyLock::new(|| slim_style(include_str!("../assets/cover.css")));

@@ -9,16 +9,16 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    PageState, assets, avatar, desk_texts,
+    PageState, assets,
+    deals::Deal,
+    desk_texts,
     language::Texts,
     mine::{ListCursors, PacketLine, older, order_words, sent_line},
-    money::{grouped, money},
+    money::money,
     next_path, session,
     views::{Frame, PageRequest, escape, text},
 };
 
-/// Most sales of each phase on the first page.
-const SALES: usize = 60;
 /// Own orders and packets on the first page.
 const OWN: usize = 3;
 /// Lines of the statement per page.
@@ -29,25 +29,12 @@ const POSTINGS: usize = 30;
 struct HomeView<'a> {
     frame: &'a Frame,
     style: &'static str,
+    deal_style: &'static str,
     /// Name of the desk, for users who may use it.
     desk: Option<&'static str>,
     deals: Vec<Deal<'a>>,
     orders: Vec<OwnLine>,
     packets: Vec<OwnLine>,
-}
-
-/// A sale in the list.
-struct Deal<'a> {
-    id: &'a str,
-    title: &'a str,
-    image: Option<&'a str>,
-    tint: u32,
-    initial: String,
-    price: String,
-    left: String,
-    starts_at: &'a str,
-    ends_at: &'a str,
-    is_paused: bool,
 }
 
 /// One of the visitor's orders or packets.
@@ -56,29 +43,6 @@ struct OwnLine {
     title: String,
     about: String,
     amount: String,
-}
-
-impl<'a> Deal<'a> {
-    fn new(sale: &'a Value, texts: &Texts) -> Self {
-        let (title, state) = (text(sale, "title"), &sale["state"]);
-        let number = |field: &str| grouped(&state[field].to_string());
-        let left = texts.left.replace("{remaining}", &number("remaining"));
-        Self {
-            id: text(sale, "id"),
-            title,
-            image: sale["image_url"].as_str(),
-            tint: avatar::tint(title),
-            initial: avatar::initial(title),
-            price: money(&sale["unit_price"]),
-            left: match state["remaining"].as_u64() {
-                Some(0) => texts.sold_out.to_owned(),
-                _ => left.replace("{supply}", &number("supply")),
-            },
-            starts_at: text(state, "starts_at"),
-            ends_at: text(state, "ends_at"),
-            is_paused: state["phase"] == "paused",
-        }
-    }
 }
 
 impl From<PacketLine> for OwnLine {
@@ -93,20 +57,6 @@ impl From<PacketLine> for OwnLine {
 }
 
 impl PageState {
-    /// Sales that every user may buy in: live ones by their end, then coming ones by their start.
-    async fn open_sales(&self, headers: &HeaderMap) -> Vec<Value> {
-        let mut all = Vec::new();
-        for (phase, by) in [("live", "ends_at"), ("scheduled", "starts_at")] {
-            let path = format!("/v1/sales?open=true&phase={phase}&order=newest&limit={SALES}");
-            let list = self.api.get(&path, headers).await.ok().unwrap_or_default();
-            let mut sales = list["data"].as_array().cloned().unwrap_or_default();
-            // All times have the same format, so their texts sort by time.
-            sales.sort_by(|one, other| text(&one["state"], by).cmp(text(&other["state"], by)));
-            all.extend(sales);
-        }
-        all
-    }
-
     /// A list of the visitor's own, the newest first.
     async fn own(&self, path: &str, headers: &HeaderMap) -> Vec<Value> {
         let list = self.api.get(path, headers).await.ok().unwrap_or_default();
@@ -143,6 +93,7 @@ pub(crate) async fn home(
     let page = HomeView {
         frame: &frame,
         style: &assets::HOME_STYLE,
+        deal_style: &assets::DEAL_STYLE,
         desk: session::is_operator(&session).then_some(texts.desk),
         deals: sales
             .iter()

@@ -136,6 +136,7 @@ pub(crate) static JAPANESE: Texts = Texts {
     moved_withdrawal: "出金",
     moved_reversal: "チャージの取消",
     moved_other: "その他",
+    related_sales: "まだ購入できる商品",
     sales_now: "開催中・開催予定のセール",
     find: "商品を検索",
     no_sales: "現在開催中のセールはありません。",

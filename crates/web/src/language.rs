@@ -269,6 +269,7 @@ texts! {
     moved_transfer: "Moved by the service", "服务方转账";
     moved_refund_reversal: "Refund reversed: due again", "退款已撤销，重新应退";
     moved_other: "Other", "其他";
+    related_sales: "Still available", "更多可抢商品";
     sales_now: "On sale and coming up", "正在热卖与即将开抢";
     find: "Search sales", "搜索商品";
     no_sales: "No sales at the moment.", "暂无活动。";

@@ -8,6 +8,7 @@ mod api;
 mod assets;
 mod avatar;
 mod covers;
+mod deals;
 mod desk;
 mod desk_texts;
 mod development;
@@ -42,7 +43,7 @@ use axum::{
     routing::{MethodRouter, get, post},
 };
 
-use self::api::Api;
+use self::{api::Api, deals::RecentSales};
 
 /// Issuer of tokens without proof of identity, for development only.
 pub trait Development: Send + Sync + 'static {
@@ -70,6 +71,8 @@ pub struct PageOptions {
 pub(crate) struct PageState {
     api: Api,
     options: Arc<PageOptions>,
+    /// Open sales for pages of sold-out ones.
+    recent: Arc<RecentSales>,
 }
 
 /// Router of the pages; the API answers all other paths.
@@ -78,6 +81,7 @@ pub fn router(api: Router, options: PageOptions) -> Router {
     let pages = PageState {
         api: Api::new(api),
         options: Arc::new(options),
+        recent: Arc::default(),
     };
     let mut router = page_routes()
         .into_iter()

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     PageState, assets, avatar,
+    deals::Deal,
     language::Texts,
     money::money,
     preview::LinkPreview,
@@ -51,6 +52,12 @@ struct SalePage<'a> {
     needs_passphrase: bool,
     /// Payments of another amount that pay an order, if there are any.
     policy: Option<String>,
+    deal_style: &'static str,
+    /// Other sales, if this one is sold out or over.
+    related: Vec<Deal<'a>>,
+}
+
+/// Price before a discount.
 }
 
 pub(crate) async fn page(
@@ -86,6 +93,12 @@ pub(crate) async fn page(
             order.retain(|name, _| ORDER_FIELDS.contains(&name.as_str()));
         }
     }
+    let state = &sale["state"];
+    let is_gone = state["remaining"] == 0 || ["ended", "closed"].contains(&text(state, "phase"));
+    let related = match is_gone && !session["user"].is_null() {
+        true => pages.related_sales(&sale, &headers).await,
+        false => Vec::new(),
+    };
     let facts = json!({
         "sale": sale,
         "orders": orders,
@@ -106,6 +119,11 @@ pub(crate) async fn page(
         one_each: sale["per_user_limit"] == 1,
         needs_passphrase: sale["audience"] == "passphrase",
         policy: policy_of(&sale, frame.texts),
+        deal_style: &assets::DEAL_STYLE,
+        related: related
+            .iter()
+            .map(|sale| Deal::new(sale, frame.texts))
+            .collect(),
         sale: &sale,
     };
     frame.answer(&page, StatusCode::OK)

@@ -12,6 +12,9 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use sha2::{Digest as _, Sha256};
 
 use crate::assets::{
+    COVER_STYLE, COVER_STYLES, DEAL_STYLE, DESK_STYLE, HOME_STYLE, PACKET_STYLE, SALE_STYLE,
+    SEND_STYLE, STYLE,
+};
 
 /// Scripts must be the service's own files, and styles must match their hashes. Images of products may come from any
 /// site.
@@ -22,6 +25,8 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
         &PACKET_STYLE,
         &SALE_STYLE,
         &COVER_STYLE,
+        &DEAL_STYLE,
+        &SEND_STYLE,
         DESK_STYLE,
     ];
     let covers = COVER_STYLES.iter().map(|(_, style)| style.as_str());

@@ -133,6 +133,7 @@ pub(crate) static TRADITIONAL_CHINESE: Texts = Texts {
     moved_withdrawal: "提領",
     moved_reversal: "撤銷儲值",
     moved_other: "其他",
+    related_sales: "其他還買得到的商品",
     sales_now: "熱賣中與即將開賣",
     find: "搜尋商品",
     no_sales: "目前沒有活動。",
