@@ -88,6 +88,10 @@ requests! {
         description: String,
         /// URL of a picture of the product.
         image_url: String,
+        /// URLs of further pictures of the product, at most 8.
+        gallery: Vec<String>,
+        /// Price of one unit before the discount, above its price.
+        list_price: Money,
         /// The shop's own number of the campaign. Users do not see it.
         reference: String,
         /// Up to 20 texts of the shop by name. Users do not see them.
@@ -170,6 +174,10 @@ requests! {
         description: Option<String>,
         /// New URL of a picture; `Some(None)` removes it.
         image_url: Option<String>,
+        /// New URLs of further pictures; none removes them.
+        gallery: Vec<String>,
+        /// New price before the discount; `Some(None)` removes it.
+        list_price: Option<Money>,
     }
     /// Change of the metadata of a campaign or an order. Fields and names that are absent stay as they are.
     MetadataChange {

@@ -23,7 +23,8 @@ pub use self::{
     ack::{AckLevel, UnknownAckLevel},
     cover::{Cover, UnknownCover},
     details::{
-        DESCRIPTION_CHARS_MAX, Description, Details, DetailsChange, IMAGE_URL_CHARS_MAX, ImageUrl,
+        DESCRIPTION_CHARS_MAX, Description, Details, DetailsChange, DetailsColumns, GALLERY_MAX,
+        Gallery, IMAGE_URL_CHARS_MAX, ImageUrl, check_list_price,
     },
     phase::{Phase, Transition, TransitionError},
     requirements::{Requirement, Requirements, UnknownRequirement},
@@ -76,6 +77,14 @@ pub enum CampaignError {
         "an image URL is 1 to {IMAGE_URL_CHARS_MAX} characters: `https://` and a host, or a path that begins with `/`"
     )]
     ImageUrl,
+    /// The gallery has no pictures, or too many.
+    #[error("a gallery has 1 to {GALLERY_MAX} pictures")]
+    Gallery,
+    /// The list price is not above the unit price.
+    #[error(
+        "a list price is above the unit price, and at most {STOCK_PRICE_MINOR_MAX} minor units"
+    )]
+    ListPrice,
     /// The stock is out of range.
     #[error("a sale's stock is 1 to {STOCK_MAX} units")]
     Stock,

@@ -79,6 +79,8 @@ CREATE TABLE details (
     product_id  TEXT CHECK (product_id <> ''),
     description TEXT CHECK (description <> ''),
     image_url   TEXT CHECK (image_url <> ''),
+    gallery     TEXT CHECK (gallery <> ''),
+    list_price  INTEGER CHECK (list_price > 0),
     cover       TEXT CHECK (cover <> ''),
     archived_at INTEGER
 ) STRICT;

@@ -77,6 +77,8 @@ impl FromColumns for CampaignRow {
             product_id: columns.next()?,
             description: columns.next()?,
             image_url: columns.next()?,
+            gallery: columns.next()?,
+            list_price: columns.next()?,
             cover: columns.next()?,
             archived_at: columns.next()?,
             updated_at: columns.next()?,

@@ -17,8 +17,8 @@ use crate::{
 };
 
 const ENTER_DETAILS: Statement = sql!(
-    both "INSERT INTO details (campaign, product_id, description, image_url, cover) \
-          VALUES ($1, $2, $3, $4, $5)"
+    both "INSERT INTO details (campaign, product_id, description, image_url, gallery, list_price, cover) \
+          VALUES ($1, $2, $3, $4, $5, $6, $7)"
 );
 const RETITLE: Statement = sql!(both "UPDATE campaigns SET title = $1 WHERE id = $2");
 const TOUCH: Statement = sql!(
@@ -66,6 +66,11 @@ pub(crate) async fn enter<D: Dialect>(
             .into(),
         details.image_url.as_ref().map(|url| url.as_str()).into(),
         details
+            .gallery
+            .as_ref()
+            .map(|gallery| gallery.as_str())
+            .into(),
+        details.list_price_minor.into(),
         details.cover.map(Cover::name).into(),
     ];
     D::execute(conn, &ENTER_DETAILS, &values).await?;
@@ -81,14 +86,16 @@ pub(crate) async fn describe<D: Dialect>(
     (by, made): (Option<&Action>, Option<Uuid>),
 ) -> Result<(), WorkError> {
     let id = id.to_string();
-    let [title, product_id, description, image_url] = change.columns();
-    if title.is_some() {
+    let columns = change.columns();
+    if let Some(title) = columns.title {
         D::execute(&mut *conn, &RETITLE, &[title.into(), id.as_str().into()]).await?;
     }
     let values = [
-        product_id.into(),
-        description.into(),
-        image_url.into(),
+        columns.product_id.into(),
+        columns.description.into(),
+        columns.image_url.into(),
+        columns.gallery.into(),
+        columns.list_price.into(),
         id.as_str().into(),
     ];
     let described = D::execute(&mut *conn, &DESCRIBE, &values).await? > 0;

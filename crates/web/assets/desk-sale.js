@@ -11,15 +11,19 @@ const POINTERS = {
   limit: "/per_user_limit", hold: "/hold_seconds", starts: "/starts_at", ends: "/ends_at",
   description: "/description", product: "/product_id", picture: "/image_url", seller: "/seller",
   passphrase: "/audience/passphrase", policy: "/payment_policy", tolerance: "/payment_tolerance",
+  list: "/list_price", gallery: "/gallery",
 };
 const FIELDS = /** @type {(keyof typeof POINTERS)[]} */ (Object.keys(POINTERS));
+const PICTURE = /^(https:\/\/.|\/)/;
+/** Most further pictures. */
+const PICTURES_MAX = 8;
 const VISIBLE = /^[!-~]{1,128}$/;
 const USER = /^\S{1,128}$/u;
 
 /** The request that the form stands for, and what is wrong with it, by field. */
 function read() {
   const [title, stock, price, currency, limit, hold, starts, ends, description, product, picture, seller, passphrase,
-    policy, tolerance] = FIELDS.map((id) => field(id).value.trim());
+    policy, tolerance, list, gallery] = FIELDS.map((id) => field(id).value.trim());
   /** @type {Partial<Record<keyof typeof POINTERS, string>>} */
   const bad = {};
   const length = (/** @type {string} */ text) => [...text].length;
@@ -42,7 +46,11 @@ function read() {
   if (ends && !(new Date(ends) > begin && Date.parse(ends) > Date.now())) bad.ends = "bad_ends";
   if (length(description) > 4_096) bad.description = "bad_description";
   if (product && !VISIBLE.test(product)) bad.product = "bad_id";
-  if (picture && !/^(https:\/\/.|\/)/.test(picture)) bad.picture = "bad_picture";
+  if (picture && !PICTURE.test(picture)) bad.picture = "bad_picture";
+  const pictures = gallery.split(/\s+/).filter(Boolean);
+  if (pictures.length > PICTURES_MAX || !pictures.every((url) => PICTURE.test(url))) bad.gallery = "bad_gallery";
+  const before = list && isCurrency ? minor(list, currency) : 0;
+  if (list && !bad.price && !(before > amount)) bad.list = "bad_list_price";
   if (seller && !USER.test(seller)) bad.seller = "bad_id";
   const said = passphrase.trim();
   const least = /^\p{N}*$/u.test(said) ? 6 : 4;
@@ -54,7 +62,9 @@ function read() {
     ...(description && { description }), ...(product && { product_id: product }),
     ...(policy !== "owed" && { payment_policy: policy }),
     ...(isTolerant && { payment_tolerance: { amount: difference, currency } }),
-    ...(picture && { image_url: picture }), ...(seller && { seller }), ...(passphrase && { audience: { passphrase } }),
+    ...(picture && { image_url: picture }), ...(pictures.length && { gallery: pictures }),
+    ...(list && { list_price: { amount: before, currency } }), ...(seller && { seller }),
+    ...(passphrase && { audience: { passphrase } }),
     ...(field("ticket").checked && { requirements: ["ticket"] }), ...(field("line").checked && { waiting_room: true }),
   };
   return { body, bad };
@@ -111,6 +121,8 @@ async function copyFrom(id) {
     description: sale.description ?? "", product: sale.product_id ?? "", picture: sale.image_url ?? "",
     policy: sale.payment_policy };
   if (sale.payment_tolerance) values.tolerance = plain(sale.payment_tolerance);
+  if (sale.list_price) values.list = plain(sale.list_price);
+  values.gallery = (sale.gallery ?? []).join("\n");
   // A sale that is still to come keeps its times.
   if (Date.parse(sale.state.starts_at) > Date.now()) {
     values.starts = localTime(sale.state.starts_at);

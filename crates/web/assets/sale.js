@@ -16,13 +16,18 @@ const SETTLES_MS = 700;
 const SILENT = ["limit-reached", "uncertain", "unauthenticated", "key-reused", "already-waiting", "sold-out",
   "internal", "paused", "ended", "not-started"];
 
-/** A picture that does not load is replaced by the drawing after it. @param {Element | null} picture */
+/** A picture that does not load goes; the last one is replaced by the drawing beside it.
+ * @param {Element | null} picture */
 function replaceIfDead(picture) {
   if (!(picture instanceof HTMLImageElement)) return;
-  picture.decode().catch(() => {
-    picture.nextElementSibling?.removeAttribute("hidden");
+  const replace = () => {
+    const place = picture.parentElement;
     picture.remove();
-  });
+    if (!place?.querySelector("img")) place?.querySelector("svg")?.removeAttribute("hidden");
+  };
+  // A picture out of sight may not be loaded yet.
+  if (picture.loading === "lazy" && !picture.complete) picture.addEventListener("error", replace);
+  else picture.decode().catch(replace);
 }
 
 /** How often the numbers are asked for until they have what this user has. */
@@ -170,11 +175,12 @@ function salePage() {
     const known = lines.get(id);
     if (known) return known;
     const template = /** @type {HTMLTemplateElement} */ (document.getElementById("order-line"));
-    const line = /** @type {HTMLElement} */ (template.content.firstElementChild?.cloneNode(true));
+    // A picture of a template belongs to no page, and does not load there.
+    const line = /** @type {HTMLElement} */ (document.importNode(template.content, true).firstElementChild);
     const [pay, cancel] = [line.querySelector(".pay"), line.querySelector(".cancel")];
     pay?.addEventListener("click", () => void payFor(id));
     cancel?.addEventListener("click", () => void askToCancel(id));
-    for (const picture of document.querySelectorAll(".photo > *")) {
+    for (const picture of document.querySelectorAll(".product .photo > :is(img:first-child, svg)")) {
       line.querySelector(".thumb")?.append(picture.cloneNode(true));
     }
     replaceIfDead(line.querySelector(".thumb img"));

@@ -263,3 +263,27 @@ test("the whole life of a campaign is drawn from its grants and payments", async
   await seller.context.close();
 });
 
+test("pictures and a list price are part of a new sale", async () => {
+  const sally = await person(browser, service, "sally", { role: "seller" });
+  const { page } = sally;
+  await page.goto("/admin/sales/new");
+  await page.fill("#title", "Kettle");
+  await page.fill("#list", "99.00");
+  await page.fill("#gallery", "/b.png\nftp://x");
+  await page.click("#create");
+  await says(page, "#list-bad", "above the unit price");
+  await says(page, "#gallery-bad", "up to 8 URLs");
+  await page.fill("#list", "129.00");
+  await page.fill("#gallery", "/b.png\nhttps://cdn.example/c.png\n");
+  await page.click("#create");
+  await page.waitForURL(/\/admin\/sales\/[0-9a-f-]{36}$/);
+  const sale = await service.call("GET", `/v1/sales/${page.url().split("/").pop()}`);
+  assert.deepEqual([sale.list_price.amount, sale.gallery], [12_900, ["/b.png", "https://cdn.example/c.png"]]);
+  // A copy has them too.
+  await page.click("#duplicate");
+  await says(page, "#outcome", "Copied from");
+  assert.equal(await page.inputValue("#list"), "129.00");
+  assert.equal(await page.inputValue("#gallery"), "/b.png\nhttps://cdn.example/c.png");
+  assert.deepEqual(sally.faults, []);
+  await sally.context.close();
+});

@@ -272,3 +272,38 @@ test("a sale that is sold out leads to others: of its product, of its seller, th
   await ann.context.close();
 });
 
+test("further pictures are swiped through, and a list price shows what is saved", async () => {
+  const { origin } = new URL(service.url);
+  const { pathname } = new URL(await (await fetch(`${origin}/`)).text().then((text) =>
+    text.match(/\/assets\/[^"]+icon\.svg/)?.[0] ?? ""), origin);
+  const id = await service.sale({ title: "Kettle", image_url: pathname, gallery: [pathname, "/assets/0/no-such.png"],
+    unit_price: { amount: 9_900, currency: "CNY" }, list_price: { amount: 12_900, currency: "CNY" } });
+  const ann = await person(browser, service, "ann", { ...PHONE, locale: "en" });
+  const { page } = ann;
+  await page.goto(`/s/${id}`);
+  await says(page, ".was s", "¥129.00");
+  await says(page, ".was b", "Save ¥30.00");
+  const photo = page.locator(".product .photo");
+  assert.equal(await photo.getAttribute("role"), "region");
+  await assertFits(page);
+  await assertAccessible(page);
+  await picture(page, "sale-gallery");
+  const scrolled = () => photo.evaluate((it) => it.scrollLeft);
+  await photo.focus();
+  await page.keyboard.press("ArrowRight");
+  await until(async () => (await scrolled()) > 0);
+  // A further picture that does not load goes, and the first one stays.
+  await photo.evaluate((it) => it.scrollTo({ left: it.scrollWidth }));
+  await until(async () => (await page.locator(".product .photo img").count()) === 2);
+  assert.equal(await page.isVisible(".product .photo svg"), false);
+  await page.click("#buy");
+  await page.waitForSelector(".order .thumb img");
+  assert.equal(await page.locator(".order .thumb img").count(), 1);
+  // A price that was raised above the list price leaves nothing to save.
+  await service.call("PATCH", `/v1/sales/${id}`, { unit_price: { amount: 12_900, currency: "CNY" } });
+  await page.reload();
+  await says(page, ".strip .price", "¥129.00");
+  assert.equal(await page.locator(".was").count(), 0);
+  assert.deepEqual(ann.faults, []);
+  await ann.context.close();
+});

@@ -109,6 +109,13 @@ texts! {
     description: "Description", "描述";
     product: "Product", "商品编号";
     picture: "Picture (URL)", "图片网址";
+    gallery: "More pictures (URLs)", "更多图片网址";
+    gallery_help: "One per line, up to 8.", "每行一个，最多 8 个。";
+    bad_gallery: "Enter up to 8 URLs, each https:// or a path that begins with /.",
+        "最多 8 个网址，每个以 https:// 或 / 开头。";
+    list_price: "List price (optional)", "原价（选填）";
+    list_price_help: "Above the unit price. Buyers see the difference.", "须高于单价，买家会看到差价。";
+    bad_list_price: "Enter an amount above the unit price.", "请输入高于单价的金额。";
     stock: "Stock", "库存";
     unit_price: "Unit price", "单价";
     currency: "Currency", "币种";

@@ -282,6 +282,9 @@ texts! {
     buying: "Placing your order…", "正在提交订单…";
     quantity: "Quantity", "数量";
     price: "Price", "价格";
+    list_price: "List price", "原价";
+    saving: "Save {amount}", "立省 {amount}";
+    pictures: "Pictures", "商品图片";
     in_line: "In line: {ahead} ahead of you", "排队中，前面还有 {ahead} 人";
     in_line_kept: "In line: {ahead} ahead of you. Your place is saved.", "排队中，前面还有 {ahead} 人，已为你保留位置。";
     yours: "Yours: {quantity}", "已抢到 {quantity} 件";

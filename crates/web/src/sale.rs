@@ -43,6 +43,10 @@ struct SalePage<'a> {
     sale: &'a Value,
     style: &'static str,
     image: Option<&'a str>,
+    /// Further pictures.
+    gallery: Vec<&'a str>,
+    /// Price before the discount, if there is one.
+    was: Option<ListPrice>,
     /// Placeholder of a product without a picture.
     tint: u32,
     initial: String,
@@ -58,6 +62,26 @@ struct SalePage<'a> {
 }
 
 /// Price before a discount.
+struct ListPrice {
+    price: String,
+    /// Text that has the difference.
+    saving: String,
+}
+
+impl ListPrice {
+    /// List price of a sale; `None` unless it is above the price, which may have changed since.
+    fn of_sale(sale: &Value, texts: &Texts) -> Option<Self> {
+        let (list, price) = (&sale["list_price"], &sale["unit_price"]);
+        let saved = list["amount"]
+            .as_i64()?
+            .checked_sub(price["amount"].as_i64()?)?;
+        let saved =
+            json!({ "amount": Some(saved).filter(|it| *it > 0)?, "currency": price["currency"] });
+        Some(Self {
+            price: money(list),
+            saving: texts.saving.replace("{amount}", &money(&saved)),
+        })
+    }
 }
 
 pub(crate) async fn page(
@@ -112,6 +136,13 @@ pub(crate) async fn page(
         frame: &frame,
         style: &assets::SALE_STYLE,
         image: sale["image_url"].as_str(),
+        gallery: sale["gallery"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect(),
+        was: ListPrice::of_sale(&sale, frame.texts),
         tint: avatar::tint(text(&sale, "title")),
         initial: avatar::initial(text(&sale, "title")),
         preview: LinkPreview::of_sale(&sale, frame.texts, qr::origin(&uri, &headers, &pages)),
@@ -198,5 +229,27 @@ impl PageState {
             order
         });
         stream::iter(asked).buffered(ASKED_AT_ONCE).collect().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::language::Language;
+
+    #[test]
+    fn list_price_is_shown_only_above_the_price() {
+        let sale = |list: Value| json!({ "unit_price": { "amount": 900, "currency": "CNY" }, "list_price": list });
+        let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });
+        let texts = Language::English.texts();
+        let shown = |list| {
+            let was = ListPrice::of_sale(&sale(list), texts);
+            was.map(|was| (was.price, was.saving))
+        };
+        let expected = ("¥12.00".to_owned(), "Save ¥3.00".to_owned());
+        assert_eq!(shown(money(1_200)), Some(expected));
+        assert_eq!(shown(money(900)), None);
+        assert_eq!(shown(money(100)), None);
+        assert_eq!(shown(Value::Null), None);
     }
 }

@@ -85,6 +85,12 @@ bodies! {
         /// URL of a picture of the product.
         #[serde(skip_serializing_if = "Option::is_none")]
         image_url: Option<String>,
+        /// URLs of further pictures of the product.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        gallery: Vec<String>,
+        /// Price of one unit before the discount.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        list_price: Option<Money>,
         /// Total units.
         stock: u64,
         /// Maximum units per user.

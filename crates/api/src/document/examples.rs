@@ -54,6 +54,7 @@ fn example_for_one(schema: &str, property: &str) -> Option<Value> {
             "refunded": {"amount": 0, "currency": "USD"},
         }]),
         ("SaleChange", "stock") => json!(20),
+        ("Sale" | "NewSale", "gallery") => json!(["https://cdn.example.com/phone-2.webp"]),
         (
             "Sale" | "RedPacket" | "ListedRedPacket" | "Order" | "NewSale" | "NewRedPacket"
             | "Metadata" | "MetadataChange",

@@ -7,8 +7,8 @@ use qiang_core::{
     admission::{AdmissionBound, BadAdmissionRatio},
     book::{Command, Reply, SaleCorrection},
     campaign::{
-        CampaignError, CampaignKind, Description, DetailsChange, ImageUrl, Phase, SaleSettings,
-        SaleSettingsChange, Tally,
+        CampaignError, CampaignKind, Description, DetailsChange, ImageUrl, Phase, Sale,
+        SaleSettings, SaleSettingsChange, Tally,
     },
     id::{CampaignId, ProductId},
     money::Currency,
@@ -35,7 +35,7 @@ use crate::{
     resources::{
         changes::{BegunChange, Change},
         operation_log,
-        sales::sale_body,
+        sales::{gallery, list_price_minor, sale_body},
     },
 };
 
@@ -98,6 +98,22 @@ pub(crate) struct SaleChange {
     )]
     #[schema(value_type = Option<String>, max_length = 2048)]
     image_url: Option<Option<Text<ImageUrl>>>,
+    /// Further pictures of the product, at most 8; none or null removes them.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<Vec<String>>, max_items = 8)]
+    gallery: Option<Option<Vec<Text<ImageUrl>>>>,
+    /// Price of one unit before the discount: above the unit price, in the sale's currency; null removes it.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<MoneyBody>)]
+    list_price: Option<Option<MoneyBody>>,
 }
 
 impl SaleChange {
@@ -110,6 +126,11 @@ impl SaleChange {
             product_id: inner(self.product_id.as_ref()),
             description: inner(self.description.as_ref()),
             image_url: inner(self.image_url.as_ref()),
+            gallery: match &self.gallery {
+                None => None,
+                Some(urls) => Some(gallery(urls.as_deref().unwrap_or_default())?),
+            },
+            list_price_minor: self.list_price.map(|price| price.map(|price| price.amount)),
         };
         change.check()?;
         Ok(change)
@@ -141,12 +162,12 @@ impl SaleChange {
         }
     }
 
-    /// Detail for the operation log, without the texts of title, description and image.
+    /// Detail for the operation log, without the texts of title, description and pictures.
     fn changed(&self) -> Value {
         // A struct of strings and numbers always serialises.
         let mut changed = serde_json::to_value(self).unwrap_or_default();
         for (field, value) in changed.as_object_mut().into_iter().flatten() {
-            if ["title", "description", "image_url"].contains(&&**field) {
+            if ["title", "description", "image_url", "gallery"].contains(&&**field) {
                 *value = Value::Null;
             }
         }
@@ -209,6 +230,16 @@ impl SaleChange {
                 Err(ApiProblem::invalid_at("#/unit_price/amount", why))
             }
         }
+    }
+
+    /// Refuses a list price that is not above the unit price, or is in another currency.
+    fn check_list_price(&self, record: &CampaignRecord) -> Result<(), ApiProblem> {
+        let sold_at = record.campaign.rules.sale().map(Sale::unit_price);
+        let price = self.unit_price.map(MoneyBody::money).or(sold_at);
+        let list_price = self.list_price.flatten();
+        price.map_or(Ok(()), |price| {
+            list_price_minor(list_price, price).map(drop)
+        })
     }
 
     fn check_currency(&self, sold_in: Currency) -> Result<(), ApiProblem> {
@@ -402,6 +433,7 @@ impl Change for SalePatch {
         let (app, campaign) = (&self.call.app, self.call.id);
         let (record, tally) = app.present_record(campaign, CampaignKind::Sale).await?;
         self.request.check_currency(record.campaign.currency())?;
+        self.request.check_list_price(&record)?;
         match self.is_so(&tally) && self.details.is_in(&record.campaign.title, &record.details) {
             true => Ok(Some(self.body(record, &tally).await?)),
             false => Ok(None),
@@ -428,6 +460,7 @@ impl Change for SalePatch {
         let (record, tally) = self.compared().await?;
         self.request.check_currency(record.campaign.currency())?;
         self.request.check_policy(record.campaign.payment_policy)?;
+        self.request.check_list_price(&record)?;
         let detail = self.request.changed_from(&record, &tally);
         let action = self.call.action_begun(begun, ActionKind::Change, &detail);
         let Some(command) = self.compared_command(&record, &tally) else {

@@ -11,8 +11,8 @@ use axum::{
 use qiang_core::{
     admission::AdmissionRatio,
     campaign::{
-        AckLevel, CampaignError, CampaignKind, Description, Details, ImageUrl, Phase, Rules, Sale,
-        Tally, check_title,
+        AckLevel, CampaignError, CampaignKind, Description, Details, Gallery, ImageUrl, Phase,
+        Rules, Sale, Tally, check_list_price, check_title,
     },
     id::{CampaignId, ProductId, ShopReference, UserId},
     metadata::MetadataSubject,
@@ -71,6 +71,13 @@ pub(crate) struct SaleRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, max_length = 2048)]
     image_url: Option<Text<ImageUrl>>,
+    /// Further pictures of the product, at most 8, in their order. Each is like `image_url`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, max_items = 8)]
+    gallery: Vec<Text<ImageUrl>>,
+    /// Price of one unit before the discount: above `unit_price`, in its currency. Buyers see the difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    list_price: Option<MoneyBody>,
     /// Seller; default: the caller. Another seller needs the scope `campaigns:write:any`.
     #[schema(value_type = Option<String>)]
     seller: Option<Text<UserId>>,
@@ -190,6 +197,8 @@ impl SaleRequest {
                 product_id: self.product_id.clone().map(|id| id.0),
                 description: self.description.clone().map(|text| text.0),
                 image_url: self.image_url.clone().map(|url| url.0),
+                gallery: gallery(&self.gallery)?,
+                list_price_minor: list_price_minor(self.list_price, self.unit_price.money())?,
                 cover: None,
             },
             starts_at: self.starts_at,
@@ -285,6 +294,15 @@ pub(crate) async fn sale_body(
         product_id: details.product_id.map(|id| ids::Id::from_service(&id)),
         description: details.description.map(|text| text.to_string()),
         image_url: details.image_url.map(|url| url.to_string()),
+        gallery: details
+            .gallery
+            .iter()
+            .flat_map(Gallery::urls)
+            .map(str::to_owned)
+            .collect(),
+        list_price: details
+            .list_price_minor
+            .map(|minor| Money::new(minor, campaign.currency()).to_wire()),
         reference: None,
         metadata: BTreeMap::new(),
         state: wire::state_body(tally, campaign.window, app.ports.engine_clock.now()),
@@ -318,6 +336,28 @@ pub(crate) async fn create(
     let body = request.answer(&app, &caller, created).await?;
     let location = wire::location(status, || format!("/v1/sales/{id}"));
     Ok((status, location, Json(body)))
+}
+
+/// Gallery of these pictures; `None` without any.
+pub(crate) fn gallery(urls: &[Text<ImageUrl>]) -> Result<Option<Gallery>, CampaignError> {
+    let urls: Vec<_> = urls.iter().map(|url| url.0.clone()).collect();
+    (!urls.is_empty()).then(|| Gallery::new(&urls)).transpose()
+}
+
+/// List price in minor units, checked with the price of a unit.
+pub(crate) fn list_price_minor(
+    list_price: Option<MoneyBody>,
+    unit_price: Money,
+) -> Result<Option<i64>, ApiProblem> {
+    let Some(list_price) = list_price.map(MoneyBody::money) else {
+        return Ok(None);
+    };
+    if list_price.currency != unit_price.currency {
+        let why = "a list price is in the currency of the unit price";
+        return Err(ApiProblem::invalid_at("#/list_price/currency", why));
+    }
+    check_list_price(list_price.minor, unit_price.minor)?;
+    Ok(Some(list_price.minor))
 }
 
 /// Payment policy of the request.

@@ -3,13 +3,15 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{CampaignError, Cover, check_title, is_blank, is_control};
+use super::{CampaignError, Cover, STOCK_PRICE_MINOR_MAX, check_title, is_blank, is_control};
 use crate::id::ProductId;
 
 /// The longest description, in characters.
 pub const DESCRIPTION_CHARS_MAX: usize = 4_096;
 /// The longest URL of an image, in characters.
 pub const IMAGE_URL_CHARS_MAX: usize = 2_048;
+/// Most pictures of a gallery.
+pub const GALLERY_MAX: usize = 8;
 
 /// Description of a product: 1 to 4,096 characters, with line breaks but no other control characters. Line breaks of
 /// two characters (CRLF, as HTML forms send them) are stored as one.
@@ -58,6 +60,37 @@ impl FromStr for ImageUrl {
     }
 }
 
+/// Further pictures of a product, in their order: 1 to 8 URLs. As text, each is on a line of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gallery(String);
+
+impl Gallery {
+    /// Gallery of these pictures.
+    ///
+    /// # Errors
+    /// [`CampaignError::Gallery`] if there are none or too many.
+    pub fn new(urls: &[ImageUrl]) -> Result<Self, CampaignError> {
+        if urls.is_empty() || urls.len() > GALLERY_MAX {
+            return Err(CampaignError::Gallery);
+        }
+        let urls: Vec<_> = urls.iter().map(ImageUrl::as_str).collect();
+        Ok(Self(urls.join("\n")))
+    }
+
+    /// URLs of the pictures.
+    pub fn urls(&self) -> impl Iterator<Item = &str> {
+        self.0.lines()
+    }
+}
+
+impl FromStr for Gallery {
+    type Err = CampaignError;
+    fn from_str(text: &str) -> Result<Self, CampaignError> {
+        let urls: Result<Vec<_>, _> = text.lines().map(str::parse).collect();
+        Self::new(&urls?)
+    }
+}
+
 macro_rules! shown_as_text {
     ($($name:ident)*) => {$(
         impl $name {
@@ -74,7 +107,7 @@ macro_rules! shown_as_text {
         }
     )*};
 }
-shown_as_text!(Description ImageUrl);
+shown_as_text!(Description Gallery ImageUrl);
 
 /// Details of a campaign.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,10 +118,24 @@ pub struct Details {
     pub description: Option<Description>,
     /// Picture of the product.
     pub image_url: Option<ImageUrl>,
+    /// Further pictures of the product.
+    pub gallery: Option<Gallery>,
+    /// List price of a unit in minor units of the sale's currency: buyers see the difference. Orders do not depend on
+    /// it.
+    pub list_price_minor: Option<i64>,
     /// Cover of a red packet; `None` for the usual one. It never changes.
     pub cover: Option<Cover>,
 }
 
+/// Checks that a list price is above the price of a unit, and within the bounds of amounts.
+///
+/// # Errors
+/// [`CampaignError::ListPrice`].
+pub fn check_list_price(list_minor: i64, unit_minor: i64) -> Result<(), CampaignError> {
+    match list_minor > unit_minor && list_minor <= STOCK_PRICE_MINOR_MAX {
+        true => Ok(()),
+        false => Err(CampaignError::ListPrice),
+    }
 }
 
 /// A change of a campaign's details. `None` keeps a value, and `Some(None)` removes it.
@@ -102,6 +149,27 @@ pub struct DetailsChange {
     pub description: Option<Option<Description>>,
     /// See [`Details::image_url`].
     pub image_url: Option<Option<ImageUrl>>,
+    /// See [`Details::gallery`].
+    pub gallery: Option<Option<Gallery>>,
+    /// See [`Details::list_price_minor`].
+    pub list_price_minor: Option<Option<i64>>,
+}
+
+/// Column values of a change: `None` keeps a column, and an empty text or 0 clears it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DetailsColumns<'a> {
+    /// Title of the campaign.
+    pub title: Option<&'a str>,
+    /// Column of [`Details::product_id`].
+    pub product_id: Option<&'a str>,
+    /// Column of [`Details::description`].
+    pub description: Option<&'a str>,
+    /// Column of [`Details::image_url`].
+    pub image_url: Option<&'a str>,
+    /// Column of [`Details::gallery`].
+    pub gallery: Option<&'a str>,
+    /// Column of [`Details::list_price_minor`].
+    pub list_price: Option<i64>,
 }
 
 impl DetailsChange {
@@ -122,20 +190,23 @@ impl DetailsChange {
             && same(self.product_id.as_ref(), &details.product_id)
             && same(self.description.as_ref(), &details.description)
             && same(self.image_url.as_ref(), &details.image_url)
+            && same(self.gallery.as_ref(), &details.gallery)
+            && same(self.list_price_minor.as_ref(), &details.list_price_minor)
     }
 
-    /// Column values for `title`, `product_id`, `description` and `image_url`: `None` keeps the column, and an empty
-    /// text clears it.
-    pub fn columns(&self) -> [Option<&str>; 4] {
+    /// Column values of the change.
+    pub fn columns(&self) -> DetailsColumns<'_> {
         fn text<T>(change: Option<&Option<T>>, text: fn(&T) -> &str) -> Option<&str> {
             change.map(|to| to.as_ref().map_or("", text))
         }
-        [
-            self.title.as_deref(),
-            text(self.product_id.as_ref(), ProductId::as_str),
-            text(self.description.as_ref(), Description::as_str),
-            text(self.image_url.as_ref(), ImageUrl::as_str),
-        ]
+        DetailsColumns {
+            title: self.title.as_deref(),
+            product_id: text(self.product_id.as_ref(), ProductId::as_str),
+            description: text(self.description.as_ref(), Description::as_str),
+            image_url: text(self.image_url.as_ref(), ImageUrl::as_str),
+            gallery: text(self.gallery.as_ref(), Gallery::as_str),
+            list_price: self.list_price_minor.map(Option::unwrap_or_default),
+        }
     }
 }
 
@@ -190,14 +261,57 @@ mod tests {
     }
 
     #[test]
+    fn gallery_has_one_to_eight_pictures_in_order() {
+        let url = |n: usize| format!("/{n}.png").parse::<ImageUrl>().unwrap();
+        for (count, good) in [
+            (0, false),
+            (1, true),
+            (GALLERY_MAX, true),
+            (GALLERY_MAX + 1, false),
+        ] {
+            let urls: Vec<_> = (0..count).map(url).collect();
+            let gallery = Gallery::new(&urls);
+            assert_eq!(gallery.is_ok(), good, "{count}");
+            if let Ok(gallery) = gallery {
+                assert!(gallery.urls().eq(urls.iter().map(ImageUrl::as_str)));
+                assert_eq!(gallery.as_str().parse(), Ok(gallery.clone()));
+            }
+        }
+        assert_eq!(
+            "/a.png\nb.png".parse::<Gallery>(),
+            Err(CampaignError::ImageUrl)
+        );
+        assert_eq!("".parse::<Gallery>(), Err(CampaignError::Gallery));
+    }
+
+    #[test]
+    fn list_price_is_above_the_price() {
+        let check = |list, unit, good| assert_eq!(check_list_price(list, unit).is_ok(), good);
+        check(2, 1, true);
+        check(1, 0, true);
+        check(1, 1, false);
+        check(0, 0, false);
+        check(STOCK_PRICE_MINOR_MAX, 1, true);
+        check(STOCK_PRICE_MINOR_MAX + 1, 1, false);
+    }
+
+    #[test]
     fn a_change_says_what_stays_and_what_goes() {
         let change = DetailsChange {
             title: Some("new".to_owned()),
             description: Some(None),
             image_url: Some("/a.png".parse().ok()),
+            list_price_minor: Some(None),
             ..DetailsChange::default()
         };
-        let columns = [Some("new"), None, Some(""), Some("/a.png")];
+        let columns = DetailsColumns {
+            title: Some("new"),
+            product_id: None,
+            description: Some(""),
+            image_url: Some("/a.png"),
+            gallery: None,
+            list_price: Some(0),
+        };
         assert_eq!(change.columns(), columns);
         assert_eq!(change.check(), Ok(()));
         let change = DetailsChange {

@@ -78,6 +78,8 @@ pub struct CampaignRow {
     pub product_id: Option<String>,
     pub description: Option<String>,
     pub image_url: Option<String>,
+    pub gallery: Option<String>,
+    pub list_price: Option<i64>,
     pub cover: Option<String>,
     pub archived_at: Option<i64>,
     pub updated_at: i64,
@@ -160,6 +162,8 @@ impl CampaignRow {
             product_id: read(self.product_id.as_ref()),
             description: read(self.description.as_ref()),
             image_url: read(self.image_url.as_ref()),
+            gallery: read(self.gallery.as_ref()),
+            list_price_minor: self.list_price,
             cover: read(self.cover.as_ref()),
         }
     }

@@ -208,14 +208,16 @@ fn enter_details(
         return Ok(());
     }
     conn.prepare_cached(
-        "INSERT INTO details (campaign, product_id, description, image_url, cover) \
-         VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO details (campaign, product_id, description, image_url, gallery, list_price, cover) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         campaign_ref,
         details.product_id.as_ref().map(|id| id.as_str()),
         details.description.as_ref().map(|text| text.as_str()),
         details.image_url.as_ref().map(|url| url.as_str()),
+        details.gallery.as_ref().map(|gallery| gallery.as_str()),
+        details.list_price_minor,
         details.cover.map(Cover::name),
     ])?;
     Ok(())

@@ -20,7 +20,7 @@ pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, a
      client_seed, unit_price, hold_ms, \
      requirements, admission, payment_policy, payment_tolerance, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
-     AS first_start, product_id, description, image_url, cover, \
+     AS first_start, product_id, description, image_url, gallery, list_price, cover, \
      archived_at, \
      updated_at \
      FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
@@ -188,6 +188,8 @@ pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         product_id: columns.next()?,
         description: columns.next()?,
         image_url: columns.next()?,
+        gallery: columns.next()?,
+        list_price: columns.next()?,
         cover: columns.next()?,
         archived_at: columns.next()?,
         updated_at: columns.next()?,

@@ -35,18 +35,27 @@ pub(crate) fn describe(
     (by, made): (Option<&Action>, Option<Uuid>),
 ) -> Result<(), DataFileError> {
     let id = id.to_string();
-    let [title, product_id, description, image_url] = change.columns();
-    if let Some(title) = title {
+    let columns = change.columns();
+    if let Some(title) = columns.title {
         conn.prepare_cached("UPDATE campaigns SET title = ?1 WHERE id = ?2")?
             .execute(params![title, id])?;
     }
     let mut statement = conn.prepare_cached(
-        "INSERT INTO details (campaign, product_id, description, image_url) \
-         SELECT ref, nullif(?1, ''), nullif(?2, ''), nullif(?3, '') FROM campaigns WHERE id = ?4 \
+        "INSERT INTO details (campaign, product_id, description, image_url, gallery, list_price) \
+         SELECT ref, nullif(?1, ''), nullif(?2, ''), nullif(?3, ''), nullif(?4, ''), nullif(?5, 0) \
+         FROM campaigns WHERE id = ?6 \
          ON CONFLICT (campaign) DO UPDATE SET product_id = nullif(coalesce(?1, product_id), ''), \
-         description = nullif(coalesce(?2, description), ''), image_url = nullif(coalesce(?3, image_url), '')",
+         description = nullif(coalesce(?2, description), ''), image_url = nullif(coalesce(?3, image_url), ''), \
+         gallery = nullif(coalesce(?4, gallery), ''), list_price = nullif(coalesce(?5, list_price), 0)",
     )?;
-    let described = statement.execute(params![product_id, description, image_url, id])? > 0;
+    let described = statement.execute(params![
+        columns.product_id,
+        columns.description,
+        columns.image_url,
+        columns.gallery,
+        columns.list_price,
+        id
+    ])? > 0;
     touch(conn, now, &id)?;
     if let Some(action) = by.filter(|_| described) {
         actions::enter(conn, action)?;

@@ -81,6 +81,8 @@ CREATE TABLE IF NOT EXISTS details (
     product_id  VARCHAR(128)  CHECK (product_id <> ''),
     description VARCHAR(4096) CHECK (description <> ''),
     image_url   VARCHAR(2048) CHECK (image_url <> ''),
+    gallery     TEXT          CHECK (gallery <> ''),
+    list_price  BIGINT        CHECK (list_price > 0),
     cover       VARCHAR(32)   CHECK (cover <> ''),
     archived_at BIGINT,
     KEY details_product (product_id)

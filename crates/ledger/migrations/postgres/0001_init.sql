@@ -79,6 +79,8 @@ CREATE TABLE details (
     product_id  TEXT   COLLATE "C" CHECK (product_id <> ''),
     description TEXT   CHECK (description <> ''),
     image_url   TEXT   COLLATE "C" CHECK (image_url <> ''),
+    gallery     TEXT   COLLATE "C" CHECK (gallery <> ''),
+    list_price  BIGINT CHECK (list_price > 0),
     cover       TEXT   COLLATE "C" CHECK (cover <> ''),
     archived_at BIGINT
 );

@@ -42,8 +42,8 @@ pub(crate) struct ImportArgs {
 #[derive(Debug, clap::Subcommand)]
 enum ImportCommand {
     /// Import upcoming sales. Columns: id, title, stock, price, currency, and optionally starts_at, ends_at,
-    /// per_user_limit, hold_seconds, seller, product_id, description, image_url, ack, admission_percent,
-    /// payment_policy, payment_tolerance, waiting_room, requirements.
+    /// per_user_limit, hold_seconds, seller, product_id, description, image_url, gallery, list_price, ack,
+    /// admission_percent, payment_policy, payment_tolerance, waiting_room, requirements.
     #[command(after_help = "Example: qiang import sales sales.csv --dry-run")]
     Sales {
         /// The file: .csv, .jsonl or .ndjson.

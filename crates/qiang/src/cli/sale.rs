@@ -135,6 +135,12 @@ struct CreateSaleArgs {
     /// URL of its picture: `https://…`, or a path that begins with `/`.
     #[arg(long, value_name = "URL")]
     image_url: Option<String>,
+    /// URL of a further picture. May be repeated, up to 8 times.
+    #[arg(long, value_name = "URL")]
+    gallery: Vec<String>,
+    /// Price of one unit before the discount, above its price, with its currency. Buyers see the difference.
+    #[arg(long, num_args = 2, value_names = ["AMOUNT", "CURRENCY"])]
+    list_price: Option<Vec<String>>,
     /// The shop's own number of the sale. Users do not see it.
     #[arg(long)]
     reference: Option<String>,
@@ -178,6 +184,8 @@ impl CreateSaleArgs {
             product_id: self.product_id.clone(),
             description: self.description.clone(),
             image_url: self.image_url.clone(),
+            gallery: Some(self.gallery.clone()).filter(|urls| !urls.is_empty()),
+            list_price: self.list_price.as_deref().map(amounts::money).transpose()?,
             reference: self.reference.clone(),
             metadata: metadata::named(&self.metadata),
             ..NewSale::new(
@@ -229,6 +237,15 @@ struct SaleTextArgs {
     /// URL of the picture: `https://…`, or a path that begins with `/`; at most 2,048 characters.
     #[arg(long, value_name = "URL")]
     image_url: Option<String>,
+    /// URL of a further picture. May be repeated, up to 8 times; an empty one removes all.
+    #[arg(long, value_name = "URL")]
+    gallery: Option<Vec<String>>,
+    /// Price of one unit before the discount, above its price, with its currency.
+    #[arg(long, num_args = 2, value_names = ["AMOUNT", "CURRENCY"])]
+    list_price: Option<Vec<String>>,
+    /// Remove the price before the discount.
+    #[arg(long, conflicts_with = "list_price")]
+    no_list_price: bool,
 }
 
 impl SaleTextArgs {
@@ -246,6 +263,14 @@ impl SaleTextArgs {
             product_id,
             description: text(&self.description),
             image_url: text(&self.image_url),
+            gallery: self.gallery.clone().map(|mut urls| {
+                urls.retain(|url| !url.is_empty());
+                urls
+            }),
+            list_price: match &self.list_price {
+                Some(price) => Some(Some(amounts::money(price)?)),
+                None => self.no_list_price.then_some(None),
+            },
             ..SaleChange::with_defaults()
         })
     }

@@ -140,6 +140,13 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
         product_id: Some("p".repeat(128).parse().unwrap()),
         description: Some("字\n".repeat(2_048).parse().unwrap()),
         image_url: Some(("/".to_owned() + &"a".repeat(2_047)).parse().unwrap()),
+        gallery: Some(
+            ["/b.png", "https://cdn.example/c.png"]
+                .join("\n")
+                .parse()
+                .unwrap(),
+        ),
+        list_price_minor: Some(9_007_199_254_740_991),
         cover: Some(Cover::Wedding),
     };
     let id_of = enter(case, sale(5), &whole).await;
@@ -187,6 +194,8 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
         title: Some(entered.campaign.title.clone()),
         product_id: Some(Some("it's+%_\\".parse().unwrap())),
         image_url: Some(None),
+        gallery: Some(None),
+        list_price_minor: Some(None),
         ..DetailsChange::default()
     };
     case.ledger()

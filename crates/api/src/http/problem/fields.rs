@@ -93,6 +93,8 @@ impl From<CampaignError> for ApiProblem {
             CampaignError::PaymentPolicy => "#/payment_policy",
             CampaignError::Description => "#/description",
             CampaignError::ImageUrl => "#/image_url",
+            CampaignError::Gallery => "#/gallery",
+            CampaignError::ListPrice => "#/list_price/amount",
             CampaignError::HasOpened => "#/starts_at",
             CampaignError::InThePast | CampaignError::Window => {
                 return Self::invalid(error.to_string());

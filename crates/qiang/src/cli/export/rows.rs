@@ -34,6 +34,8 @@ pub(super) struct ExportedSale {
     product_id: Option<String>,
     description: Option<String>,
     image_url: Option<String>,
+    gallery: Option<String>,
+    list_price: Option<String>,
     ack: String,
     admission_percent: u32,
     payment_policy: String,
@@ -56,6 +58,7 @@ impl ExportedSale {
     pub(super) fn new(sale: Sale) -> anyhow::Result<Self> {
         let requirements: Vec<_> = sale.requirements.iter().map(ToString::to_string).collect();
         let tolerance = sale.payment_tolerance.as_ref().map(decimal);
+        let list_price = sale.list_price.as_ref().map(decimal);
         Ok(Self {
             price: decimal(&sale.unit_price)?,
             currency: sale.unit_price.currency.to_string(),
@@ -71,6 +74,8 @@ impl ExportedSale {
             product_id: sale.product_id.map(|id| id.to_string()),
             description: sale.description,
             image_url: sale.image_url,
+            gallery: Some(sale.gallery.join(" ")).filter(|urls| !urls.is_empty()),
+            list_price: list_price.transpose()?,
             ack: sale.ack.to_string(),
             admission_percent: sale.admission_percent,
             payment_policy: sale.payment_policy.to_string(),

@@ -3,12 +3,15 @@
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
+    str::FromStr as _,
 };
 
 use qiang::SystemClock;
 use qiang_client::{IdempotencyKey, Money, NewSale, Timestamp};
 use qiang_core::{
-    campaign::{CampaignError, Description, DetailsChange, ImageUrl, Sale},
+    campaign::{
+        CampaignError, Description, DetailsChange, Gallery, ImageUrl, Sale, check_list_price,
+    },
     id::ShopReference,
     metadata::{MetadataChange, MetadataError, MetadataName, MetadataValue},
     money,
@@ -39,6 +42,8 @@ pub(crate) const COLUMNS: TableColumns = TableColumns {
         "product_id",
         "description",
         "image_url",
+        "gallery",
+        "list_price",
         "ack",
         "admission_percent",
         "payment_policy",
@@ -148,6 +153,25 @@ fn sale(row: &mut RowReader<'_, '_>) -> Option<NewSale> {
     // The texts themselves are sent; these are their checks.
     let _: Option<Description> = row.parsed("description");
     let _: Option<ImageUrl> = row.parsed("image_url");
+    let gallery: Option<Vec<String>> = row.text("gallery").map(|urls| {
+        let urls = urls.split_ascii_whitespace();
+        urls.map(str::to_owned).collect()
+    });
+    if let Some(Err(error)) = gallery
+        .as_ref()
+        .map(|urls| Gallery::from_str(&urls.join("\n")))
+    {
+        row.error("gallery", error);
+    }
+    let list_price = match row.text("list_price") {
+        Some(_) => money_of(row, "list_price"),
+        None => None,
+    };
+    if let Some((list_price, price)) = list_price.zip(price)
+        && let Err(error) = check_list_price(list_price.amount, price.amount)
+    {
+        row.error("list_price", error);
+    }
     let requirements = row.text("requirements").map(|words| {
         let words = words.split([' ', ',']).filter(|word| !word.is_empty());
         words.map(str::parse).collect::<Result<Vec<_>, _>>()
@@ -184,6 +208,8 @@ fn sale(row: &mut RowReader<'_, '_>) -> Option<NewSale> {
         image_url: row.text("image_url").map(str::to_owned),
         reference: row.text("reference").map(str::to_owned),
         metadata,
+        gallery,
+        list_price,
         ..NewSale::new(title?, stock?, price?)
     };
     Some(sale)

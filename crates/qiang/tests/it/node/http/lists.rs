@@ -142,6 +142,67 @@ async fn sales_open_to_all_users_are_listed_for_any_user() {
 }
 
 #[tokio::test]
+async fn gallery_and_list_price_of_a_sale_are_checked_shown_and_removed() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });
+    let pictures = json!(["https://cdn.example/b.webp", "/c.png"]);
+    let id = service
+        .sale(5, |body| {
+            body["gallery"] = pictures.clone();
+            body["list_price"] = money(900);
+        })
+        .await;
+    let path = format!("/v1/sales/{id}");
+    let service = service.restart().await;
+    let seen = async || service.get(&path, &operator).await.json();
+    assert_eq!(seen().await["gallery"], pictures);
+    assert_eq!(seen().await["list_price"], money(900));
+
+    let nine = vec!["/a.png"; 9];
+    for (field, bad, pointer) in [
+        ("gallery", json!(["ftp://x"]), "#/gallery"),
+        ("gallery", json!(nine), "#/gallery"),
+        ("list_price", money(500), "#/list_price/amount"),
+        ("list_price", money(1 << 53), "#/list_price/amount"),
+        (
+            "list_price",
+            json!({ "amount": 900, "currency": "USD" }),
+            "#/list_price/currency",
+        ),
+    ] {
+        let mut made = sale(1);
+        made[field] = bad.clone();
+        let refused = service.post("/v1/sales", &operator, made).await;
+        refused.assert_problem(422, "invalid");
+        let refusal = refused.json()["errors"][0]["pointer"].clone();
+        assert!(refusal.as_str().unwrap().starts_with(pointer), "{refusal}");
+        let refused = service.patch(&path, &operator, json!({ field: bad })).await;
+        refused.assert_problem(422, "invalid");
+    }
+    assert_eq!(seen().await["list_price"], money(900));
+    // A list price is compared with the new price of the same request.
+    let both = json!({ "unit_price": money(1_000), "list_price": money(950) });
+    let refused = service.patch(&path, &operator, both).await;
+    refused.assert_problem(422, "invalid");
+    let both = json!({ "unit_price": money(300), "list_price": money(400), "gallery": ["/d.png"] });
+    let changed = service.patch(&path, &operator, both).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    for body in [changed.json(), seen().await] {
+        assert_eq!(body["gallery"], json!(["/d.png"]));
+        assert_eq!(
+            (&body["list_price"], &body["unit_price"]),
+            (&money(400), &money(300))
+        );
+    }
+    let none = json!({ "gallery": [], "list_price": null });
+    let changed = service.patch(&path, &operator, none).await;
+    for body in [changed.json(), seen().await] {
+        assert_eq!((body.get("gallery"), body.get("list_price")), (None, None));
+    }
+}
+
+#[tokio::test]
 async fn packet_has_the_cover_that_its_sender_chose() {
     let service = Service::start().await;
     let sam = service.token("sam", "send");
