@@ -1,6 +1,7 @@
 // @ts-check
 // Operators' desk: form that sends a red packet from the operator's account.
 
+import { templatesOf } from "./desk-templates.js";
 import { sumOf, tell, zoneWords } from "./desk.js";
 import { ask, digitsOf, element, facts, field, freshKey, mark, minor, price, say, show, whole } from "./qiang.js";
 
@@ -34,6 +35,20 @@ function read() {
   return { body, bad };
 }
 
+/** Templates to begin with. @type {Record<string, import("./desk-templates.js").Values>} */
+const READY = {
+  template_lucky: { total: "200.00", shares: "20", rule: "double_average", cover: "lantern" },
+  template_gift: { total: "100.00", shares: "10", rule: "equal" },
+  template_wedding: { total: "888.00", shares: "50", rule: "double_average", cover: "wedding" },
+};
+
+/** Fills the form with a packet that is to be sent again. Its times are not taken. @param {string} id */
+async function copyFrom(id) {
+  const answer = await ask("GET", `/v1/red-packets/${id}`);
+  if (answer?.status !== 200) {
+    show(element("outcome"), tell(answer));
+    return;
+  }
   const { title, total: { amount, currency }, shares, split, draws, cover } = answer.body;
   const digits = digitsOf(currency) ?? 0;
   const text = String(amount).padStart(digits + 1, "0");
@@ -41,6 +56,9 @@ function read() {
   const values = { title, total: digits ? `${text.slice(0, -digits)}.${text.slice(-digits)}` : text, currency,
     shares: String(shares), rule: split.rule === "equal" ? "equal" : "double_average", draws, cover };
   for (const [name, value] of Object.entries(values)) field(name).value = value;
+  show(element("outcome"), say("copied_packet", { title }));
+}
+
 async function packetPage() {
   const outcome = element("outcome");
   show(/** @type {HTMLElement} */ (document.querySelector(".zone")), zoneWords());
@@ -57,6 +75,13 @@ async function packetPage() {
     show(outcome, "");
     check();
   });
+  templatesOf(form, "packet", READY, () => {
+    touched.clear();
+    for (const id of FIELDS) mark(id, "");
+    check();
+  });
+  const from = new URLSearchParams(location.hash.slice(1)).get("from") ?? "";
+  if (/^[0-9a-f-]{36}$/.test(from)) void copyFrom(from).then(check);
   let isAsking = false;
   let [sent, key] = ["", ""];
   form.addEventListener("submit", async (event) => {

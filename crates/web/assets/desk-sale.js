@@ -1,6 +1,7 @@
 // @ts-check
 // Operators' desk: form that opens a sale. It checks input while the operator types.
 
+import { templatesOf } from "./desk-templates.js";
 import { tell, zoneWords } from "./desk.js";
 import { ask, digitsOf, element, field, freshKey, mark, minor, moment, price, say, show, tintOf, whole } from
   "./qiang.js";
@@ -19,6 +20,13 @@ const PICTURE = /^(https:\/\/.|\/)/;
 const PICTURES_MAX = 8;
 const VISIBLE = /^[!-~]{1,128}$/;
 const USER = /^\S{1,128}$/u;
+
+/** Templates to begin with. @type {Record<string, import("./desk-templates.js").Values>} */
+const READY = {
+  template_flash: { stock: "100", limit: "1", hold: "15" },
+  template_drop: { stock: "10", limit: "1", hold: "5", ticket: true, line: true },
+  template_free: { stock: "50", price: "0", limit: "1" },
+};
 
 /** The request that the form stands for, and what is wrong with it, by field. */
 function read() {
@@ -149,6 +157,11 @@ function salePage() {
   form.addEventListener("input", (event) => {
     if (event.target instanceof HTMLElement) touched.add(event.target.id);
     show(outcome, "");
+    check();
+  });
+  templatesOf(form, "sale", READY, () => {
+    touched.clear();
+    for (const id of FIELDS) mark(id, "");
     check();
   });
   // A browser may have kept what was chosen.

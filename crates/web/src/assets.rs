@@ -62,7 +62,7 @@ const SVG: &str = "image/svg+xml";
 const COVER: &[u8] = include_bytes!("../assets/cover.png");
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 31] = [
+const FILES: [(&str, &str, &str); 32] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
     ("calendar.js", SCRIPT, include_str!("../assets/calendar.js")),
@@ -72,6 +72,11 @@ const FILES: [(&str, &str, &str); 31] = [
         "desk-live.js",
         SCRIPT,
         include_str!("../assets/desk-live.js"),
+    ),
+    (
+        "desk-templates.js",
+        SCRIPT,
+        include_str!("../assets/desk-templates.js"),
     ),
     (
         "desk-life.js",
