@@ -28,7 +28,7 @@ before(async () => {
     "/packets": "main .button.main", "/orders": ".button.pay", "/balance": "main .button.main",
     "/sign-in": "#token-form button", "/nope": "main a", "/admin": ".head .button.main",
     "/admin/lookup": "#lookup button", "/admin/live": "#hold", "/admin/operation": "#audit",
-    "/admin/sales/new": "#create", "/admin/packets/new": "#create",
+    "/admin/sales/import": "#import", "/admin/sales/new": "#create", "/admin/packets/new": "#create",
     [`/admin/sales/${sale}`]: "#pause", [`/admin/packets/${red}`]: "#pause",
   };
 });

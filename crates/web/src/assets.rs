@@ -62,7 +62,7 @@ const SVG: &str = "image/svg+xml";
 const COVER: &[u8] = include_bytes!("../assets/cover.png");
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 32] = [
+const FILES: [(&str, &str, &str); 33] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
     ("calendar.js", SCRIPT, include_str!("../assets/calendar.js")),
@@ -72,6 +72,11 @@ const FILES: [(&str, &str, &str); 32] = [
         "desk-live.js",
         SCRIPT,
         include_str!("../assets/desk-live.js"),
+    ),
+    (
+        "desk-import.js",
+        SCRIPT,
+        include_str!("../assets/desk-import.js"),
     ),
     (
         "desk-templates.js",

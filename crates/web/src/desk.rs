@@ -71,6 +71,16 @@ struct NewSalePage<'a> {
 }
 
 #[derive(Template)]
+#[template(path = "desk_import.html")]
+struct ImportSalesPage<'a> {
+    frame: &'a Frame,
+    desk: &'a Texts,
+    nav: Nav,
+    /// Text that names the missing scope, if one is missing.
+    lacks: Option<String>,
+}
+
+#[derive(Template)]
 #[template(path = "desk_packet.html")]
 struct NewPacketPage<'a> {
     frame: &'a Frame,
@@ -257,6 +267,24 @@ pub(crate) async fn new_sale(
     let (frame, desk) = frame(&asked, &headers, &session, json!({}));
     let scope = "campaigns:write";
     let page = NewSalePage {
+        frame: &frame,
+        desk,
+        nav: Nav::new(&session, path),
+        lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
+    };
+    Ok(frame.answer(&page, StatusCode::OK))
+}
+
+pub(crate) async fn import(
+    State(pages): State<PageState>,
+    asked: PageRequest,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let path = "/admin/sales/import";
+    let session = pages.operator(&asked, &headers, path).await?;
+    let (frame, desk) = frame(&asked, &headers, &session, json!({}));
+    let scope = "campaigns:write";
+    let page = ImportSalesPage {
         frame: &frame,
         desk,
         nav: Nav::new(&session, path),

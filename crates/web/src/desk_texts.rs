@@ -407,6 +407,41 @@ texts! {
     moved_reversal: "deposit reversed", "撤销充值";
     moved_transfer: "moved to another user", "用户间转账";
     moved_refund_reversal: "refund reversed", "撤销退款";
+    import_title: "Import sales", "导入秒杀";
+    import_help:
+        "Choose a CSV file. It is checked first: each error names line and column, and nothing is created until you \
+        import. A repeated import creates only what is missing.",
+        "选择 CSV 文件。系统先检查文件，并指出每个错误所在的行与列；点击导入前不会创建任何活动。重复导入只会创建缺少的活动。";
+    import_columns: "Required columns:", "必填列：";
+    import_optional: "Optional:", "选填：";
+    import_file: "CSV file (UTF-8)", "CSV 文件（UTF-8）";
+    import_do: "Import", "导入";
+    import_wrong: "Errors", "错误";
+    import_line: "Line", "行";
+    import_column: "Column", "列";
+    import_error: "Error", "错误";
+    file_good: "{count} {count:sale|sales} without an error. Nothing was created yet.", "{count} 个秒杀，没有错误。尚未创建。";
+    file_wrong: "{count} {count:error|errors}. Nothing was created.", "{count} 个错误，未创建任何活动。";
+    importing: "{count} of {all} imported…", "已导入 {count}/{all}…";
+    imported:
+        "{created} created, {present} present already, {refused} refused.",
+        "新建 {created} 个，已存在 {present} 个，被拒 {refused} 个。";
+    bad_utf8: "The text is not UTF-8.", "文本不是 UTF-8 编码。";
+    bad_quotes: "A quotation mark has no end.", "引号没有配对。";
+    bad_column: "There is no such column.", "没有此列。";
+    bad_column_twice: "The column is there twice.", "此列重复。";
+    bad_column_missing: "The column is missing.", "缺少此列。";
+    bad_file_empty: "The file has no rows.", "文件没有数据行。";
+    bad_file_long:
+        "A file has up to {count} rows here. Use `qiang import sales` for more.",
+        "此处文件最多 {count} 行，更多请用 qiang import sales。";
+    bad_cells: "The row has {count} cells, the header {expected}.", "此行有 {count} 格，表头有 {expected} 格。";
+    bad_missing: "Enter a value.", "请填写。";
+    bad_same_id: "Line {line} has the same ID.", "第 {line} 行的编号相同。";
+    bad_time: "Enter a time such as 2031-01-15T08:00:00Z.", "请输入时间，如 2031-01-15T08:00:00Z。";
+    bad_hold_seconds: "Enter seconds from 1 to 2,592,000.", "请输入 1 到 2592000 之间的秒数。";
+    bad_word: "This value isn’t known.", "无法识别此值。";
+    bad_audience: "Audiences are not imported: without one, all users could claim.", "不导入参与资格：缺少资格限制时，所有人都能抢购。";
     copied_packet: "Copied from “{title}”. Check the amount, then send it.", "已从“{title}”复制，请确认金额后发送。";
     template: "Template", "模板";
     template_none: "None", "不使用";

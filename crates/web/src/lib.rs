@@ -118,7 +118,7 @@ pub fn paths() -> Vec<&'static str> {
 /// Path of scripts and pictures.
 const ASSETS: &str = "/assets/{version}/{name}";
 
-fn page_routes() -> [(&'static str, MethodRouter<PageState>); 18] {
+fn page_routes() -> [(&'static str, MethodRouter<PageState>); 19] {
     [
         ("/", get(home::home)),
         ("/p/{id}", get(views::packet)),
@@ -134,6 +134,7 @@ fn page_routes() -> [(&'static str, MethodRouter<PageState>); 18] {
         ("/admin/live", get(desk::live)),
         ("/admin/operation", get(desk::operation)),
         ("/admin/sales/new", get(desk::new_sale)),
+        ("/admin/sales/import", get(desk::import)),
         ("/admin/packets/new", get(desk::new_packet)),
         ("/admin/sales/{id}", get(desk::sale)),
         ("/admin/packets/{id}", get(desk::packet)),

@@ -317,3 +317,23 @@ pub(super) async fn create(
         Err(error) => refused(line, id, error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The desk imports the same files in the browser.
+    #[test]
+    fn columns_are_those_of_the_desk() {
+        let script = include_str!("../../../../web/assets/desk-import.js");
+        let list = |name: &str| {
+            let (_, rest) = script.split_once(&format!("const {name} = [")).unwrap();
+            let (list, _) = rest.split_once(']').unwrap();
+            let names = list.split(',').map(|it| it.trim().trim_matches('"'));
+            names.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(list("REQUIRED"), COLUMNS.required);
+        assert_eq!(list("OPTIONAL"), COLUMNS.optional);
+        assert_eq!(list("IGNORED"), COLUMNS.ignored);
+    }
+}
