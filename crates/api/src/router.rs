@@ -232,10 +232,14 @@ async fn document_text() -> Response {
 
 /// Adds the policy of the viewer, and marks its files as constant.
 async fn with_docs_headers(request: Request, next: Next) -> Response {
-    let path: Arc<str> = request.uri().path().into();
+    // An encoded path is another name of a file, and is not kept.
+    let path = request.uri().path();
+    let mark = match path.contains('%') {
+        true => Compressible::Fresh,
+        false => Compressible::Constant(path.into()),
+    };
     let mut response = next.run(request).await;
     if response.status() == StatusCode::OK {
-        let mark = Compressible::Constant(path);
         response.extensions_mut().insert(mark);
     }
     let headers = response.headers_mut();

@@ -138,7 +138,7 @@ struct EngineClocks {
 impl EngineClocks {
     fn open(config: &NodeConfig, system: Arc<GuardedClock>) -> anyhow::Result<Self> {
         let data = &config.engine.data;
-        if config.pages.development {
+        if config.pages.development && development_clock::is_for_development(data) {
             let clock = DevelopmentClock::open(system, data)?;
             return Ok(Self {
                 clock: clock.clone(),

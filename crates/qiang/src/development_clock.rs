@@ -33,13 +33,16 @@ pub(crate) struct DevelopmentClock {
 }
 
 impl DevelopmentClock {
-    /// Opens the clock of this data. It is as far ahead as before.
+    /// Opens the clock of this data. It is as far ahead as before. Its file marks the data as made for development.
     ///
     /// # Errors
-    /// If its file cannot be read.
+    /// If its file cannot be read or made.
     pub(crate) fn open(system: Arc<dyn Clock>, data: &Path) -> anyhow::Result<Arc<Self>> {
         let file = file_beside(data);
         let ahead_ms = read(&file)?;
+        if !file.exists() {
+            write(&file, ahead_ms).with_context(|| format!("cannot make {}", file.display()))?;
+        }
         Ok(Arc::new(Self {
             system,
             ahead_ms: ahead_ms.into(),
@@ -54,6 +57,11 @@ impl DevelopmentClock {
 /// If its file cannot be read.
 pub(crate) fn ahead_ms(data: &Path) -> anyhow::Result<i64> {
     read(&file_beside(data))
+}
+
+/// Whether a service for development made this data, or will make it. Others have no test clock and no sample shop.
+pub(crate) fn is_for_development(data: &Path) -> bool {
+    file_beside(data).exists() || !data.exists()
 }
 
 /// Refuses data whose clock was moved: its entries lie in the future of the system's clock.
@@ -96,7 +104,9 @@ fn write(file: &Path, ahead_ms: i64) -> io::Result<()> {
     let mut written = fs::File::create(&next)?;
     writeln!(written, "{ahead_ms}")?;
     written.sync_all()?;
-    fs::rename(&next, file)
+    fs::rename(&next, file)?;
+    let folder = file.parent().filter(|folder| *folder != Path::new(""));
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 impl Clock for DevelopmentClock {

@@ -196,6 +196,13 @@ pub fn development_token(config: &NodeConfig, user: &UserId) -> anyhow::Result<S
     issuer.issue(user, &scope, development_time(config)?, DEV_TOKEN_S)
 }
 
+/// Whether a service for development may open its sample shop: on data of its own only.
+#[must_use]
+pub fn has_sample_shop(config: &NodeConfig) -> bool {
+    let data = &config.engine.data;
+    config.engine.kind == EngineKind::Embedded && development_clock::is_for_development(data)
+}
+
 /// Time of a service for development: its clock may have been moved.
 ///
 /// # Errors

@@ -133,6 +133,8 @@ pub(crate) static JAPANESE: Texts = Texts {
     moved_refund_due: "返金予定",
     moved_return: "注文の返品",
     moved_refund_paid: "返金済み",
+    moved_transfer: "サービスによる移動",
+    moved_refund_reversal: "返金の取消（再び未返金）",
     moved_withdrawal: "出金",
     moved_reversal: "チャージの取消",
     moved_other: "その他",

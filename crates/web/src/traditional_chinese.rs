@@ -130,6 +130,8 @@ pub(crate) static TRADITIONAL_CHINESE: Texts = Texts {
     moved_refund_due: "待退款",
     moved_return: "訂單退貨",
     moved_refund_paid: "已退款",
+    moved_transfer: "服務方轉帳",
+    moved_refund_reversal: "退款已撤銷，恢復為應退款",
     moved_withdrawal: "提領",
     moved_reversal: "撤銷儲值",
     moved_other: "其他",

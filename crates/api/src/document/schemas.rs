@@ -40,7 +40,7 @@ pub(super) const QUERY: &str = "?";
 const HASH: &str = "^[0-9a-f]{64}$";
 
 /// Enums of string properties: schema (empty: any), property, enum. The first match applies.
-const WORDS: [(&str, &str, &str); 26] = [
+const WORDS: [(&str, &str, &str); 27] = [
     ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
     ("Posting", "account", "UserAccount"),

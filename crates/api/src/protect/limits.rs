@@ -4,7 +4,7 @@
 
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use governor::Quota;
 use ipnet::IpNet;
 use qiang_core::{
@@ -165,11 +165,13 @@ impl Limits {
         })
     }
 
-    /// Adds the state of a request's closest limit to its answer, unless the answer has that of an exceeded one.
+    /// Adds the state of a request's closest limit to its answer, unless the answer has that of an exceeded one, or is
+    /// kept for other callers too.
     pub(crate) fn show(&self, (number, remaining): (u16, u32), headers: &mut HeaderMap) {
         let shown = self.shown.get(usize::from(number)).and_then(Option::as_ref);
         if let Some(shown) = shown
             && !headers.contains_key(RATE_LIMIT)
+            && !is_public(headers)
         {
             shown.add(remaining, headers);
         }
@@ -297,4 +299,10 @@ fn within(limit: ShownLimit, checked: Result<Option<u32>, ApiProblem>) -> Result
         RequestId::mark_limit(limit as u16, remaining);
     }
     Ok(())
+}
+
+/// Whether shared caches may keep an answer.
+fn is_public(headers: &HeaderMap) -> bool {
+    let control = headers.get(header::CACHE_CONTROL);
+    control.is_some_and(|control| control.as_bytes().starts_with(b"public"))
 }

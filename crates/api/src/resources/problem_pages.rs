@@ -91,9 +91,9 @@ fn advice(kind: ProblemKind) -> &'static str {
              Read the object, and decide again. Nothing was changed."
         }
         Kind::WeakEntityTag => {
-            "A tag in <code>If-Match</code> must be strong: it does not begin with <code>W/</code>. Read the object with \
-             a token that may change it, and send its <code>ETag</code> unchanged. A proxy that compresses answers \
-             may weaken tags. Nothing was changed."
+            "A tag in <code>If-Match</code> must be strong: it does not begin with <code>W/</code>. Read the object \
+             with a token that may change it, and send its <code>ETag</code> unchanged. A proxy that compresses \
+             answers may weaken tags. Nothing was changed."
         }
         Kind::TooLarge => "Send a smaller body; <code>detail</code> says how large it may be.",
         Kind::UriTooLong => "Send a shorter path and query.",

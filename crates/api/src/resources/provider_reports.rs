@@ -32,6 +32,20 @@ const COMPARISONS_MAX: u32 = 8;
 const REFUNDS_PAGE: u32 = 500;
 const REFUND_PAGES_MAX: u32 = 20;
 
+/// Minor units of the refunds of a payment.
+#[derive(Debug, Clone, Copy, Default)]
+struct RefundSums {
+    recorded: i64,
+    /// Those that were reversed, because the money did not reach the buyer.
+    reversed: i64,
+}
+
+impl RefundSums {
+    fn left(self) -> i64 {
+        self.recorded.saturating_sub(self.reversed)
+    }
+}
+
 impl App {
     /// Records a report of an account, once. Returns false if it is of a refund that failed.
     pub(crate) async fn take_report(
@@ -207,8 +221,8 @@ impl App {
 
     /// Records a refund of the difference between a total and the recorded refunds of its payment.
     ///
-    /// The key of the sum before it is bound with the refund in one transaction. One refund that starts from a sum is
-    /// recorded, and others that start from it compare again.
+    /// The key of the sums before it is bound with the refund in one transaction. One refund that starts from some sums is
+    /// recorded, and others that start from them compare again.
     async fn record_total(
         &self,
         account: &PaymentAccount,
@@ -218,11 +232,12 @@ impl App {
     ) -> Result<(), ApiProblem> {
         for _ in 0..COMPARISONS_MAX {
             let before = self.refunded_of(payment, total).await?;
-            if before >= total.minor {
+            if before.left() >= total.minor {
                 return Ok(());
             }
-            let amount = Money::new(total.minor - before, total.currency);
-            let key = IdempotencyKey::new(&format!("{}/{before}", payment.reference));
+            let amount = Money::new(total.minor - before.left(), total.currency);
+            let RefundSums { recorded, reversed } = before;
+            let key = IdempotencyKey::new(&format!("{}/{recorded}-{reversed}", payment.reference));
             let key = key.map_err(|error| ApiProblem::internal(error.to_string()))?;
             let text = format!("{} {}", refund.reference, total.minor);
             let used = KeyUse::new(TOTALS, key, fingerprint(&text, &()));
@@ -236,8 +251,12 @@ impl App {
         Err(ApiProblem::unavailable(why))
     }
 
-    /// Minor units of the refunds that are recorded for a payment: their references begin with its reference.
-    async fn refunded_of(&self, payment: &PaymentRecord, total: Money) -> Result<i64, ApiProblem> {
+    /// Sums of the refunds that are recorded for a payment: their references begin with its reference.
+    async fn refunded_of(
+        &self,
+        payment: &PaymentRecord,
+        total: Money,
+    ) -> Result<RefundSums, ApiProblem> {
         let prefix = format!("{}/", payment.reference);
         let mut query = MovementQuery {
             kind: MovementKind::Refund,
@@ -247,7 +266,7 @@ impl App {
             after: None,
             limit: REFUNDS_PAGE,
         };
-        let mut sum = 0_i64;
+        let mut sums = RefundSums::default();
         for _ in 0..REFUND_PAGES_MAX {
             let page = self.ports.ledger.movements(&query).await?;
             let is_of_payment = |reference: &PaymentRef| reference.as_str().starts_with(&prefix);
@@ -256,12 +275,15 @@ impl App {
                     && it.amount.currency == total.currency
                     && it.reference.as_ref().is_some_and(is_of_payment)
             });
-            sum = own.fold(sum, |sum, it| sum.saturating_add(it.amount.minor));
+            sums = own.fold(sums, |sums, it| RefundSums {
+                recorded: sums.recorded.saturating_add(it.amount.minor),
+                reversed: sums.reversed.saturating_add(it.reversed_minor),
+            });
             match page.last() {
                 Some(last) if page.len() == REFUNDS_PAGE as usize => {
                     query.after = Some(last.place);
                 }
-                _ => return Ok(sum),
+                _ => return Ok(sums),
             }
         }
         let detail = "the buyer has too many refunds to find those of this payment";

@@ -292,7 +292,7 @@ pub(crate) async fn reverse_refund(
         order,
         reference: reference.clone(),
     };
-    let paid_out = app.pay_out(used, payout, &caller).await?;
+    let paid_out = app.pay_out(used, payout, &caller.user).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || format!("/v1/orders/{order}/refunds"));
     let body = answers::RefundReversal {

@@ -67,7 +67,7 @@ pub(crate) async fn make(
         reference: reference.clone(),
         amount: Money::new(request.amount, request.currency.0),
     };
-    let posted = app.pay_out(used, transfer, &call.caller).await?;
+    let posted = app.pay_out(used, transfer, &call.caller.user).await?;
     let status = wire::created(posted.fresh);
     let location = wire::location(status, || account_path(user));
     let body = answers::Transfer {

@@ -29,7 +29,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     dev: bool,
     /// Add no sample shop. Otherwise `--dev` opens a few sales and red packets under the user `market`, unless they are
-    /// there.
+    /// there. Data that another start made, and data in Redis, gets none.
     #[arg(long, requires = "dev")]
     empty: bool,
     /// Print the annotated default configuration, and exit.
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         let mut config = args.backend.load(&overrides)?;
         run::make_development_key(&mut config)?;
         let token = run::development_token(&config, &UserId::new(DEV_USER)?)?;
-        let shop = (!args.empty)
+        let shop = (!args.empty && run::has_sample_shop(&config))
             .then(|| SampleShop::new(&config))
             .transpose()?;
         let scheme = match config.server.tls_certificate_file.as_os_str().is_empty() {

@@ -205,7 +205,7 @@ impl<'a> EndpointDelivery<'a> {
         if events.is_empty() {
             return Ok(false);
         }
-        let mut next = self.to_send(&events);
+        let mut next = self.take_sendable(&events);
         if self.progress.retry_at.is_some() {
             next.truncate(1);
         }
@@ -225,7 +225,7 @@ impl<'a> EndpointDelivery<'a> {
     }
 
     /// Events of these that are sent now. Events that follow a waiting event wait as well.
-    fn to_send(&mut self, events: &[WebhookEvent]) -> Vec<WebhookEvent> {
+    fn take_sendable(&mut self, events: &[WebhookEvent]) -> Vec<WebhookEvent> {
         let mut next = Vec::with_capacity(events.len());
         for event in events {
             if self.is_done(event) {

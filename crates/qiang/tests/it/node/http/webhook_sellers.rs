@@ -78,9 +78,9 @@ async fn a_seller_manages_own_webhooks_alone() {
         all.map(|it| format!("/v1/webhooks/{}", it["id"].as_str().unwrap()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(ids(&sam).await, [path.clone()]);
+    assert_eq!(ids(&sam).await, std::slice::from_ref(&path));
     assert_eq!(ids(&tom).await, Vec::<String>::new());
-    assert_eq!(ids(&operator).await, [path.clone()]);
+    assert_eq!(ids(&operator).await, std::slice::from_ref(&path));
     let claims = service.token("sam", "claim");
     let list = service.get("/v1/webhooks", &claims).await;
     list.assert_problem(403, "forbidden");
