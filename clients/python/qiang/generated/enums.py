@@ -12,6 +12,7 @@ __all__ = [
     "ActionKind",
     "AudienceKind",
     "AuditStatus",
+    "Cover",
     "CreationResult",
     "Draws",
     "ObjectKind",
@@ -29,6 +30,7 @@ __all__ = [
     "Requirement",
     "SplitRuleName",
     "UserAccount",
+    "WebhookDeliveryState",
     "WebhookEventType",
     "WebhookStatus",
 ]
@@ -51,12 +53,14 @@ class ActionKind(OpenEnum):
     CHANGE = "change"
     PAUSE = "pause"
     RESUME = "resume"
+    START = "start"
     CLOSE = "close"
     ARCHIVE = "archive"
     PAY = "pay"
     REFUND = "refund"
     WITHDRAW = "withdraw"
     REVERSE = "reverse"
+    TRANSFER = "transfer"
     CANCEL = "cancel"
     RETURN = "return"
     DELETE = "delete"
@@ -86,6 +90,17 @@ class AuditStatus(OpenEnum):
     FAILED = "failed"
 
 
+class Cover(OpenEnum):
+    """Look of a red packet's envelope on the pages."""
+
+    CLASSIC = "classic"
+    BLOSSOM = "blossom"
+    LANTERN = "lantern"
+    CLOUD = "cloud"
+    BIRTHDAY = "birthday"
+    WEDDING = "wedding"
+
+
 class CreationResult(OpenEnum):
     """Result of one creation of a batch."""
 
@@ -112,6 +127,8 @@ class ObjectKind(OpenEnum):
     PAYMENT = "payment"
     DEPOSIT = "deposit"
     REVERSAL = "reversal"
+    REFUND_REVERSAL = "refund_reversal"
+    TRANSFER = "transfer"
     WITHDRAWAL = "withdrawal"
     REFUND = "refund"
 
@@ -189,6 +206,8 @@ class PostingKind(OpenEnum):
     REFUND_PAID = "refund_paid"
     WITHDRAWAL = "withdrawal"
     REVERSAL = "reversal"
+    REFUND_REVERSAL = "refund_reversal"
+    TRANSFER = "transfer"
 
 
 class ProblemType(OpenEnum):
@@ -201,6 +220,8 @@ class ProblemType(OpenEnum):
     NOT_FOUND = "/problems/not-found"
     METHOD_NOT_ALLOWED = "/problems/method-not-allowed"
     BODY_TIMEOUT = "/problems/body-timeout"
+    PRECONDITION_FAILED = "/problems/precondition-failed"
+    WEAK_ENTITY_TAG = "/problems/weak-entity-tag"
     TOO_LARGE = "/problems/too-large"
     URI_TOO_LONG = "/problems/uri-too-long"
     HEAD_TOO_LARGE = "/problems/head-too-large"
@@ -211,6 +232,7 @@ class ProblemType(OpenEnum):
     KEY_PENDING = "/problems/key-pending"
     SUPERSEDED = "/problems/superseded"
     USER_MISMATCH = "/problems/user-mismatch"
+    SELLER_MISMATCH = "/problems/seller-mismatch"
     PAYMENT_USED = "/problems/payment-used"
     REFUND_EXCEEDS_DUE = "/problems/refund-exceeds-due"
     CANCELLATION_EXCEEDS_ORDER = "/problems/cancellation-exceeds-order"
@@ -261,6 +283,7 @@ class ProblemType(OpenEnum):
     DRAWS_HIDDEN = "/problems/draws-hidden"
     NOT_BY_INVITATION = "/problems/not-by-invitation"
     NOT_FOR_ENGINE = "/problems/not-for-engine"
+    DEVELOPMENT_ONLY = "/problems/development-only"
     NOT_QUARANTINED = "/problems/not-quarantined"
     STILL_REFUSED = "/problems/still-refused"
     RETURN_PERIOD_OVER = "/problems/return-period-over"
@@ -316,6 +339,14 @@ class UserAccount(OpenEnum):
     REFUNDS_DUE = "refunds_due"
 
 
+class WebhookDeliveryState(OpenEnum):
+    """State of a webhook event after an attempt to deliver it."""
+
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    GIVEN_UP = "given_up"
+
+
 class WebhookEventType(OpenEnum):
     """Type of a webhook event."""
 
@@ -327,6 +358,9 @@ class WebhookEventType(OpenEnum):
     ORDER_RETURNED = "order.returned"
     ORDER_REFUND_DUE = "order.refund_due"
     ORDER_REFUNDED = "order.refunded"
+    CAMPAIGN_OPENED = "campaign.opened"
+    CAMPAIGN_SOLD_OUT = "campaign.sold_out"
+    CAMPAIGN_CHANGED = "campaign.changed"
     CAMPAIGN_CLOSED = "campaign.closed"
 
 

@@ -16,6 +16,7 @@ from .enums import (
     ActionKind,
     AudienceKind,
     AuditStatus,
+    Cover,
     CreationResult,
     Draws,
     ObjectKind,
@@ -33,6 +34,7 @@ from .enums import (
     Requirement,
     SplitRuleName,
     UserAccount,
+    WebhookDeliveryState,
     WebhookEventType,
     WebhookStatus,
 )
@@ -40,6 +42,7 @@ from .enums import (
 __all__ = [
     "Account",
     "Action",
+    "AlipayNotification",
     "Audience",
     "Audit",
     "AuditCheck",
@@ -53,12 +56,17 @@ __all__ = [
     "ChallengeSolution",
     "Claim",
     "ClaimLatency",
+    "ClockReading",
+    "ClockStep",
     "Credentials",
     "Deposit",
     "FieldError",
     "GrabTicket",
+    "GrantPoint",
+    "GrantTimeline",
     "Invitation",
     "KeyedRedPacket",
+    "KeyedSale",
     "ListedRedPacket",
     "Metadata",
     "MetadataChange",
@@ -67,6 +75,7 @@ __all__ = [
     "NewDeposit",
     "NewInvitation",
     "NewOrder",
+    "NewOrderCancellations",
     "NewPayment",
     "NewRedPacket",
     "NewRedPackets",
@@ -74,11 +83,15 @@ __all__ = [
     "NewReturn",
     "NewReversal",
     "NewSale",
+    "NewSales",
     "NewSplitRule",
+    "NewTransfer",
     "NewWebhook",
     "NewWithdrawal",
     "NodeSighting",
+    "NotificationReceipt",
     "Order",
+    "OrderCancellations",
     "OwedMoney",
     "OwedOrder",
     "Partition",
@@ -100,6 +113,7 @@ __all__ = [
     "RedPacketResult",
     "Redriven",
     "Refund",
+    "RefundReversal",
     "Refunds",
     "Released",
     "Repair",
@@ -108,6 +122,7 @@ __all__ = [
     "Reversal",
     "Sale",
     "SaleChange",
+    "SaleResult",
     "ServerSeed",
     "Session",
     "SetAside",
@@ -115,12 +130,18 @@ __all__ = [
     "State",
     "Stats",
     "StatsList",
+    "StripeWebhookEvent",
+    "Transfer",
     "Webhook",
+    "WebhookChange",
+    "WebhookDelivery",
     "WebhookEvent",
     "WebhookEventData",
+    "WebhookRedelivery",
     "WebhookRedrive",
     "WebhookRotation",
     "WebhookTest",
+    "WechatPayNotification",
     "Withdrawal",
     "Withheld",
 ]
@@ -157,6 +178,26 @@ class Action:
     """Id of the request; empty for actions from the command line."""
     detail: dict[str, Any]
     """Content of the request."""
+    before: dict[str, Any] | None = None
+    """Earlier values of the changed fields, as read just before the change. Texts such as the title are left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlipayNotification:
+    """Notification of Alipay. Further parameters are signed, and ignored."""
+
+    app_id: str
+    """Id of the application."""
+    trade_status: str
+    """State of the trade."""
+    trade_no: str
+    """Alipay's number of the trade."""
+    total_amount: str
+    """Amount of the order, in yuan."""
+    passback_params: str
+    """Id of the order."""
+    sign: str
+    """The signature."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,6 +379,24 @@ class ClaimLatency:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClockReading:
+    """Clock of a service for development."""
+
+    now: datetime
+    """The time of the service."""
+    advanced_seconds: int
+    """Seconds by which requests have moved it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockStep:
+    """A step of the clock."""
+
+    advance_seconds: int
+    """Seconds by which the clock moves forward."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Credentials:
     """Credentials of a claim for the audience."""
 
@@ -394,6 +453,33 @@ class GrabTicket:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GrantPoint:
+    """Grant of a timeline."""
+
+    number: int
+    """Its number, which counts the grants up to this one, unless numbers were skipped."""
+    created_at: datetime
+    """Time of the decision."""
+    paid_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantTimeline:
+    """Grants of a campaign over its whole life, each with its number and its times."""
+
+    campaign: str
+    """The campaign."""
+    last_number: int
+    """Highest number that a grant may have: of an order so far, or the number of shares."""
+    sampled: bool
+    """Whether only evenly spaced grants are listed, because there are more."""
+    points: list[GrantPoint]
+    """The grants, ordered by number."""
+    settled: bool
+    """Whether all grants from before the request are included. If not, read it again later."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Invitation:
     """Invitation to a campaign. It admits any user who presents it."""
 
@@ -415,6 +501,17 @@ class KeyedRedPacket:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeyedSale:
+    """A sale to open, under its key."""
+
+    idempotency_key: str
+    """Idempotency key, with the meaning of the header `Idempotency-Key` of a single sale. The same key identifies the
+    same sale on both routes.
+    """
+    sale: NewSale
+
+
+@dataclass(frozen=True, kw_only=True)
 class ListedRedPacket:
     """A red packet in a list."""
 
@@ -432,6 +529,8 @@ class ListedRedPacket:
     """Number of shares."""
     split: SplitRule
     """Rule that splits the total into shares."""
+    cover: Cover
+    """Look of the envelope on the pages."""
     created_at: datetime
     """Time of its creation."""
     updated_at: datetime
@@ -526,6 +625,22 @@ class NewOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NewOrderCancellations:
+    """Held orders of a sale to cancel. Without a filter these are all of them."""
+
+    after: str | None = None
+    """Only orders after this cursor: `next` of the part before."""
+    created_after: datetime | None = None
+    """Only orders from this time on."""
+    created_before: datetime | None = None
+    """Only orders from before this time."""
+    limit: int | None = None
+    """Cancel at most this many orders; default 100."""
+    user: str | None = None
+    """Only orders of this buyer."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NewPayment:
     """A payment that arrived."""
 
@@ -564,6 +679,8 @@ class NewRedPacket:
     """Users who may take part; default: all users."""
     client_seed: str | None = None
     """32 random bytes of the sender, as 64 hexadecimal digits. All users will see them."""
+    cover: Cover | None = None
+    """Look of the envelope on the pages; default: `classic`."""
     draws: Draws | None = None
     """Users who may see the draws; default: all users."""
     ends_at: datetime | None = None
@@ -653,6 +770,8 @@ class NewSale:
     """Description of the product; may contain line breaks."""
     ends_at: datetime | None = None
     """Default: 24 hours after the start."""
+    gallery: list[str] | None = None
+    """Further pictures of the product, at most 8, in their order. Each is like `image_url`."""
     hold_seconds: int | None = None
     """Seconds for which an unpaid order keeps its units; default 900."""
     id: str | None = None
@@ -661,6 +780,8 @@ class NewSale:
     """
     image_url: str | None = None
     """Image of the product: `https://…`, or a path of the shop's own site, which begins with `/`."""
+    list_price: Money | None = None
+    """Price of one unit before the discount: above `unit_price`, in its currency. Buyers see the difference."""
     metadata: Mapping[str, str] | None = None
     """Up to 20 texts of the shop by name. Users do not see them."""
     payment_policy: PaymentPolicy | None = None
@@ -692,6 +813,13 @@ class NewSale:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NewSales:
+    """Sales to open: 1 to 100."""
+
+    sales: list[KeyedSale]
+
+
+@dataclass(frozen=True, kw_only=True)
 class NewSplitRule:
     """Rule that splits the total into shares."""
 
@@ -704,6 +832,20 @@ class NewSplitRule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NewTransfer:
+    """Money to move to another user."""
+
+    reference: str
+    """Your reference of the transfer. The same transfer with it is a replay; another one with it is refused."""
+    to: str
+    """The user who gets the money."""
+    amount: int
+    """Whole minor units, at least 1, at most the user's available balance."""
+    currency: str
+    """ISO 4217 code."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NewWebhook:
     """An endpoint that receives events."""
 
@@ -712,7 +854,7 @@ class NewWebhook:
     campaigns: list[str] | None = None
     """Campaigns of events that it receives, at most 100; empty for all campaigns."""
     owner: str | None = None
-    """Sender or seller of the campaigns of events that it receives."""
+    """Sender or seller of the campaigns of events that it receives. Without the scope `admin` it is the caller."""
     types: list[WebhookEventType] | None = None
     """Types of events that it receives; empty for all types."""
 
@@ -743,6 +885,16 @@ class NodeSighting:
     """The term in which it has reported."""
     observed: int
     """The last entry that it has observed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotificationReceipt:
+    """Receipt of a payment service's notification."""
+
+    recorded: int
+    """Reports of payments and refunds that are recorded, by this notification or an earlier one."""
+    ignored: str | None = None
+    """Reason why a notification without reports is acknowledged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -782,6 +934,22 @@ class Order:
     """Number of its payments with a refund due. Absent in lists and in the answer to a claim."""
     title: str | None = None
     """Title of the sale. Only in lists of several sales' orders."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderCancellations:
+    """Result of one part of a cancellation of many orders."""
+
+    matched: int
+    """Orders of this part, which were found held."""
+    cancelled: int
+    """Orders of this part that are cancelled."""
+    unchanged: int
+    """Orders of this part that were paid or had expired at that moment. They did not change."""
+    settled: bool
+    """Whether the ledger had all orders. If not, repeat the cancellation later for the newest ones."""
+    next: str | None = None
+    """Cursor of the next part; absent after the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1135,6 +1303,8 @@ class RedPacket:
     """Acknowledgement level of grants."""
     draws: Draws
     """Users who may see the claimed shares."""
+    cover: Cover
+    """Look of the envelope on the pages."""
     waiting_room: bool
     """Whether claims wait in a queue."""
     requirements: list[Requirement]
@@ -1214,6 +1384,26 @@ class Refund:
     """Its money."""
     created_at: datetime
     """Time of its posting."""
+    reversed: bool | None = None
+    """Whether the refund was reversed. Its money is due again, or was refunded under another reference."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefundReversal:
+    """Reversal of a recorded refund: its money is due to the buyer again."""
+
+    reference: str
+    """Reference of the refund."""
+    object: ObjectKind
+    """`refund_reversal`."""
+    order: str
+    """The order."""
+    user: str
+    """The buyer."""
+    amount: Money
+    """Money of the refund."""
+    created_at: datetime
+    """Time of the reversal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1345,8 +1535,12 @@ class Sale:
     """Users who may claim; absent for all users."""
     description: str | None = None
     """Description of the product."""
+    gallery: list[str] | None = None
+    """URLs of further pictures of the product."""
     image_url: str | None = None
     """URL of a picture of the product."""
+    list_price: Money | None = None
+    """Price of one unit before the discount."""
     metadata: dict[str, str] | None = None
     """Metadata of the shop. Absent unless the caller may read it."""
     payment_tolerance: Money | None = None
@@ -1358,7 +1552,7 @@ class Sale:
 
 @dataclass(frozen=True, kw_only=True)
 class SaleChange:
-    """Changes of a sale: its stock or its terms, and its description. Absent fields do not change."""
+    """Changes of a sale: its stock, its terms and its description. Absent fields do not change."""
 
     admission_percent: int | None | Unset = UNSET
     """Users admitted to a decision at a time for each 100 units that are left: 100 to 10,000, or 0 for no limit. Nodes
@@ -1368,14 +1562,20 @@ class SaleChange:
     """Description of the product; null removes it."""
     ends_at: datetime | None | Unset = UNSET
     """New end: not in the past, and only before the sale ends."""
+    gallery: list[str] | None | Unset = UNSET
+    """Further pictures of the product, at most 8; none or null removes them."""
     image_url: str | None | Unset = UNSET
     """Image of the product; null removes it."""
+    list_price: Money | None | Unset = UNSET
+    """Price of one unit before the discount: above the unit price, in the sale's currency; null removes it."""
     per_user_limit: int | None | Unset = UNSET
     """Units that one user may have: 1 up to the stock. A user with more units keeps them."""
     product_id: str | None | Unset = UNSET
     """The seller's id of the product; null removes it."""
     starts_at: datetime | None | Unset = UNSET
-    """New start: not in the past, and only before the sale opens."""
+    """New start: not in the past, and only until the sale has opened. A sale of up to a million units can move it until
+    it has sold some.
+    """
     stock: int | None | Unset = UNSET
     """Total units for sale, units of users included. At least the units that users have, and at least the limit."""
     title: str | None | Unset = UNSET
@@ -1384,6 +1584,20 @@ class SaleChange:
     """Price of one unit, in the sale's currency, for orders from then on. Earlier orders keep their price. If the sale
     accepts more than its price, the price is at least 1. With a `payment_tolerance`, the price is above it.
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaleResult:
+    """Result of one sale of a batch."""
+
+    idempotency_key: str
+    """Idempotency key of the sale."""
+    result: CreationResult
+    """Result of the creation."""
+    problem: Problem | None = None
+    """Reason of a refusal."""
+    sale: Sale | None = None
+    """The sale, unless it was refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1489,6 +1703,38 @@ class StatsList:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StripeWebhookEvent:
+    """Snapshot event of Stripe. Further fields are ignored."""
+
+    type: str
+    """Kind of the event. Others than payments and refunds are acknowledged."""
+    created: int
+    """Seconds since 1970."""
+    livemode: bool
+    """Whether it is of the live mode."""
+    data: Mapping[str, Any]
+    """The object in `object`. Its `metadata.qiang-order` is the id of the order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """Money that an operator moved from one user's account to another's."""
+
+    reference: str
+    """The operator's reference."""
+    object: ObjectKind
+    """`transfer`."""
+    user: str
+    """The user whose account was debited."""
+    to: str
+    """The user whose account was credited."""
+    amount: Money
+    """Its money."""
+    created_at: datetime
+    """Time of its posting."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Webhook:
     """Endpoint that receives webhook events, and its delivery status."""
 
@@ -1506,15 +1752,68 @@ class Webhook:
     """Delivery status."""
     behind: int
     """Upper bound of undelivered events."""
+    waiting: int
+    """Events that failed, or follow a failed event of their order, and wait for a retry."""
     attempts: int
     """Failed attempts since then."""
     disabled_at: datetime | None = None
     failing_since: datetime | None = None
     last_error: str | None = None
     """Error of the last failed attempt."""
+    managed_by: str | None = None
     owner: str | None = None
     retry_at: datetime | None = None
     secret: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookChange:
+    """Changes of a webhook. Absent fields do not change."""
+
+    campaigns: list[str] | None | Unset = UNSET
+    """Campaigns of events that it receives, at most 100; empty for all campaigns."""
+    enabled: bool | None | Unset = UNSET
+    """Whether events are delivered. An endpoint that is enabled again receives the events since it was disabled, as far
+    as they are kept.
+    """
+    owner: str | None | Unset = UNSET
+    """Sender or seller of the campaigns of events that it receives; null for all."""
+    types: list[WebhookEventType] | None | Unset = UNSET
+    """Types of events that it receives; empty for all types."""
+    url: str | None | Unset = UNSET
+    """New URL of the endpoint: `https:` with a host on the public internet. Events that wait for a retry are due at
+    once.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookDelivery:
+    """Attempt to deliver an event to a webhook."""
+
+    id: str
+    """Its id."""
+    event: str
+    """Id of the event."""
+    type: WebhookEventType
+    """Type of the event."""
+    campaign: str
+    """Campaign of the event."""
+    attempted_at: datetime
+    """Time of the attempt."""
+    duration_ms: int
+    """Milliseconds from connecting to the end of the answer."""
+    attempt: int
+    """Number of the attempt at this event, from 1."""
+    state: WebhookDeliveryState
+    """State of the event after the attempt."""
+    error: str | None = None
+    """Error of a failed attempt."""
+    next_attempt_at: datetime | None = None
+    order: str | None = None
+    response_body: str | None = None
+    """First characters of the answer's body, at most 256."""
+    response_status: int | None = None
+    """Status of the endpoint's answer; absent if it did not answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1534,6 +1833,8 @@ class WebhookEventData:
 
     amount: Money | None = None
     campaign: str | None = None
+    change: str | None = None
+    """stock, terms, paused or resumed."""
     kind: str | None = None
     number: int | None = None
     order: str | None = None
@@ -1544,6 +1845,16 @@ class WebhookEventData:
     refunded: Money | None = None
     returned: int | None = None
     user: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookRedelivery:
+    """Events to deliver once more: one, or all that were given up."""
+
+    event: str | None = None
+    """Id of an event that the log has an attempt at."""
+    given_up_since: datetime | None = None
+    """All events that were given up from this time on, unless a later attempt succeeded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1571,6 +1882,16 @@ class WebhookTest:
     """Whether the endpoint answered 2xx in time."""
     error: str | None = None
     """Error of a failed delivery."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WechatPayNotification:
+    """Notification of WeChat Pay. Further fields are ignored."""
+
+    event_type: str
+    """Kind of the notification. Others than payments and refunds are acknowledged."""
+    resource: Mapping[str, Any]
+    """The encrypted transaction or refund. `attach` of a transaction is the id of the order."""
 
 
 @dataclass(frozen=True, kw_only=True)

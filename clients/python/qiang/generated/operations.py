@@ -21,7 +21,10 @@ from .models import (
     Audit,
     CampaignAudience,
     Claim,
+    ClockReading,
+    ClockStep,
     Deposit,
+    GrantTimeline,
     Invitation,
     ListedRedPacket,
     Metadata,
@@ -29,6 +32,7 @@ from .models import (
     NewCancellation,
     NewDeposit,
     NewInvitation,
+    NewOrderCancellations,
     NewPayment,
     NewRedPacket,
     NewRedPackets,
@@ -36,9 +40,13 @@ from .models import (
     NewReturn,
     NewReversal,
     NewSale,
+    NewSales,
+    NewTransfer,
     NewWebhook,
     NewWithdrawal,
+    NotificationReceipt,
     Order,
+    OrderCancellations,
     OwedOrder,
     PartitionDetail,
     Partitions,
@@ -54,6 +62,7 @@ from .models import (
     RedPacketResult,
     Redriven,
     Refund,
+    RefundReversal,
     Refunds,
     Released,
     Repair,
@@ -61,14 +70,21 @@ from .models import (
     Reversal,
     Sale,
     SaleChange,
+    SaleResult,
     ServerSeed,
     Session,
     State,
     StatsList,
+    StripeWebhookEvent,
+    Transfer,
     Webhook,
+    WebhookChange,
+    WebhookDelivery,
+    WebhookRedelivery,
     WebhookRedrive,
     WebhookRotation,
     WebhookTest,
+    WechatPayNotification,
     Withdrawal,
 )
 
@@ -164,6 +180,15 @@ class Operations(Caller):
             after=after,
         )
 
+    def make_transfer(self, user: str, body: NewTransfer) -> Transfer:
+        """Moves available money from one user's account to another's, such as that of a seller who has left.
+
+        Both users see the posting `transfer` in their accounts. Refunds that are due do not move. Later payments and
+        returns of the first user's campaigns still change the first account, and returns may overdraw it. The reference
+        makes repetition safe.
+        """
+        return self._json("POST", f"/v1/accounts/{self._part(user)}/transfers", Transfer, body=body, keyed=True)
+
     def make_withdrawal(self, user: str, body: NewWithdrawal) -> Withdrawal:
         """Records a withdrawal. The account's balance must cover it.
 
@@ -214,6 +239,15 @@ class Operations(Caller):
         """
         return self._json("POST", f"/v1/campaigns/{self._part(campaign_id)}/close", State, keyed=True)
 
+    def get_grant_timeline(self, campaign_id: str) -> GrantTimeline:
+        """Grants of a campaign over its whole life.
+
+        A campaign with more than 512 grants has 512 evenly spaced ones, with the last one. Its curve of grants is exact
+        at these points; the share of paid orders is an estimate. The rows are read by key, and a node answers from
+        memory for five seconds. Owners see those of their own campaigns.
+        """
+        return self._json("GET", f"/v1/campaigns/{self._part(campaign_id)}/grant-timeline", GrantTimeline)
+
     def sign_invitation(self, campaign_id: str, body: NewInvitation | None = None) -> Invitation:
         """Signs an invitation.
 
@@ -236,7 +270,8 @@ class Operations(Caller):
         return self._json("PATCH", f"/v1/campaigns/{self._part(campaign_id)}/metadata", Metadata, body=body, keyed=True)
 
     def pause_campaign(self, campaign_id: str) -> State:
-        """Pauses a campaign, which stops its grants. Idempotent.
+        """Pauses a campaign, which stops its grants. Idempotent. A campaign that is paused before its start grants
+        nothing at its start.
 
         A pause stops claims only. Holds of unpaid orders continue: users can pay and cancel during the pause, and an
         unpaid order expires at its `hold_until`. The window does not move: at `ends_at` a paused campaign closes for
@@ -254,7 +289,7 @@ class Operations(Caller):
         return self._json("GET", f"/v1/campaigns/{self._part(campaign_id)}/queue-entry", Place)
 
     def resume_campaign(self, campaign_id: str) -> State:
-        """Resumes a paused campaign. Idempotent.
+        """Resumes a paused campaign. Idempotent. Before its start it is scheduled again.
 
         Needs a token with one of the scopes `send`, `campaigns:write:any`, `campaigns:write`.
         """
@@ -372,8 +407,9 @@ class Operations(Caller):
         `held` with the other ones: its `quantity` and its `amount` fall, and a payment of the new amount pays it. If no
         unit is left, the order is `cancelled`. A request without a quantity cancels the order, and a repetition changes
         nothing. One with a quantity needs an `Idempotency-Key`: the same key again changes nothing, and another key
-        cancels as many units again. Buyers may cancel their own orders; other orders need the scope `admin`. An order
-        that costs nothing is paid from the start: it is returned, and no refund is due.
+        cancels as many units again. Buyers may cancel their own orders. Sellers cancel orders of their own sales with
+        the scope `campaigns:write`; other orders need `admin`. An order that costs nothing is paid from the start: it
+        is returned, and no refund is due.
         """
         return self._json("POST", f"/v1/orders/{self._part(order_id)}/cancellation", Order, body=body, keyed=True)
 
@@ -419,6 +455,20 @@ class Operations(Caller):
         returned. The caller posts a refund after the money was paid back outside. The reference makes repetition safe.
         """
         return self._json("POST", f"/v1/orders/{self._part(order_id)}/refunds", Refund, body=body, keyed=True)
+
+    def reverse_refund(self, order_id: str, reference: str) -> RefundReversal:
+        """Reverses a recorded refund: its money is due to the buyer again.
+
+        For a refund that the payment service did not carry out or returned, or that was recorded by mistake. The whole
+        refund is reversed, once, and it stays in the lists with `reversed`. A further refund of the order needs another
+        reference: the reference of a reversed refund still names that one. The buyer sees the refund due again.
+        """
+        return self._json(
+            "POST",
+            f"/v1/orders/{self._part(order_id)}/refunds/{self._part(reference)}/reversal",
+            RefundReversal,
+            keyed=True,
+        )
 
     def return_order(self, order_id: str, body: NewReturn | None = None) -> Order:
         """Returns a paid order: some of its units, or all that are left.
@@ -529,6 +579,31 @@ class Operations(Caller):
         `read:any`. With `read:any` the newest refused report is found, if no payment with the reference was recorded.
         """
         return self._json("GET", f"/v1/payments/{self._part(reference)}", PaymentRecord)
+
+    def receive_stripe_event(self, account: str, body: StripeWebhookEvent) -> NotificationReceipt:
+        """Records payments and refunds that an event of Stripe reports.
+
+        The signature is the authentication: HMAC-SHA256 with a secret of the account's webhook endpoint. Another
+        signature is refused with 401, and so is an unknown account. An event is acknowledged once its reports are
+        recorded. It is refused if a report is refused, as `reportPayment` and `refundOrder` refuse it. Stripe then
+        repeats it.
+        """
+        return self._json(
+            "POST",
+            f"/v1/providers/stripe/{self._part(account)}/notifications",
+            NotificationReceipt,
+            body=body,
+        )
+
+    def receive_wechat_notification(self, account: str, body: WechatPayNotification) -> None:
+        """Records payments and refunds that a notification of WeChat Pay reports.
+
+        The signature is the authentication: RSA-SHA256 by a configured certificate or public key of the platform.
+        Another signature is refused with 401, and so is an unknown account. A notification is acknowledged with 204
+        once its reports are recorded. It is refused if a report is refused, as `reportPayment` and `refundOrder` refuse
+        it. The problem then also has `code` and `message`, and WeChat Pay repeats the notification.
+        """
+        self._nothing("POST", f"/v1/providers/wechat/{self._part(account)}/notifications", body=body)
 
     def list_quarantine(
         self,
@@ -746,19 +821,32 @@ class Operations(Caller):
         """
         return self._json("POST", "/v1/sales", Sale, body=body, keyed=True)
 
+    def create_sales(self, body: NewSales) -> Page[SaleResult]:
+        """Opens sales, each as `createSale` does.
+
+        Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
+        example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom
+        the token may not act, refuses the whole request before anything is done. Repeat the request after a lost
+        answer: created sales are replayed, and the others are created.
+        """
+        return self._page("POST", "/v1/sales/batch", SaleResult, body=body)
+
     def get_sale(self, sale_id: str) -> Sale:
         """A sale and its state. No token is needed: a user who has the link sees the sale before signing in.
 
-        The entity tag covers everything except `now`. An answer 304 has the server's time in `Date`.
+        The entity tag covers everything except `now`. It is strong for callers who may change the sale, and serves as
+        `If-Match` there. An answer 304 has the server's time in `Date`.
         """
         return self._json("GET", f"/v1/sales/{self._part(sale_id)}", Sale)
 
     def change_sale(self, sale_id: str, body: SaleChange) -> Sale:
         """Changes a sale.
 
-        Stock, or window, limit, price and admission, can change until the sale is over. If that is refused, nothing
-        changes. Title, product, description and image can change at any time. Fields that already have the value do not
-        change.
+        Stock, window, limit, price and admission can change until the sale is over, all in one step. If one of them is
+        refused, nothing changes. Title, product, description and image can change at any time. Fields that already have
+        the value do not change. With `If-Match`, the sale changes only if nothing that this operation changes was
+        changed since it was read. Its `ETag` is strong if the caller may change it. Such a request changes the stock
+        alone, the texts alone, or window, limit, price and admission.
         """
         return self._json("PATCH", f"/v1/sales/{self._part(sale_id)}", Sale, body=body, keyed=True)
 
@@ -780,6 +868,35 @@ class Operations(Caller):
             query={"from_number": from_number, "limit": limit},
             after=after,
         )
+
+    def cancel_orders(self, sale_id: str, body: NewOrderCancellations | None = None) -> OrderCancellations:
+        """Cancels the held orders of a sale that match a filter, in parts.
+
+        The units of a cancelled order are for sale again, unless the sale is closed, and free the buyer's limit. Pause
+        or close the sale first if they must not be sold. Each buyer sees the order `cancelled`, and the shop's webhooks
+        get `order.cancelled`. A buyer who pays a cancelled order is owed the money. One request cancels up to `limit`
+        orders, the newest first. Repeat it with `after` from `next` until there is no `next`. A part may have no order
+        and still a `next`. An order that is paid, or expires, at the same moment does not change. The operation log
+        lists the orders of each part under the sale. Sellers cancel held orders of their own sales with
+        `campaigns:write`. A repetition with the same key cancels the same orders, even if the first request broke off
+        between two of them.
+        """
+        return self._json(
+            "POST",
+            f"/v1/sales/{self._part(sale_id)}/orders/cancel",
+            OrderCancellations,
+            body=body,
+            keyed=True,
+        )
+
+    def start_sale(self, sale_id: str) -> State:
+        """Starts a scheduled sale now: its window begins at this moment, and its end stays. A live sale does not
+        change.
+
+        Waiting users can claim at once. A start that was announced for later is over: tell the users who planned with
+        it. Resume a paused sale first.
+        """
+        return self._json("POST", f"/v1/sales/{self._part(sale_id)}/start", State, keyed=True)
 
     def end_session(self) -> None:
         """Ends the browser's session. The token stays valid until it expires or is revoked.
@@ -812,34 +929,84 @@ class Operations(Caller):
         """
         return self._json("GET", "/v1/stats", StatsList, query={"after": after})
 
-    def list_webhooks(self) -> Page[Webhook]:
-        """All webhooks and their status.
+    def advance_test_clock(self, body: ClockStep) -> ClockReading:
+        """Moves the clock of a service for development forward.
 
-        Needs a token with the scope `admin`.
+        Holds, windows and retention follow within a second, as if the time had passed. The clock never moves back; a
+        restart with `--dev` keeps it. Tokens expire by it, too. Only `qiang serve --dev` on the embedded engine has
+        such a clock.
+        """
+        return self._json("POST", "/v1/test-clock/advance", ClockReading, body=body, keyed=True)
+
+    def list_webhooks(self) -> Page[Webhook]:
+        """Webhooks and their status: the caller's own ones, and with the scope `admin` all.
+
+        Needs a token with the scope `campaigns:write`.
         """
         return self._page("GET", "/v1/webhooks", Webhook)
 
     def create_webhook(self, body: NewWebhook) -> Webhook:
         """Creates a webhook: an endpoint that receives events.
 
-        It receives every event that is settled from then on and fits its filter, at least once. Events of one campaign
-        arrive in order. The answer has the secret that signs the requests.
+        It receives every event that is settled from then on and fits its filter, at least once. Events of one order
+        arrive in order. The answer has the secret that signs the requests. A seller's webhook receives the events of
+        the seller's own campaigns alone, and the seller manages it. A seller may have 5 webhooks.
         """
         return self._json("POST", "/v1/webhooks", Webhook, body=body, keyed=True)
 
     def delete_webhook(self, webhook_id: str) -> None:
-        """Deletes a webhook. A request that is in flight still arrives.
+        """Deletes a webhook. Requests may still arrive for 5 seconds and `webhooks.timeout_ms`.
 
-        Needs a token with the scope `admin`.
+        Needs a token with one of the scopes `campaigns:write`, `admin`.
         """
         self._nothing("DELETE", f"/v1/webhooks/{self._part(webhook_id)}", keyed=True)
 
     def get_webhook(self, webhook_id: str) -> Webhook:
         """A webhook and its status.
 
-        Needs a token with the scope `admin`.
+        Needs a token with one of the scopes `campaigns:write`, `admin`.
         """
         return self._json("GET", f"/v1/webhooks/{self._part(webhook_id)}", Webhook)
+
+    def change_webhook(self, webhook_id: str, body: WebhookChange) -> Webhook:
+        """Changes a webhook.
+
+        The change applies to deliveries from then on, also to events that wait for a retry. Requests as before may
+        still arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own.
+        """
+        return self._json("PATCH", f"/v1/webhooks/{self._part(webhook_id)}", Webhook, body=body, keyed=True)
+
+    def list_deliveries(
+        self,
+        webhook_id: str,
+        *,
+        event: str | None = None,
+        order: str | None = None,
+        state: OrderState | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Pager[WebhookDelivery]:
+        """Attempts to deliver events to a webhook, newest first.
+
+        The log has every attempt of the last `webhooks.attempt_ttl_ms`, also of events that were delivered. The state
+        of an event is that of its last attempt. `response_body` has the first characters of the endpoint's answer. Test
+        events are not logged.
+        """
+        return self._pages(
+            f"/v1/webhooks/{self._part(webhook_id)}/deliveries",
+            WebhookDelivery,
+            query={"event": event, "order": order, "state": state, "limit": limit},
+            after=after,
+        )
+
+    def redeliver_events(self, webhook_id: str, body: WebhookRedelivery) -> Webhook:
+        """Delivers one event once more, or all events that were given up.
+
+        The events are due at once, even if the webhook is disabled. An event that is sent again may come after later
+        events of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for
+        the rest.
+        """
+        return self._json("POST", f"/v1/webhooks/{self._part(webhook_id)}/redeliver", Webhook, body=body, keyed=True)
 
     def redrive_webhook(self, webhook_id: str, body: WebhookRedrive | None = None) -> Webhook:
         """Makes an endpoint's next attempt due at once, even if it is disabled.
@@ -851,14 +1018,14 @@ class Operations(Caller):
     def rotate_secret(self, webhook_id: str, body: WebhookRotation | None = None) -> Webhook:
         """Gives a webhook a fresh secret. For a while, events are also signed with the previous one.
 
-        Needs a token with the scope `admin`.
+        Needs a token with one of the scopes `campaigns:write`, `admin`.
         """
         return self._json("POST", f"/v1/webhooks/{self._part(webhook_id)}/secret", Webhook, body=body, keyed=True)
 
     def test_webhook(self, webhook_id: str) -> WebhookTest:
         """Sends a `webhook.test` to an endpoint at once, and reports the result.
 
-        Needs a token with the scope `admin`.
+        Needs a token with one of the scopes `campaigns:write`, `admin`.
         """
         return self._json("POST", f"/v1/webhooks/{self._part(webhook_id)}/test", WebhookTest, keyed=True)
 

@@ -7,11 +7,15 @@ import type {
   Audit,
   CampaignAudience,
   Claim,
+  ClockReading,
+  ClockStep,
   Deposit,
+  GrantTimeline,
   Invitation,
   ListActionsQuery,
   ListAllOrdersQuery,
   ListClaimsQuery,
+  ListDeliveriesQuery,
   ListDepositsQuery,
   ListEventsQuery,
   ListOrdersQuery,
@@ -31,6 +35,7 @@ import type {
   NewCancellation,
   NewDeposit,
   NewInvitation,
+  NewOrderCancellations,
   NewPayment,
   NewRedPacket,
   NewRedPackets,
@@ -38,9 +43,13 @@ import type {
   NewReturn,
   NewReversal,
   NewSale,
+  NewSales,
+  NewTransfer,
   NewWebhook,
   NewWithdrawal,
+  NotificationReceipt,
   Order,
+  OrderCancellations,
   OwedOrder,
   Page,
   PartitionDetail,
@@ -58,6 +67,7 @@ import type {
   RedPacketResult,
   Redriven,
   Refund,
+  RefundReversal,
   Refunds,
   Released,
   Repair,
@@ -65,14 +75,21 @@ import type {
   Reversal,
   Sale,
   SaleChange,
+  SaleResult,
   ServerSeed,
   Session,
   State,
   StatsList,
+  StripeWebhookEvent,
+  Transfer,
   Webhook,
+  WebhookChange,
+  WebhookDelivery,
+  WebhookRedelivery,
   WebhookRedrive,
   WebhookRotation,
   WebhookTest,
+  WechatPayNotification,
   Withdrawal,
 } from "./types.js";
 
@@ -170,6 +187,17 @@ export abstract class Operations {
   }
 
   /**
+   * Moves available money from one user's account to another's, such as that of a seller who has left.
+   *
+   * Both users see the posting `transfer` in their accounts. Refunds that are due do not move. Later payments and
+   * returns of the first user's campaigns still change the first account, and returns may overdraw it. The reference
+   * makes repetition safe.
+   */
+  makeTransfer(user: string, body: NewTransfer): Promise<Transfer> {
+    return this.json({ method: "POST", path: `/v1/accounts/${part(user)}/transfers`, body, keyed: true });
+  }
+
+  /**
    * Records a withdrawal. The account's balance must cover it.
    *
    * Post the withdrawal first, and pay the money out once it is posted. The reference makes repetition safe.
@@ -234,6 +262,17 @@ export abstract class Operations {
   }
 
   /**
+   * Grants of a campaign over its whole life.
+   *
+   * A campaign with more than 512 grants has 512 evenly spaced ones, with the last one. Its curve of grants is exact at
+   * these points; the share of paid orders is an estimate. The rows are read by key, and a node answers from memory for
+   * five seconds. Owners see those of their own campaigns.
+   */
+  getGrantTimeline(campaignId: string): Promise<GrantTimeline> {
+    return this.json({ method: "GET", path: `/v1/campaigns/${part(campaignId)}/grant-timeline` });
+  }
+
+  /**
    * Signs an invitation.
    *
    * An invitation is valid for any number of users, and for this campaign only.
@@ -261,7 +300,8 @@ export abstract class Operations {
   }
 
   /**
-   * Pauses a campaign, which stops its grants. Idempotent.
+   * Pauses a campaign, which stops its grants. Idempotent. A campaign that is paused before its start grants nothing at
+   * its start.
    *
    * A pause stops claims only. Holds of unpaid orders continue: users can pay and cancel during the pause, and an
    * unpaid order expires at its `hold_until`. The window does not move: at `ends_at` a paused campaign closes for good.
@@ -282,7 +322,7 @@ export abstract class Operations {
   }
 
   /**
-   * Resumes a paused campaign. Idempotent.
+   * Resumes a paused campaign. Idempotent. Before its start it is scheduled again.
    *
    * Needs a token with one of the scopes `send`, `campaigns:write:any`, `campaigns:write`.
    */
@@ -355,8 +395,9 @@ export abstract class Operations {
    * with the other ones: its `quantity` and its `amount` fall, and a payment of the new amount pays it. If no unit is
    * left, the order is `cancelled`. A request without a quantity cancels the order, and a repetition changes nothing.
    * One with a quantity needs an `Idempotency-Key`: the same key again changes nothing, and another key cancels as many
-   * units again. Buyers may cancel their own orders; other orders need the scope `admin`. An order that costs nothing
-   * is paid from the start: it is returned, and no refund is due.
+   * units again. Buyers may cancel their own orders. Sellers cancel orders of their own sales with the scope
+   * `campaigns:write`; other orders need `admin`. An order that costs nothing is paid from the start: it is returned,
+   * and no refund is due.
    */
   cancelOrder(orderId: string, body?: NewCancellation): Promise<Order> {
     return this.json({ method: "POST", path: `/v1/orders/${part(orderId)}/cancellation`, body, keyed: true });
@@ -413,6 +454,21 @@ export abstract class Operations {
    */
   refundOrder(orderId: string, body: NewRefund): Promise<Refund> {
     return this.json({ method: "POST", path: `/v1/orders/${part(orderId)}/refunds`, body, keyed: true });
+  }
+
+  /**
+   * Reverses a recorded refund: its money is due to the buyer again.
+   *
+   * For a refund that the payment service did not carry out or returned, or that was recorded by mistake. The whole
+   * refund is reversed, once, and it stays in the lists with `reversed`. A further refund of the order needs another
+   * reference: the reference of a reversed refund still names that one. The buyer sees the refund due again.
+   */
+  reverseRefund(orderId: string, reference: string): Promise<RefundReversal> {
+    return this.json({
+      method: "POST",
+      path: `/v1/orders/${part(orderId)}/refunds/${part(reference)}/reversal`,
+      keyed: true,
+    });
   }
 
   /**
@@ -521,6 +577,29 @@ export abstract class Operations {
    */
   getPayment(reference: string): Promise<PaymentRecord> {
     return this.json({ method: "GET", path: `/v1/payments/${part(reference)}` });
+  }
+
+  /**
+   * Records payments and refunds that an event of Stripe reports.
+   *
+   * The signature is the authentication: HMAC-SHA256 with a secret of the account's webhook endpoint. Another signature
+   * is refused with 401, and so is an unknown account. An event is acknowledged once its reports are recorded. It is
+   * refused if a report is refused, as `reportPayment` and `refundOrder` refuse it. Stripe then repeats it.
+   */
+  receiveStripeEvent(account: string, body: StripeWebhookEvent): Promise<NotificationReceipt> {
+    return this.json({ method: "POST", path: `/v1/providers/stripe/${part(account)}/notifications`, body });
+  }
+
+  /**
+   * Records payments and refunds that a notification of WeChat Pay reports.
+   *
+   * The signature is the authentication: RSA-SHA256 by a configured certificate or public key of the platform. Another
+   * signature is refused with 401, and so is an unknown account. A notification is acknowledged with 204 once its
+   * reports are recorded. It is refused if a report is refused, as `reportPayment` and `refundOrder` refuse it. The
+   * problem then also has `code` and `message`, and WeChat Pay repeats the notification.
+   */
+  receiveWechatNotification(account: string, body: WechatPayNotification): Promise<void> {
+    return this.json({ method: "POST", path: `/v1/providers/wechat/${part(account)}/notifications`, body });
   }
 
   /**
@@ -646,9 +725,22 @@ export abstract class Operations {
   }
 
   /**
+   * Opens sales, each as `createSale` does.
+   *
+   * Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
+   * example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom
+   * the token may not act, refuses the whole request before anything is done. Repeat the request after a lost answer:
+   * created sales are replayed, and the others are created.
+   */
+  createSales(body: NewSales): Promise<Page<SaleResult>> {
+    return this.json({ method: "POST", path: "/v1/sales/batch", body });
+  }
+
+  /**
    * A sale and its state. No token is needed: a user who has the link sees the sale before signing in.
    *
-   * The entity tag covers everything except `now`. An answer 304 has the server's time in `Date`.
+   * The entity tag covers everything except `now`. It is strong for callers who may change the sale, and serves as
+   * `If-Match` there. An answer 304 has the server's time in `Date`.
    */
   getSale(saleId: string): Promise<Sale> {
     return this.json({ method: "GET", path: `/v1/sales/${part(saleId)}` });
@@ -657,9 +749,11 @@ export abstract class Operations {
   /**
    * Changes a sale.
    *
-   * Stock, or window, limit, price and admission, can change until the sale is over. If that is refused, nothing
-   * changes. Title, product, description and image can change at any time. Fields that already have the value do not
-   * change.
+   * Stock, window, limit, price and admission can change until the sale is over, all in one step. If one of them is
+   * refused, nothing changes. Title, product, description and image can change at any time. Fields that already have
+   * the value do not change. With `If-Match`, the sale changes only if nothing that this operation changes was changed
+   * since it was read. Its `ETag` is strong if the caller may change it. Such a request changes the stock alone, the
+   * texts alone, or window, limit, price and admission.
    */
   changeSale(saleId: string, body: SaleChange): Promise<Sale> {
     return this.json({ method: "PATCH", path: `/v1/sales/${part(saleId)}`, body, keyed: true });
@@ -672,6 +766,31 @@ export abstract class Operations {
    */
   listOrders(saleId: string, query: ListOrdersQuery = {}): Pager<Order> {
     return this.pages({ method: "GET", path: `/v1/sales/${part(saleId)}/orders`, query });
+  }
+
+  /**
+   * Cancels the held orders of a sale that match a filter, in parts.
+   *
+   * The units of a cancelled order are for sale again, unless the sale is closed, and free the buyer's limit. Pause or
+   * close the sale first if they must not be sold. Each buyer sees the order `cancelled`, and the shop's webhooks get
+   * `order.cancelled`. A buyer who pays a cancelled order is owed the money. One request cancels up to `limit` orders,
+   * the newest first. Repeat it with `after` from `next` until there is no `next`. A part may have no order and still a
+   * `next`. An order that is paid, or expires, at the same moment does not change. The operation log lists the orders
+   * of each part under the sale. Sellers cancel held orders of their own sales with `campaigns:write`. A repetition
+   * with the same key cancels the same orders, even if the first request broke off between two of them.
+   */
+  cancelOrders(saleId: string, body?: NewOrderCancellations): Promise<OrderCancellations> {
+    return this.json({ method: "POST", path: `/v1/sales/${part(saleId)}/orders/cancel`, body, keyed: true });
+  }
+
+  /**
+   * Starts a scheduled sale now: its window begins at this moment, and its end stays. A live sale does not change.
+   *
+   * Waiting users can claim at once. A start that was announced for later is over: tell the users who planned with it.
+   * Resume a paused sale first.
+   */
+  startSale(saleId: string): Promise<State> {
+    return this.json({ method: "POST", path: `/v1/sales/${part(saleId)}/start`, keyed: true });
   }
 
   /**
@@ -714,9 +833,20 @@ export abstract class Operations {
   }
 
   /**
-   * All webhooks and their status.
+   * Moves the clock of a service for development forward.
    *
-   * Needs a token with the scope `admin`.
+   * Holds, windows and retention follow within a second, as if the time had passed. The clock never moves back; a
+   * restart with `--dev` keeps it. Tokens expire by it, too. Only `qiang serve --dev` on the embedded engine has such a
+   * clock.
+   */
+  advanceTestClock(body: ClockStep): Promise<ClockReading> {
+    return this.json({ method: "POST", path: "/v1/test-clock/advance", body, keyed: true });
+  }
+
+  /**
+   * Webhooks and their status: the caller's own ones, and with the scope `admin` all.
+   *
+   * Needs a token with the scope `campaigns:write`.
    */
   listWebhooks(): Promise<Page<Webhook>> {
     return this.json({ method: "GET", path: "/v1/webhooks" });
@@ -725,17 +855,18 @@ export abstract class Operations {
   /**
    * Creates a webhook: an endpoint that receives events.
    *
-   * It receives every event that is settled from then on and fits its filter, at least once. Events of one campaign
-   * arrive in order. The answer has the secret that signs the requests.
+   * It receives every event that is settled from then on and fits its filter, at least once. Events of one order arrive
+   * in order. The answer has the secret that signs the requests. A seller's webhook receives the events of the seller's
+   * own campaigns alone, and the seller manages it. A seller may have 5 webhooks.
    */
   createWebhook(body: NewWebhook): Promise<Webhook> {
     return this.json({ method: "POST", path: "/v1/webhooks", body, keyed: true });
   }
 
   /**
-   * Deletes a webhook. A request that is in flight still arrives.
+   * Deletes a webhook. Requests may still arrive for 5 seconds and `webhooks.timeout_ms`.
    *
-   * Needs a token with the scope `admin`.
+   * Needs a token with one of the scopes `campaigns:write`, `admin`.
    */
   deleteWebhook(webhookId: string): Promise<void> {
     return this.json({ method: "DELETE", path: `/v1/webhooks/${part(webhookId)}`, keyed: true });
@@ -744,10 +875,42 @@ export abstract class Operations {
   /**
    * A webhook and its status.
    *
-   * Needs a token with the scope `admin`.
+   * Needs a token with one of the scopes `campaigns:write`, `admin`.
    */
   getWebhook(webhookId: string): Promise<Webhook> {
     return this.json({ method: "GET", path: `/v1/webhooks/${part(webhookId)}` });
+  }
+
+  /**
+   * Changes a webhook.
+   *
+   * The change applies to deliveries from then on, also to events that wait for a retry. Requests as before may still
+   * arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own.
+   */
+  changeWebhook(webhookId: string, body: WebhookChange): Promise<Webhook> {
+    return this.json({ method: "PATCH", path: `/v1/webhooks/${part(webhookId)}`, body, keyed: true });
+  }
+
+  /**
+   * Attempts to deliver events to a webhook, newest first.
+   *
+   * The log has every attempt of the last `webhooks.attempt_ttl_ms`, also of events that were delivered. The state of
+   * an event is that of its last attempt. `response_body` has the first characters of the endpoint's answer. Test
+   * events are not logged.
+   */
+  listDeliveries(webhookId: string, query: ListDeliveriesQuery = {}): Pager<WebhookDelivery> {
+    return this.pages({ method: "GET", path: `/v1/webhooks/${part(webhookId)}/deliveries`, query });
+  }
+
+  /**
+   * Delivers one event once more, or all events that were given up.
+   *
+   * The events are due at once, even if the webhook is disabled. An event that is sent again may come after later
+   * events of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for the
+   * rest.
+   */
+  redeliverEvents(webhookId: string, body: WebhookRedelivery): Promise<Webhook> {
+    return this.json({ method: "POST", path: `/v1/webhooks/${part(webhookId)}/redeliver`, body, keyed: true });
   }
 
   /**
@@ -762,7 +925,7 @@ export abstract class Operations {
   /**
    * Gives a webhook a fresh secret. For a while, events are also signed with the previous one.
    *
-   * Needs a token with the scope `admin`.
+   * Needs a token with one of the scopes `campaigns:write`, `admin`.
    */
   rotateSecret(webhookId: string, body?: WebhookRotation): Promise<Webhook> {
     return this.json({ method: "POST", path: `/v1/webhooks/${part(webhookId)}/secret`, body, keyed: true });
@@ -771,7 +934,7 @@ export abstract class Operations {
   /**
    * Sends a `webhook.test` to an endpoint at once, and reports the result.
    *
-   * Needs a token with the scope `admin`.
+   * Needs a token with one of the scopes `campaigns:write`, `admin`.
    */
   testWebhook(webhookId: string): Promise<WebhookTest> {
     return this.json({ method: "POST", path: `/v1/webhooks/${part(webhookId)}/test`, keyed: true });

@@ -18,12 +18,14 @@ export type ActionKind =
   | "change"
   | "pause"
   | "resume"
+  | "start"
   | "close"
   | "archive"
   | "pay"
   | "refund"
   | "withdraw"
   | "reverse"
+  | "transfer"
   | "cancel"
   | "return"
   | "delete"
@@ -51,6 +53,16 @@ export type AuditStatus =
   | "failed"
   | Unknown;
 
+/** Look of a red packet's envelope on the pages. */
+export type Cover =
+  | "classic"
+  | "blossom"
+  | "lantern"
+  | "cloud"
+  | "birthday"
+  | "wedding"
+  | Unknown;
+
 /** Result of one creation of a batch. */
 export type CreationResult =
   | "created"
@@ -74,6 +86,8 @@ export type ObjectKind =
   | "payment"
   | "deposit"
   | "reversal"
+  | "refund_reversal"
+  | "transfer"
   | "withdrawal"
   | "refund"
   | Unknown;
@@ -144,6 +158,8 @@ export type PostingKind =
   | "refund_paid"
   | "withdrawal"
   | "reversal"
+  | "refund_reversal"
+  | "transfer"
   | Unknown;
 
 /** Type of the problem. It is stable, so clients may match on it. */
@@ -155,6 +171,8 @@ export type ProblemType =
   | "/problems/not-found"
   | "/problems/method-not-allowed"
   | "/problems/body-timeout"
+  | "/problems/precondition-failed"
+  | "/problems/weak-entity-tag"
   | "/problems/too-large"
   | "/problems/uri-too-long"
   | "/problems/head-too-large"
@@ -165,6 +183,7 @@ export type ProblemType =
   | "/problems/key-pending"
   | "/problems/superseded"
   | "/problems/user-mismatch"
+  | "/problems/seller-mismatch"
   | "/problems/payment-used"
   | "/problems/refund-exceeds-due"
   | "/problems/cancellation-exceeds-order"
@@ -215,6 +234,7 @@ export type ProblemType =
   | "/problems/draws-hidden"
   | "/problems/not-by-invitation"
   | "/problems/not-for-engine"
+  | "/problems/development-only"
   | "/problems/not-quarantined"
   | "/problems/still-refused"
   | "/problems/return-period-over"
@@ -264,6 +284,13 @@ export type UserAccount =
   | "refunds_due"
   | Unknown;
 
+/** State of a webhook event after an attempt to deliver it. */
+export type WebhookDeliveryState =
+  | "delivered"
+  | "failed"
+  | "given_up"
+  | Unknown;
+
 /** Type of a webhook event. */
 export type WebhookEventType =
   | "share.granted"
@@ -274,6 +301,9 @@ export type WebhookEventType =
   | "order.returned"
   | "order.refund_due"
   | "order.refunded"
+  | "campaign.opened"
+  | "campaign.sold_out"
+  | "campaign.changed"
   | "campaign.closed"
   | Unknown;
 
@@ -310,6 +340,24 @@ export interface Action {
   request_id: string;
   /** Content of the request. */
   detail: Record<string, unknown>;
+  /** Earlier values of the changed fields, as read just before the change. Texts such as the title are left out. */
+  before?: Record<string, unknown> | null;
+}
+
+/** Notification of Alipay. Further parameters are signed, and ignored. */
+export interface AlipayNotification {
+  /** Id of the application. */
+  app_id: string;
+  /** State of the trade. */
+  trade_status: string;
+  /** Alipay's number of the trade. */
+  trade_no: string;
+  /** Amount of the order, in yuan. */
+  total_amount: string;
+  /** Id of the order. */
+  passback_params: string;
+  /** The signature. */
+  sign: string;
 }
 
 /** Audience: exactly one of these. */
@@ -467,6 +515,20 @@ export interface ClaimLatency {
   p99: number;
 }
 
+/** Clock of a service for development. */
+export interface ClockReading {
+  /** The time of the service. */
+  now: string;
+  /** Seconds by which requests have moved it. */
+  advanced_seconds: number;
+}
+
+/** A step of the clock. */
+export interface ClockStep {
+  /** Seconds by which the clock moves forward. */
+  advance_seconds: number;
+}
+
 /** Credentials of a claim for the audience. */
 export interface Credentials {
   /** Invitation, for campaigns by invitation. */
@@ -515,6 +577,29 @@ export interface GrabTicket {
   expires_at: string;
 }
 
+/** Grant of a timeline. */
+export interface GrantPoint {
+  /** Its number, which counts the grants up to this one, unless numbers were skipped. */
+  number: number;
+  /** Time of the decision. */
+  created_at: string;
+  paid_at?: string | null;
+}
+
+/** Grants of a campaign over its whole life, each with its number and its times. */
+export interface GrantTimeline {
+  /** The campaign. */
+  campaign: string;
+  /** Highest number that a grant may have: of an order so far, or the number of shares. */
+  last_number: number;
+  /** Whether only evenly spaced grants are listed, because there are more. */
+  sampled: boolean;
+  /** The grants, ordered by number. */
+  points: GrantPoint[];
+  /** Whether all grants from before the request are included. If not, read it again later. */
+  settled: boolean;
+}
+
 /** Invitation to a campaign. It admits any user who presents it. */
 export interface Invitation {
   /** Text that a claim must present. */
@@ -533,6 +618,16 @@ export interface KeyedRedPacket {
   red_packet: NewRedPacket;
 }
 
+/** A sale to open, under its key. */
+export interface KeyedSale {
+  /**
+   * Idempotency key, with the meaning of the header `Idempotency-Key` of a single sale. The same key identifies the
+   * same sale on both routes.
+   */
+  idempotency_key: string;
+  sale: NewSale;
+}
+
 /** A red packet in a list. */
 export interface ListedRedPacket {
   /** Its id. */
@@ -549,6 +644,8 @@ export interface ListedRedPacket {
   shares: number;
   /** Rule that splits the total into shares. */
   split: SplitRule;
+  /** Look of the envelope on the pages. */
+  cover: Cover;
   /** Time of its creation. */
   created_at: string;
   /** Time of the last change of phase, stock, settings or details. */
@@ -629,6 +726,20 @@ export interface NewOrder {
   quantity?: number;
 }
 
+/** Held orders of a sale to cancel. Without a filter these are all of them. */
+export interface NewOrderCancellations {
+  /** Only orders after this cursor: `next` of the part before. */
+  after?: string | null;
+  /** Only orders from this time on. */
+  created_after?: string | null;
+  /** Only orders from before this time. */
+  created_before?: string | null;
+  /** Cancel at most this many orders; default 100. */
+  limit?: number | null;
+  /** Only orders of this buyer. */
+  user?: string | null;
+}
+
 /** A payment that arrived. */
 export interface NewPayment {
   /**
@@ -666,6 +777,8 @@ export interface NewRedPacket {
   audience?: Audience | null;
   /** 32 random bytes of the sender, as 64 hexadecimal digits. All users will see them. */
   client_seed?: string | null;
+  /** Look of the envelope on the pages; default: `classic`. */
+  cover?: Cover | null;
   /** Users who may see the draws; default: all users. */
   draws?: Draws;
   /**
@@ -750,6 +863,8 @@ export interface NewSale {
   description?: string | null;
   /** Default: 24 hours after the start. */
   ends_at?: string | null;
+  /** Further pictures of the product, at most 8, in their order. Each is like `image_url`. */
+  gallery?: string[];
   /** Seconds for which an unpaid order keeps its units; default 900. */
   hold_seconds?: number | null;
   /**
@@ -759,6 +874,8 @@ export interface NewSale {
   id?: string | null;
   /** Image of the product: `https://…`, or a path of the shop's own site, which begins with `/`. */
   image_url?: string | null;
+  /** Price of one unit before the discount: above `unit_price`, in its currency. Buyers see the difference. */
+  list_price?: Money | null;
   /** Up to 20 texts of the shop by name. Users do not see them. */
   metadata?: Record<string, string>;
   /**
@@ -792,6 +909,11 @@ export interface NewSale {
   waiting_room?: boolean | null;
 }
 
+/** Sales to open: 1 to 100. */
+export interface NewSales {
+  sales: KeyedSale[];
+}
+
 /** Rule that splits the total into shares. */
 export interface NewSplitRule {
   /** normal, double_average, equal or lazy. */
@@ -802,13 +924,25 @@ export interface NewSplitRule {
   min?: number | null;
 }
 
+/** Money to move to another user. */
+export interface NewTransfer {
+  /** Your reference of the transfer. The same transfer with it is a replay; another one with it is refused. */
+  reference: string;
+  /** The user who gets the money. */
+  to: string;
+  /** Whole minor units, at least 1, at most the user's available balance. */
+  amount: number;
+  /** ISO 4217 code. */
+  currency: string;
+}
+
 /** An endpoint that receives events. */
 export interface NewWebhook {
   /** URL of the endpoint: `https:` with a host on the public internet. */
   url: string;
   /** Campaigns of events that it receives, at most 100; empty for all campaigns. */
   campaigns?: string[];
-  /** Sender or seller of the campaigns of events that it receives. */
+  /** Sender or seller of the campaigns of events that it receives. Without the scope `admin` it is the caller. */
   owner?: string | null;
   /** Types of events that it receives; empty for all types. */
   types?: WebhookEventType[];
@@ -837,6 +971,14 @@ export interface NodeSighting {
   term: number;
   /** The last entry that it has observed. */
   observed: number;
+}
+
+/** Receipt of a payment service's notification. */
+export interface NotificationReceipt {
+  /** Reports of payments and refunds that are recorded, by this notification or an earlier one. */
+  recorded: number;
+  /** Reason why a notification without reports is acknowledged. */
+  ignored?: string | null;
 }
 
 /** Order of a sale. A repeated claim gets the same one. */
@@ -874,6 +1016,20 @@ export interface Order {
   refundable_payments?: number | null;
   /** Title of the sale. Only in lists of several sales' orders. */
   title?: string | null;
+}
+
+/** Result of one part of a cancellation of many orders. */
+export interface OrderCancellations {
+  /** Orders of this part, which were found held. */
+  matched: number;
+  /** Orders of this part that are cancelled. */
+  cancelled: number;
+  /** Orders of this part that were paid or had expired at that moment. They did not change. */
+  unchanged: number;
+  /** Whether the ledger had all orders. If not, repeat the cancellation later for the newest ones. */
+  settled: boolean;
+  /** Cursor of the next part; absent after the last one. */
+  next?: string | null;
 }
 
 /** Refunds of an order in one currency. */
@@ -1198,6 +1354,8 @@ export interface RedPacket {
   ack: AckLevel;
   /** Users who may see the claimed shares. */
   draws: Draws;
+  /** Look of the envelope on the pages. */
+  cover: Cover;
   /** Whether claims wait in a queue. */
   waiting_room: boolean;
   /** Requirements of a claim. */
@@ -1270,6 +1428,24 @@ export interface Refund {
   /** Its money. */
   amount: Money;
   /** Time of its posting. */
+  created_at: string;
+  /** Whether the refund was reversed. Its money is due again, or was refunded under another reference. */
+  reversed?: boolean;
+}
+
+/** Reversal of a recorded refund: its money is due to the buyer again. */
+export interface RefundReversal {
+  /** Reference of the refund. */
+  reference: string;
+  /** `refund_reversal`. */
+  object: ObjectKind;
+  /** The order. */
+  order: string;
+  /** The buyer. */
+  user: string;
+  /** Money of the refund. */
+  amount: Money;
+  /** Time of the reversal. */
   created_at: string;
 }
 
@@ -1388,8 +1564,12 @@ export interface Sale {
   audience?: AudienceKind | null;
   /** Description of the product. */
   description?: string | null;
+  /** URLs of further pictures of the product. */
+  gallery?: string[];
   /** URL of a picture of the product. */
   image_url?: string | null;
+  /** Price of one unit before the discount. */
+  list_price?: Money | null;
   /** Metadata of the shop. Absent unless the caller may read it. */
   metadata?: Record<string, string>;
   /** The tolerance of the policy `accept_with_tolerance`. */
@@ -1399,7 +1579,7 @@ export interface Sale {
   reference?: string | null;
 }
 
-/** Changes of a sale: its stock or its terms, and its description. Absent fields do not change. */
+/** Changes of a sale: its stock, its terms and its description. Absent fields do not change. */
 export interface SaleChange {
   /**
    * Users admitted to a decision at a time for each 100 units that are left: 100 to 10,000, or 0 for no limit. Nodes
@@ -1410,13 +1590,20 @@ export interface SaleChange {
   description?: string | null;
   /** New end: not in the past, and only before the sale ends. */
   ends_at?: string | null;
+  /** Further pictures of the product, at most 8; none or null removes them. */
+  gallery?: string[] | null;
   /** Image of the product; null removes it. */
   image_url?: string | null;
+  /** Price of one unit before the discount: above the unit price, in the sale's currency; null removes it. */
+  list_price?: Money | null;
   /** Units that one user may have: 1 up to the stock. A user with more units keeps them. */
   per_user_limit?: number | null;
   /** The seller's id of the product; null removes it. */
   product_id?: string | null;
-  /** New start: not in the past, and only before the sale opens. */
+  /**
+   * New start: not in the past, and only until the sale has opened. A sale of up to a million units can move it until
+   * it has sold some.
+   */
   starts_at?: string | null;
   /** Total units for sale, units of users included. At least the units that users have, and at least the limit. */
   stock?: number | null;
@@ -1427,6 +1614,18 @@ export interface SaleChange {
    * accepts more than its price, the price is at least 1. With a `payment_tolerance`, the price is above it.
    */
   unit_price?: Money | null;
+}
+
+/** Result of one sale of a batch. */
+export interface SaleResult {
+  /** Idempotency key of the sale. */
+  idempotency_key: string;
+  /** Result of the creation. */
+  result: CreationResult;
+  /** Reason of a refusal. */
+  problem?: Problem | null;
+  /** The sale, unless it was refused. */
+  sale?: Sale | null;
 }
 
 /** Hash of the server seed of a future red packet. */
@@ -1517,6 +1716,34 @@ export interface StatsList {
   stats: Stats[];
 }
 
+/** Snapshot event of Stripe. Further fields are ignored. */
+export interface StripeWebhookEvent {
+  /** Kind of the event. Others than payments and refunds are acknowledged. */
+  type: string;
+  /** Seconds since 1970. */
+  created: number;
+  /** Whether it is of the live mode. */
+  livemode: boolean;
+  /** The object in `object`. Its `metadata.qiang-order` is the id of the order. */
+  data: Record<string, unknown>;
+}
+
+/** Money that an operator moved from one user's account to another's. */
+export interface Transfer {
+  /** The operator's reference. */
+  reference: string;
+  /** `transfer`. */
+  object: ObjectKind;
+  /** The user whose account was debited. */
+  user: string;
+  /** The user whose account was credited. */
+  to: string;
+  /** Its money. */
+  amount: Money;
+  /** Time of its posting. */
+  created_at: string;
+}
+
 /** Endpoint that receives webhook events, and its delivery status. */
 export interface Webhook {
   /** Its id. */
@@ -1533,15 +1760,65 @@ export interface Webhook {
   status: WebhookStatus;
   /** Upper bound of undelivered events. */
   behind: number;
+  /** Events that failed, or follow a failed event of their order, and wait for a retry. */
+  waiting: number;
   /** Failed attempts since then. */
   attempts: number;
   disabled_at?: string | null;
   failing_since?: string | null;
   /** Error of the last failed attempt. */
   last_error?: string | null;
+  managed_by?: string | null;
   owner?: string | null;
   retry_at?: string | null;
   secret?: string | null;
+}
+
+/** Changes of a webhook. Absent fields do not change. */
+export interface WebhookChange {
+  /** Campaigns of events that it receives, at most 100; empty for all campaigns. */
+  campaigns?: string[] | null;
+  /**
+   * Whether events are delivered. An endpoint that is enabled again receives the events since it was disabled, as far
+   * as they are kept.
+   */
+  enabled?: boolean | null;
+  /** Sender or seller of the campaigns of events that it receives; null for all. */
+  owner?: string | null;
+  /** Types of events that it receives; empty for all types. */
+  types?: WebhookEventType[] | null;
+  /**
+   * New URL of the endpoint: `https:` with a host on the public internet. Events that wait for a retry are due at once.
+   */
+  url?: string | null;
+}
+
+/** Attempt to deliver an event to a webhook. */
+export interface WebhookDelivery {
+  /** Its id. */
+  id: string;
+  /** Id of the event. */
+  event: string;
+  /** Type of the event. */
+  type: WebhookEventType;
+  /** Campaign of the event. */
+  campaign: string;
+  /** Time of the attempt. */
+  attempted_at: string;
+  /** Milliseconds from connecting to the end of the answer. */
+  duration_ms: number;
+  /** Number of the attempt at this event, from 1. */
+  attempt: number;
+  /** State of the event after the attempt. */
+  state: WebhookDeliveryState;
+  /** Error of a failed attempt. */
+  error?: string | null;
+  next_attempt_at?: string | null;
+  order?: string | null;
+  /** First characters of the answer's body, at most 256. */
+  response_body?: string | null;
+  /** Status of the endpoint's answer; absent if it did not answer. */
+  response_status?: number | null;
 }
 
 /** A settled change. */
@@ -1557,6 +1834,8 @@ export interface WebhookEvent {
 export interface WebhookEventData {
   amount?: Money;
   campaign?: string;
+  /** stock, terms, paused or resumed. */
+  change?: string;
   kind?: string;
   number?: number;
   order?: string;
@@ -1567,6 +1846,14 @@ export interface WebhookEventData {
   refunded?: Money;
   returned?: number;
   user?: string;
+}
+
+/** Events to deliver once more: one, or all that were given up. */
+export interface WebhookRedelivery {
+  /** Id of an event that the log has an attempt at. */
+  event?: string | null;
+  /** All events that were given up from this time on, unless a later attempt succeeded. */
+  given_up_since?: string | null;
 }
 
 /** Events to deliver again. */
@@ -1589,6 +1876,14 @@ export interface WebhookTest {
   delivered: boolean;
   /** Error of a failed delivery. */
   error?: string | null;
+}
+
+/** Notification of WeChat Pay. Further fields are ignored. */
+export interface WechatPayNotification {
+  /** Kind of the notification. Others than payments and refunds are acknowledged. */
+  event_type: string;
+  /** The encrypted transaction or refund. `attach` of a transaction is the id of the order. */
+  resource: Record<string, unknown>;
 }
 
 /** Withdrawal from an account. */
@@ -1870,6 +2165,20 @@ export interface ReadStatsQuery {
    * not reached counts as 0.
    */
   after?: number;
+}
+
+/** Filters of `listDeliveries`. */
+export interface ListDeliveriesQuery {
+  /** Attempts at the event with this id, which is its `webhook-id`. Not together with `order`. */
+  event?: string;
+  /** Attempts at events of this order. */
+  order?: string;
+  /** Attempts that left their event in this state. */
+  state?: OrderState;
+  /** Attempts after this cursor: `next` of the page before. */
+  after?: string;
+  /** At most this many; default 100, at most 1000. */
+  limit?: number;
 }
 
 /** Filters of `listWithdrawals`. */

@@ -36,7 +36,7 @@ const REFUND_PAGES_MAX: u32 = 20;
 #[derive(Debug, Clone, Copy, Default)]
 struct RefundSums {
     recorded: i64,
-    /// Those that were reversed, because the money did not reach the buyer.
+    /// Minor units of reversed refunds: their money did not reach the buyer.
     reversed: i64,
 }
 
@@ -212,8 +212,9 @@ impl App {
                 let amount = refunded_money(refund, Some(payment));
                 let amount = Money::new(amount.0, amount.1.unwrap_or(payment.amount.currency));
                 let payout = refund_payout(payment.order, refund, amount);
-                let paid_out = self.pay_out(None, payout, &account.actor).await;
-                paid_out.map(drop)
+                let paid_out = self.pay_out(None, payout, &account.actor).await?;
+                self.refuse_reversed_refund(&refund.reference, paid_out.fresh)
+                    .await
             }
             RefundedMoney::Total(total) => self.record_total(account, refund, payment, total).await,
         }
@@ -221,8 +222,8 @@ impl App {
 
     /// Records a refund of the difference between a total and the recorded refunds of its payment.
     ///
-    /// The key of the sums before it is bound with the refund in one transaction. One refund that starts from some sums is
-    /// recorded, and others that start from them compare again.
+    /// The key of the sums before it is bound with the refund in one transaction. One refund that starts from some sums
+    /// is recorded, and others that start from them compare again.
     async fn record_total(
         &self,
         account: &PaymentAccount,

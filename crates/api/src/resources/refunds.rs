@@ -120,14 +120,15 @@ pub(crate) struct ReversalRequest {
 }
 
 impl App {
-    /// Whether a refund was reversed. A fresh one is not.
-    async fn is_refund_reversed(
+    /// Refuses the reference of a reversed refund: under it, no other refund is ever recorded. A fresh one is not
+    /// reversed.
+    pub(crate) async fn refuse_reversed_refund(
         &self,
         reference: &PaymentRef,
         is_fresh: bool,
-    ) -> Result<bool, ApiProblem> {
+    ) -> Result<(), ApiProblem> {
         if is_fresh {
-            return Ok(false);
+            return Ok(());
         }
         let query = MovementQuery {
             kind: MovementKind::Refund,
@@ -138,7 +139,11 @@ impl App {
             limit: 1,
         };
         let found = self.ports.ledger.movements(&query).await?;
-        Ok(found.iter().any(|refund| refund.reversed_minor > 0))
+        if found.iter().all(|refund| refund.reversed_minor == 0) {
+            return Ok(());
+        }
+        let detail = "the refund with this reference was reversed: record the new one under another reference";
+        Err(ApiProblem::new(ProblemKind::ReferenceUsed, detail))
     }
 
     /// Posts a payout. If the ledger refuses it, waits for settlement and retries once: the money may come from a
@@ -223,7 +228,8 @@ impl App {
     responses((status = 201, body = answers::Refund),
         (status = 200, description = "Posted before", body = answers::Refund),
         (status = 403, body = Problem), (status = 404, body = Problem),
-        (status = 409, description = "`refund-exceeds-due`: less is due; `reference-used`: another refund has it",
+        (status = 409, description = "`refund-exceeds-due`: less is due; `reference-used`: another refund has it, \
+            or its refund was reversed",
             body = Problem),
         (status = 422, body = Problem), NoAnswer))]
 pub(crate) async fn refund(
@@ -247,6 +253,8 @@ pub(crate) async fn refund(
         amount: request.amount.money(),
     };
     let paid_out = app.pay_out(used, refund, &call.caller.user).await?;
+    app.refuse_reversed_refund(&reference.0, paid_out.fresh)
+        .await?;
     let status = wire::created(paid_out.fresh);
     let body = answers::Refund {
         reference: reference.0.to_string(),
@@ -255,7 +263,7 @@ pub(crate) async fn refund(
         user: buyer,
         amount: paid_out.amount.to_wire(),
         created_at: paid_out.at.to_wire(),
-        reversed: app.is_refund_reversed(&reference.0, paid_out.fresh).await?,
+        reversed: false,
     };
     let location = wire::location(status, || format!("/v1/orders/{order}/refunds"));
     Ok((status, location, Json(body)))

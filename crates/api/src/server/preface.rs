@@ -8,8 +8,8 @@ use super::guard::StageMark;
 
 /// First bytes of such a client. No request of HTTP/1.1 begins with them.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// First pause until the rest of a cut preface is looked for. Each later one is twice as long. The guard limits the time
-/// of the whole.
+/// First pause until the rest of a cut preface is looked for. Each later one is twice as long. The guard limits the
+/// time of the whole.
 const REST_PAUSE: Duration = Duration::from_millis(5);
 /// Longest pause.
 const REST_PAUSE_MAX: Duration = Duration::from_millis(500);

@@ -79,7 +79,7 @@ async fn each_attempt_is_in_the_log() {
         .collect();
     assert_eq!(orders, [&refused, &accepted]);
     let failed = attempts(&service, &path, "state=failed").await;
-    assert_eq!(failed, std::slice::from_ref(&first));
+    assert_eq!(failed, std::slice::from_ref(first));
 
     // Page after page, each attempt is listed once.
     let (mut all, mut next) = (Vec::new(), String::new());

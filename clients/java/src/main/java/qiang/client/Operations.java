@@ -8,11 +8,15 @@ import qiang.client.model.Action;
 import qiang.client.model.Audit;
 import qiang.client.model.CampaignAudience;
 import qiang.client.model.Claim;
+import qiang.client.model.ClockReading;
+import qiang.client.model.ClockStep;
 import qiang.client.model.Deposit;
+import qiang.client.model.GrantTimeline;
 import qiang.client.model.Invitation;
 import qiang.client.model.ListActionsQuery;
 import qiang.client.model.ListAllOrdersQuery;
 import qiang.client.model.ListClaimsQuery;
+import qiang.client.model.ListDeliveriesQuery;
 import qiang.client.model.ListDepositsQuery;
 import qiang.client.model.ListEventsQuery;
 import qiang.client.model.ListOrdersQuery;
@@ -32,6 +36,7 @@ import qiang.client.model.MetadataChange;
 import qiang.client.model.NewCancellation;
 import qiang.client.model.NewDeposit;
 import qiang.client.model.NewInvitation;
+import qiang.client.model.NewOrderCancellations;
 import qiang.client.model.NewPayment;
 import qiang.client.model.NewRedPacket;
 import qiang.client.model.NewRedPackets;
@@ -39,9 +44,13 @@ import qiang.client.model.NewRefund;
 import qiang.client.model.NewReturn;
 import qiang.client.model.NewReversal;
 import qiang.client.model.NewSale;
+import qiang.client.model.NewSales;
+import qiang.client.model.NewTransfer;
 import qiang.client.model.NewWebhook;
 import qiang.client.model.NewWithdrawal;
+import qiang.client.model.NotificationReceipt;
 import qiang.client.model.Order;
+import qiang.client.model.OrderCancellations;
 import qiang.client.model.OwedOrder;
 import qiang.client.model.PartitionDetail;
 import qiang.client.model.Partitions;
@@ -58,6 +67,7 @@ import qiang.client.model.RedPacket;
 import qiang.client.model.RedPacketResult;
 import qiang.client.model.Redriven;
 import qiang.client.model.Refund;
+import qiang.client.model.RefundReversal;
 import qiang.client.model.Refunds;
 import qiang.client.model.Released;
 import qiang.client.model.Repair;
@@ -65,14 +75,21 @@ import qiang.client.model.Resumed;
 import qiang.client.model.Reversal;
 import qiang.client.model.Sale;
 import qiang.client.model.SaleChange;
+import qiang.client.model.SaleResult;
 import qiang.client.model.ServerSeed;
 import qiang.client.model.Session;
 import qiang.client.model.State;
 import qiang.client.model.StatsList;
+import qiang.client.model.StripeWebhookEvent;
+import qiang.client.model.Transfer;
 import qiang.client.model.Webhook;
+import qiang.client.model.WebhookChange;
+import qiang.client.model.WebhookDelivery;
+import qiang.client.model.WebhookRedelivery;
 import qiang.client.model.WebhookRedrive;
 import qiang.client.model.WebhookRotation;
 import qiang.client.model.WebhookTest;
+import qiang.client.model.WechatPayNotification;
 import qiang.client.model.Withdrawal;
 
 /** The operations of the document. */
@@ -200,6 +217,17 @@ public abstract class Operations {
     }
 
     /**
+     * Moves available money from one user's account to another's, such as that of a seller who has left.
+     *
+     * Both users see the posting `transfer` in their accounts. Refunds that are due do not move. Later payments and
+     * returns of the first user's campaigns still change the first account, and returns may overdraw it. The reference
+     * makes repetition safe.
+     */
+    public Transfer makeTransfer(String user, NewTransfer body) {
+        return json(new Call("POST", "/v1/accounts/" + part(user) + "/transfers").keyed().body(body), Transfer.class);
+    }
+
+    /**
      * Records a withdrawal. The account's balance must cover it.
      *
      * Post the withdrawal first, and pay the money out once it is posted. The reference makes repetition safe.
@@ -267,6 +295,17 @@ public abstract class Operations {
     }
 
     /**
+     * Grants of a campaign over its whole life.
+     *
+     * A campaign with more than 512 grants has 512 evenly spaced ones, with the last one. Its curve of grants is exact
+     * at these points; the share of paid orders is an estimate. The rows are read by key, and a node answers from
+     * memory for five seconds. Owners see those of their own campaigns.
+     */
+    public GrantTimeline getGrantTimeline(String campaignId) {
+        return json(new Call("GET", "/v1/campaigns/" + part(campaignId) + "/grant-timeline"), GrantTimeline.class);
+    }
+
+    /**
      * Signs an invitation.
      *
      * An invitation is valid for any number of users, and for this campaign only.
@@ -308,7 +347,8 @@ public abstract class Operations {
     }
 
     /**
-     * Pauses a campaign, which stops its grants. Idempotent.
+     * Pauses a campaign, which stops its grants. Idempotent. A campaign that is paused before its start grants nothing
+     * at its start.
      *
      * A pause stops claims only. Holds of unpaid orders continue: users can pay and cancel during the pause, and an
      * unpaid order expires at its `hold_until`. The window does not move: at `ends_at` a paused campaign closes for
@@ -330,7 +370,7 @@ public abstract class Operations {
     }
 
     /**
-     * Resumes a paused campaign. Idempotent.
+     * Resumes a paused campaign. Idempotent. Before its start it is scheduled again.
      *
      * Needs a token with one of the scopes `send`, `campaigns:write:any`, `campaigns:write`.
      */
@@ -445,8 +485,9 @@ public abstract class Operations {
      * with the other ones: its `quantity` and its `amount` fall, and a payment of the new amount pays it. If no unit is
      * left, the order is `cancelled`. A request without a quantity cancels the order, and a repetition changes nothing.
      * One with a quantity needs an `Idempotency-Key`: the same key again changes nothing, and another key cancels as
-     * many units again. Buyers may cancel their own orders; other orders need the scope `admin`. An order that costs
-     * nothing is paid from the start: it is returned, and no refund is due.
+     * many units again. Buyers may cancel their own orders. Sellers cancel orders of their own sales with the scope
+     * `campaigns:write`; other orders need `admin`. An order that costs nothing is paid from the start: it is returned,
+     * and no refund is due.
      */
     public Order cancelOrder(String orderId) {
         return json(new Call("POST", "/v1/orders/" + part(orderId) + "/cancellation").keyed(), Order.class);
@@ -459,8 +500,9 @@ public abstract class Operations {
      * with the other ones: its `quantity` and its `amount` fall, and a payment of the new amount pays it. If no unit is
      * left, the order is `cancelled`. A request without a quantity cancels the order, and a repetition changes nothing.
      * One with a quantity needs an `Idempotency-Key`: the same key again changes nothing, and another key cancels as
-     * many units again. Buyers may cancel their own orders; other orders need the scope `admin`. An order that costs
-     * nothing is paid from the start: it is returned, and no refund is due.
+     * many units again. Buyers may cancel their own orders. Sellers cancel orders of their own sales with the scope
+     * `campaigns:write`; other orders need `admin`. An order that costs nothing is paid from the start: it is returned,
+     * and no refund is due.
      */
     public Order cancelOrder(String orderId, NewCancellation body) {
         return json(new Call("POST", "/v1/orders/" + part(orderId) + "/cancellation").keyed().body(body), Order.class);
@@ -517,6 +559,19 @@ public abstract class Operations {
      */
     public Refund refundOrder(String orderId, NewRefund body) {
         return json(new Call("POST", "/v1/orders/" + part(orderId) + "/refunds").keyed().body(body), Refund.class);
+    }
+
+    /**
+     * Reverses a recorded refund: its money is due to the buyer again.
+     *
+     * For a refund that the payment service did not carry out or returned, or that was recorded by mistake. The whole
+     * refund is reversed, once, and it stays in the lists with `reversed`. A further refund of the order needs another
+     * reference: the reference of a reversed refund still names that one. The buyer sees the refund due again.
+     */
+    public RefundReversal reverseRefund(String orderId, String reference) {
+        Call call = new Call("POST", "/v1/orders/" + part(orderId) + "/refunds/" + part(reference) + "/reversal")
+                .keyed();
+        return json(call, RefundReversal.class);
     }
 
     /**
@@ -652,6 +707,32 @@ public abstract class Operations {
      */
     public PaymentRecord getPayment(String reference) {
         return json(new Call("GET", "/v1/payments/" + part(reference)), PaymentRecord.class);
+    }
+
+    /**
+     * Records payments and refunds that an event of Stripe reports.
+     *
+     * The signature is the authentication: HMAC-SHA256 with a secret of the account's webhook endpoint. Another
+     * signature is refused with 401, and so is an unknown account. An event is acknowledged once its reports are
+     * recorded. It is refused if a report is refused, as `reportPayment` and `refundOrder` refuse it. Stripe then
+     * repeats it.
+     */
+    public NotificationReceipt receiveStripeEvent(String account, StripeWebhookEvent body) {
+        Call call = new Call("POST", "/v1/providers/stripe/" + part(account) + "/notifications")
+                .body(body);
+        return json(call, NotificationReceipt.class);
+    }
+
+    /**
+     * Records payments and refunds that a notification of WeChat Pay reports.
+     *
+     * The signature is the authentication: RSA-SHA256 by a configured certificate or public key of the platform.
+     * Another signature is refused with 401, and so is an unknown account. A notification is acknowledged with 204 once
+     * its reports are recorded. It is refused if a report is refused, as `reportPayment` and `refundOrder` refuse it.
+     * The problem then also has `code` and `message`, and WeChat Pay repeats the notification.
+     */
+    public void receiveWechatNotification(String account, WechatPayNotification body) {
+        json(new Call("POST", "/v1/providers/wechat/" + part(account) + "/notifications").body(body), Void.class);
     }
 
     /**
@@ -835,9 +916,22 @@ public abstract class Operations {
     }
 
     /**
+     * Opens sales, each as `createSale` does.
+     *
+     * Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
+     * example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom
+     * the token may not act, refuses the whole request before anything is done. Repeat the request after a lost answer:
+     * created sales are replayed, and the others are created.
+     */
+    public Page<SaleResult> createSales(NewSales body) {
+        return page(new Call("POST", "/v1/sales/batch").body(body), SaleResult.class);
+    }
+
+    /**
      * A sale and its state. No token is needed: a user who has the link sees the sale before signing in.
      *
-     * The entity tag covers everything except `now`. An answer 304 has the server's time in `Date`.
+     * The entity tag covers everything except `now`. It is strong for callers who may change the sale, and serves as
+     * `If-Match` there. An answer 304 has the server's time in `Date`.
      */
     public Sale getSale(String saleId) {
         return json(new Call("GET", "/v1/sales/" + part(saleId)), Sale.class);
@@ -846,9 +940,11 @@ public abstract class Operations {
     /**
      * Changes a sale.
      *
-     * Stock, or window, limit, price and admission, can change until the sale is over. If that is refused, nothing
-     * changes. Title, product, description and image can change at any time. Fields that already have the value do not
-     * change.
+     * Stock, window, limit, price and admission can change until the sale is over, all in one step. If one of them is
+     * refused, nothing changes. Title, product, description and image can change at any time. Fields that already have
+     * the value do not change. With `If-Match`, the sale changes only if nothing that this operation changes was
+     * changed since it was read. Its `ETag` is strong if the caller may change it. Such a request changes the stock
+     * alone, the texts alone, or window, limit, price and admission.
      */
     public Sale changeSale(String saleId, SaleChange body) {
         return json(new Call("PATCH", "/v1/sales/" + part(saleId)).keyed().body(body), Sale.class);
@@ -870,6 +966,51 @@ public abstract class Operations {
      */
     public Pager<Order> listOrders(String saleId, ListOrdersQuery query) {
         return pages(new Call("GET", "/v1/sales/" + part(saleId) + "/orders").query(query), Order.class, false);
+    }
+
+    /**
+     * Cancels the held orders of a sale that match a filter, in parts.
+     *
+     * The units of a cancelled order are for sale again, unless the sale is closed, and free the buyer's limit. Pause
+     * or close the sale first if they must not be sold. Each buyer sees the order `cancelled`, and the shop's webhooks
+     * get `order.cancelled`. A buyer who pays a cancelled order is owed the money. One request cancels up to `limit`
+     * orders, the newest first. Repeat it with `after` from `next` until there is no `next`. A part may have no order
+     * and still a `next`. An order that is paid, or expires, at the same moment does not change. The operation log
+     * lists the orders of each part under the sale. Sellers cancel held orders of their own sales with
+     * `campaigns:write`. A repetition with the same key cancels the same orders, even if the first request broke off
+     * between two of them.
+     */
+    public OrderCancellations cancelOrders(String saleId) {
+        return json(new Call("POST", "/v1/sales/" + part(saleId) + "/orders/cancel").keyed(), OrderCancellations.class);
+    }
+
+    /**
+     * Cancels the held orders of a sale that match a filter, in parts.
+     *
+     * The units of a cancelled order are for sale again, unless the sale is closed, and free the buyer's limit. Pause
+     * or close the sale first if they must not be sold. Each buyer sees the order `cancelled`, and the shop's webhooks
+     * get `order.cancelled`. A buyer who pays a cancelled order is owed the money. One request cancels up to `limit`
+     * orders, the newest first. Repeat it with `after` from `next` until there is no `next`. A part may have no order
+     * and still a `next`. An order that is paid, or expires, at the same moment does not change. The operation log
+     * lists the orders of each part under the sale. Sellers cancel held orders of their own sales with
+     * `campaigns:write`. A repetition with the same key cancels the same orders, even if the first request broke off
+     * between two of them.
+     */
+    public OrderCancellations cancelOrders(String saleId, NewOrderCancellations body) {
+        Call call = new Call("POST", "/v1/sales/" + part(saleId) + "/orders/cancel")
+                .keyed()
+                .body(body);
+        return json(call, OrderCancellations.class);
+    }
+
+    /**
+     * Starts a scheduled sale now: its window begins at this moment, and its end stays. A live sale does not change.
+     *
+     * Waiting users can claim at once. A start that was announced for later is over: tell the users who planned with
+     * it. Resume a paused sale first.
+     */
+    public State startSale(String saleId) {
+        return json(new Call("POST", "/v1/sales/" + part(saleId) + "/start").keyed(), State.class);
     }
 
     /**
@@ -923,9 +1064,20 @@ public abstract class Operations {
     }
 
     /**
-     * All webhooks and their status.
+     * Moves the clock of a service for development forward.
      *
-     * Needs a token with the scope `admin`.
+     * Holds, windows and retention follow within a second, as if the time had passed. The clock never moves back; a
+     * restart with `--dev` keeps it. Tokens expire by it, too. Only `qiang serve --dev` on the embedded engine has such
+     * a clock.
+     */
+    public ClockReading advanceTestClock(ClockStep body) {
+        return json(new Call("POST", "/v1/test-clock/advance").keyed().body(body), ClockReading.class);
+    }
+
+    /**
+     * Webhooks and their status: the caller's own ones, and with the scope `admin` all.
+     *
+     * Needs a token with the scope `campaigns:write`.
      */
     public Page<Webhook> listWebhooks() {
         return page(new Call("GET", "/v1/webhooks"), Webhook.class);
@@ -934,17 +1086,18 @@ public abstract class Operations {
     /**
      * Creates a webhook: an endpoint that receives events.
      *
-     * It receives every event that is settled from then on and fits its filter, at least once. Events of one campaign
-     * arrive in order. The answer has the secret that signs the requests.
+     * It receives every event that is settled from then on and fits its filter, at least once. Events of one order
+     * arrive in order. The answer has the secret that signs the requests. A seller's webhook receives the events of the
+     * seller's own campaigns alone, and the seller manages it. A seller may have 5 webhooks.
      */
     public Webhook createWebhook(NewWebhook body) {
         return json(new Call("POST", "/v1/webhooks").keyed().body(body), Webhook.class);
     }
 
     /**
-     * Deletes a webhook. A request that is in flight still arrives.
+     * Deletes a webhook. Requests may still arrive for 5 seconds and `webhooks.timeout_ms`.
      *
-     * Needs a token with the scope `admin`.
+     * Needs a token with one of the scopes `campaigns:write`, `admin`.
      */
     public void deleteWebhook(String webhookId) {
         json(new Call("DELETE", "/v1/webhooks/" + part(webhookId)).keyed(), Void.class);
@@ -953,10 +1106,58 @@ public abstract class Operations {
     /**
      * A webhook and its status.
      *
-     * Needs a token with the scope `admin`.
+     * Needs a token with one of the scopes `campaigns:write`, `admin`.
      */
     public Webhook getWebhook(String webhookId) {
         return json(new Call("GET", "/v1/webhooks/" + part(webhookId)), Webhook.class);
+    }
+
+    /**
+     * Changes a webhook.
+     *
+     * The change applies to deliveries from then on, also to events that wait for a retry. Requests as before may still
+     * arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own.
+     */
+    public Webhook changeWebhook(String webhookId, WebhookChange body) {
+        return json(new Call("PATCH", "/v1/webhooks/" + part(webhookId)).keyed().body(body), Webhook.class);
+    }
+
+    /**
+     * Attempts to deliver events to a webhook, newest first.
+     *
+     * The log has every attempt of the last `webhooks.attempt_ttl_ms`, also of events that were delivered. The state of
+     * an event is that of its last attempt. `response_body` has the first characters of the endpoint's answer. Test
+     * events are not logged.
+     */
+    public Pager<WebhookDelivery> listDeliveries(String webhookId) {
+        return pages(new Call("GET", "/v1/webhooks/" + part(webhookId) + "/deliveries"), WebhookDelivery.class, false);
+    }
+
+    /**
+     * Attempts to deliver events to a webhook, newest first.
+     *
+     * The log has every attempt of the last `webhooks.attempt_ttl_ms`, also of events that were delivered. The state of
+     * an event is that of its last attempt. `response_body` has the first characters of the endpoint's answer. Test
+     * events are not logged.
+     */
+    public Pager<WebhookDelivery> listDeliveries(String webhookId, ListDeliveriesQuery query) {
+        Call call = new Call("GET", "/v1/webhooks/" + part(webhookId) + "/deliveries")
+                .query(query);
+        return pages(call, WebhookDelivery.class, false);
+    }
+
+    /**
+     * Delivers one event once more, or all events that were given up.
+     *
+     * The events are due at once, even if the webhook is disabled. An event that is sent again may come after later
+     * events of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for
+     * the rest.
+     */
+    public Webhook redeliverEvents(String webhookId, WebhookRedelivery body) {
+        Call call = new Call("POST", "/v1/webhooks/" + part(webhookId) + "/redeliver")
+                .keyed()
+                .body(body);
+        return json(call, Webhook.class);
     }
 
     /**
@@ -980,7 +1181,7 @@ public abstract class Operations {
     /**
      * Gives a webhook a fresh secret. For a while, events are also signed with the previous one.
      *
-     * Needs a token with the scope `admin`.
+     * Needs a token with one of the scopes `campaigns:write`, `admin`.
      */
     public Webhook rotateSecret(String webhookId) {
         return json(new Call("POST", "/v1/webhooks/" + part(webhookId) + "/secret").keyed(), Webhook.class);
@@ -989,7 +1190,7 @@ public abstract class Operations {
     /**
      * Gives a webhook a fresh secret. For a while, events are also signed with the previous one.
      *
-     * Needs a token with the scope `admin`.
+     * Needs a token with one of the scopes `campaigns:write`, `admin`.
      */
     public Webhook rotateSecret(String webhookId, WebhookRotation body) {
         return json(new Call("POST", "/v1/webhooks/" + part(webhookId) + "/secret").keyed().body(body), Webhook.class);
@@ -998,7 +1199,7 @@ public abstract class Operations {
     /**
      * Sends a `webhook.test` to an endpoint at once, and reports the result.
      *
-     * Needs a token with the scope `admin`.
+     * Needs a token with one of the scopes `campaigns:write`, `admin`.
      */
     public WebhookTest testWebhook(String webhookId) {
         return json(new Call("POST", "/v1/webhooks/" + part(webhookId) + "/test").keyed(), WebhookTest.class);

@@ -16,6 +16,8 @@ import java.util.Map;
  * @param subject Id of the changed object.
  * @param requestId Id of the request; empty for actions from the command line.
  * @param detail Content of the request.
+ * @param before Earlier values of the changed fields, as read just before the change. Texts such as the title are left
+ *     out. May be null.
  */
 public record Action(
         @JsonProperty("id") String id,
@@ -24,4 +26,5 @@ public record Action(
         @JsonProperty("action") ActionKind action,
         @JsonProperty("subject") String subject,
         @JsonProperty("request_id") String requestId,
-        @JsonProperty("detail") Map<String, Object> detail) {}
+        @JsonProperty("detail") Map<String, Object> detail,
+        @JsonProperty("before") Map<String, Object> before) {}

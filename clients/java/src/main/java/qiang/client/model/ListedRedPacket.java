@@ -16,6 +16,7 @@ import java.util.Map;
  * @param total Total money of all shares.
  * @param shares Number of shares.
  * @param split Rule that splits the total into shares.
+ * @param cover Look of the envelope on the pages.
  * @param createdAt Time of its creation.
  * @param updatedAt Time of the last change of phase, stock, settings or details.
  * @param state Its counters, as settled.
@@ -31,6 +32,7 @@ public record ListedRedPacket(
         @JsonProperty("total") Money total,
         @JsonProperty("shares") long shares,
         @JsonProperty("split") SplitRule split,
+        @JsonProperty("cover") Cover cover,
         @JsonProperty("created_at") Instant createdAt,
         @JsonProperty("updated_at") Instant updatedAt,
         @JsonProperty("state") State state,

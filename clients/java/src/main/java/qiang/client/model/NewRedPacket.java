@@ -36,6 +36,12 @@ public final class NewRedPacket extends Body {
         return this;
     }
 
+    /** Look of the envelope on the pages; default: `classic`. */
+    public NewRedPacket cover(Cover cover) {
+        set("cover", cover);
+        return this;
+    }
+
     /** Users who may see the draws; default: all users. */
     public NewRedPacket draws(Draws draws) {
         set("draws", draws);

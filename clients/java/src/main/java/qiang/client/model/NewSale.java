@@ -51,6 +51,12 @@ public final class NewSale extends Body {
         return this;
     }
 
+    /** Further pictures of the product, at most 8, in their order. Each is like `image_url`. */
+    public NewSale gallery(List<String> gallery) {
+        set("gallery", gallery);
+        return this;
+    }
+
     /** Seconds for which an unpaid order keeps its units; default 900. */
     public NewSale holdSeconds(long holdSeconds) {
         set("hold_seconds", holdSeconds);
@@ -69,6 +75,12 @@ public final class NewSale extends Body {
     /** Image of the product: `https://…`, or a path of the shop's own site, which begins with `/`. */
     public NewSale imageUrl(String imageUrl) {
         set("image_url", imageUrl);
+        return this;
+    }
+
+    /** Price of one unit before the discount: above `unit_price`, in its currency. Buyers see the difference. */
+    public NewSale listPrice(Money listPrice) {
+        set("list_price", listPrice);
         return this;
     }
 

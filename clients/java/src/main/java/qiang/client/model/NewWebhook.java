@@ -17,7 +17,7 @@ public final class NewWebhook extends Body {
         return this;
     }
 
-    /** Sender or seller of the campaigns of events that it receives. */
+    /** Sender or seller of the campaigns of events that it receives. Without the scope `admin` it is the caller. */
     public NewWebhook owner(String owner) {
         set("owner", owner);
         return this;

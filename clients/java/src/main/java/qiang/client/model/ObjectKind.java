@@ -14,6 +14,8 @@ public enum ObjectKind {
     PAYMENT("payment"),
     DEPOSIT("deposit"),
     REVERSAL("reversal"),
+    REFUND_REVERSAL("refund_reversal"),
+    TRANSFER("transfer"),
     WITHDRAWAL("withdrawal"),
     REFUND("refund"),
     /** A value that this client does not know. Later services may answer further values. */

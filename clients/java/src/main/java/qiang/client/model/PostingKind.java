@@ -18,6 +18,8 @@ public enum PostingKind {
     REFUND_PAID("refund_paid"),
     WITHDRAWAL("withdrawal"),
     REVERSAL("reversal"),
+    REFUND_REVERSAL("refund_reversal"),
+    TRANSFER("transfer"),
     /** A value that this client does not know. Later services may answer further values. */
     UNKNOWN("");
 

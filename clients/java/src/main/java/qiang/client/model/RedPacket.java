@@ -19,6 +19,7 @@ import java.util.Map;
  * @param split Rule that splits the total into shares.
  * @param ack Acknowledgement level of grants.
  * @param draws Users who may see the claimed shares.
+ * @param cover Look of the envelope on the pages.
  * @param waitingRoom Whether claims wait in a queue.
  * @param requirements Requirements of a claim.
  * @param claimed Money of the claimed shares.
@@ -49,6 +50,7 @@ public record RedPacket(
         @JsonProperty("split") SplitRule split,
         @JsonProperty("ack") AckLevel ack,
         @JsonProperty("draws") Draws draws,
+        @JsonProperty("cover") Cover cover,
         @JsonProperty("waiting_room") boolean waitingRoom,
         @JsonProperty("requirements") List<Requirement> requirements,
         @JsonProperty("claimed") Money claimed,

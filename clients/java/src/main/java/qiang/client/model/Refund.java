@@ -14,6 +14,8 @@ import java.time.Instant;
  * @param user The buyer.
  * @param amount Its money.
  * @param createdAt Time of its posting.
+ * @param reversed Whether the refund was reversed. Its money is due again, or was refunded under another reference. May
+ *     be null.
  */
 public record Refund(
         @JsonProperty("reference") String reference,
@@ -21,4 +23,5 @@ public record Refund(
         @JsonProperty("order") String order,
         @JsonProperty("user") String user,
         @JsonProperty("amount") Money amount,
-        @JsonProperty("created_at") Instant createdAt) {}
+        @JsonProperty("created_at") Instant createdAt,
+        @JsonProperty("reversed") Boolean reversed) {}

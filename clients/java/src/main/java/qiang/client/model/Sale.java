@@ -29,7 +29,9 @@ import java.util.Map;
  * @param archivedAt archived_at May be null.
  * @param audience Users who may claim; absent for all users. May be null.
  * @param description Description of the product. May be null.
+ * @param gallery URLs of further pictures of the product. May be null.
  * @param imageUrl URL of a picture of the product. May be null.
+ * @param listPrice Price of one unit before the discount. May be null.
  * @param metadata Metadata of the shop. Absent unless the caller may read it. May be null.
  * @param paymentTolerance The tolerance of the policy `accept_with_tolerance`. May be null.
  * @param productId product_id May be null.
@@ -55,7 +57,9 @@ public record Sale(
         @JsonProperty("archived_at") Instant archivedAt,
         @JsonProperty("audience") AudienceKind audience,
         @JsonProperty("description") String description,
+        @JsonProperty("gallery") List<String> gallery,
         @JsonProperty("image_url") String imageUrl,
+        @JsonProperty("list_price") Money listPrice,
         @JsonProperty("metadata") Map<String, String> metadata,
         @JsonProperty("payment_tolerance") Money paymentTolerance,
         @JsonProperty("product_id") String productId,

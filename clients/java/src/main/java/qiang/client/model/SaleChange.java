@@ -3,8 +3,9 @@
 package qiang.client.model;
 
 import java.time.Instant;
+import java.util.List;
 
-/** Changes of a sale: its stock or its terms, and its description. Absent fields do not change. */
+/** Changes of a sale: its stock, its terms and its description. Absent fields do not change. */
 public final class SaleChange extends Body {
     /** Body without fields. */
     public SaleChange() {
@@ -31,9 +32,21 @@ public final class SaleChange extends Body {
         return this;
     }
 
+    /** Further pictures of the product, at most 8; none or null removes them. */
+    public SaleChange gallery(List<String> gallery) {
+        set("gallery", gallery);
+        return this;
+    }
+
     /** Image of the product; null removes it. */
     public SaleChange imageUrl(String imageUrl) {
         set("image_url", imageUrl);
+        return this;
+    }
+
+    /** Price of one unit before the discount: above the unit price, in the sale's currency; null removes it. */
+    public SaleChange listPrice(Money listPrice) {
+        set("list_price", listPrice);
         return this;
     }
 
@@ -49,7 +62,10 @@ public final class SaleChange extends Body {
         return this;
     }
 
-    /** New start: not in the past, and only before the sale opens. */
+    /**
+     * New start: not in the past, and only until the sale has opened. A sale of up to a million units can move it until
+     * it has sold some.
+     */
     public SaleChange startsAt(Instant startsAt) {
         set("starts_at", startsAt);
         return this;

@@ -16,10 +16,12 @@ import java.util.List;
  * @param createdAt Time of its creation.
  * @param status Delivery status.
  * @param behind Upper bound of undelivered events.
+ * @param waiting Events that failed, or follow a failed event of their order, and wait for a retry.
  * @param attempts Failed attempts since then.
  * @param disabledAt disabled_at May be null.
  * @param failingSince failing_since May be null.
  * @param lastError Error of the last failed attempt. May be null.
+ * @param managedBy managed_by May be null.
  * @param owner owner May be null.
  * @param retryAt retry_at May be null.
  * @param secret secret May be null.
@@ -32,10 +34,12 @@ public record Webhook(
         @JsonProperty("created_at") Instant createdAt,
         @JsonProperty("status") WebhookStatus status,
         @JsonProperty("behind") long behind,
+        @JsonProperty("waiting") long waiting,
         @JsonProperty("attempts") long attempts,
         @JsonProperty("disabled_at") Instant disabledAt,
         @JsonProperty("failing_since") Instant failingSince,
         @JsonProperty("last_error") String lastError,
+        @JsonProperty("managed_by") String managedBy,
         @JsonProperty("owner") String owner,
         @JsonProperty("retry_at") Instant retryAt,
         @JsonProperty("secret") String secret) {}

@@ -9,6 +9,7 @@ import com.fasterxml.jackson.annotation.JsonProperty;
  *
  * @param amount amount May be null.
  * @param campaign campaign May be null.
+ * @param change stock, terms, paused or resumed. May be null.
  * @param kind kind May be null.
  * @param number number May be null.
  * @param order order May be null.
@@ -23,6 +24,7 @@ import com.fasterxml.jackson.annotation.JsonProperty;
 public record WebhookEventData(
         @JsonProperty("amount") Money amount,
         @JsonProperty("campaign") String campaign,
+        @JsonProperty("change") String change,
         @JsonProperty("kind") String kind,
         @JsonProperty("number") Long number,
         @JsonProperty("order") String order,

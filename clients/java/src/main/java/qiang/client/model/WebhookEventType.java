@@ -15,6 +15,9 @@ public enum WebhookEventType {
     ORDER_RETURNED("order.returned"),
     ORDER_REFUND_DUE("order.refund_due"),
     ORDER_REFUNDED("order.refunded"),
+    CAMPAIGN_OPENED("campaign.opened"),
+    CAMPAIGN_SOLD_OUT("campaign.sold_out"),
+    CAMPAIGN_CHANGED("campaign.changed"),
     CAMPAIGN_CLOSED("campaign.closed"),
     /** A value that this client does not know. Later services may answer further values. */
     UNKNOWN("");
