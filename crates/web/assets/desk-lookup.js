@@ -75,8 +75,8 @@ const DEEDS = {
   cancel: {
     scopes: ["admin", "campaigns:write"],
     is: ({ state, amount }) => state === "held" || (state === "paid" && amount.amount === 0),
+    path: "cancellation", fields: ["units"], danger: true,
   },
-    path: "cancellation", fields: ["units"], danger: true },
 };
 
 /** What is asked for: an order that is paid, as a free one is, is cancelled whole. @param {string} name
