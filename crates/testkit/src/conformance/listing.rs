@@ -5,6 +5,7 @@ use qiang_core::{
     campaign::{Campaign, CampaignKind, Cover, Details, DetailsChange, Phase, SaleSettingsChange},
     event::Event,
     id::CampaignId,
+    outcome::Grant,
     ports::{CampaignQuery, CampaignRecord, GrantTimes, TimeRange},
     split::SplitRule,
 };
@@ -219,11 +220,12 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
 pub async fn times_of_grants_are_read_by_number(case: &mut Scenario) {
     let sold = case.open(sale(9)).await;
     let shared = case.open(red_packet(100, 5, SplitRule::Equal)).await;
-    let mut granted = Vec::new();
+    // A spread campaign leaves out numbers.
+    let (mut orders, mut shares) = (Vec::new(), Vec::new());
     for (n, user) in ["a", "b", "c"].into_iter().enumerate() {
         case.at(OPENS.plus_millis(1_000 * n as i64)).await;
-        granted.push(case.granted(sold.one(user)).await.granted_at);
-        case.granted(shared.one(user)).await;
+        orders.push(case.granted(sold.one(user)).await);
+        shares.push(case.granted(shared.one(user)).await);
     }
     let paid = OPENS.plus_millis(5_000);
     case.at(paid).await;
@@ -232,22 +234,32 @@ pub async fn times_of_grants_are_read_by_number(case: &mut Scenario) {
     case.at(OPENS.plus_millis(7_000)).await;
     case.pay(order, "q").await;
     case.settle().await;
-    let times = |number: u32, paid_at| GrantTimes {
-        number,
-        granted_at: granted[number as usize - 1],
+    let times = |grant: &Grant, paid_at| GrantTimes {
+        number: grant.number,
+        granted_at: grant.granted_at,
         paid_at,
     };
     let read = async |id, numbers: &[u32]| {
         let times = case.ledger().grant_times(id, numbers.to_vec()).await;
         times.unwrap()
     };
-    let expected = [times(1, None), times(2, Some(paid)), times(3, None)];
-    assert_eq!(read(sold.id, &[1, 2, 3, 4, 9_999]).await, expected);
-    assert_eq!(read(sold.id, &[2]).await, [expected[1]]);
+    let mut expected = [
+        times(&orders[0], None),
+        times(&orders[1], Some(paid)),
+        times(&orders[2], None),
+    ];
+    expected.sort_by_key(|times| times.number);
+    let all: Vec<_> = (1..=20).chain([9_999]).collect();
+    assert_eq!(read(sold.id, &all).await, expected);
+    let second = times(&orders[1], Some(paid));
+    assert_eq!(read(sold.id, &[second.number]).await, [second]);
     assert!(read(sold.id, &[]).await.is_empty());
-    // Shares 4 and 5 have no user.
-    let shares = [1, 3].map(|number| times(number, None));
-    assert_eq!(read(shared.id, &[1, 3, 4, 5]).await, shares);
+    // Two shares have no user.
+    let mut expected = [&shares[0], &shares[2]].map(|share| times(share, None));
+    expected.sort_by_key(|times| times.number);
+    let without = |number: &u32| *number != shares[1].number;
+    let others: Vec<_> = (1..=20).filter(without).collect();
+    assert_eq!(read(shared.id, &others).await, expected);
     assert!(read(id(9_999), &[1]).await.is_empty());
 }
 

@@ -38,7 +38,7 @@ use uuid::Uuid;
 const DISK: &str = "QIANG_TEST_SMALL_DISK";
 const DISK_BYTES: usize = 48 << 20;
 /// Size of the file that fills the disk and is deleted later.
-const BALLAST_BYTES: usize = DISK_BYTES - (768 << 10);
+const BALLAST_BYTES: usize = DISK_BYTES - (896 << 10);
 /// Space that a disk has left after [`fill_up`].
 const FREE_BYTES: u64 = 256 << 10;
 /// Concurrent claims: their commit alone needs more space than the ballast leaves.

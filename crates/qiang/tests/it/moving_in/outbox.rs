@@ -44,8 +44,9 @@ fn users(service: &Service, folder: &Path) -> Vec<String> {
     let events = sink
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    // Events of the sale itself have no user.
     events
-        .map(|event| event["data"]["user"].as_str().unwrap().to_owned())
+        .filter_map(|event| event["data"]["user"].as_str().map(str::to_owned))
         .collect()
 }
 
