@@ -25,6 +25,8 @@ import qiang.client.model.Problem;
 /** Connections to one service, and the repetition of calls until an answer decides them. */
 final class Wire {
     private static final String USER_AGENT = "qiang-java/0.1.0";
+    /** An attempt with less time would look like one without an answer. */
+    private static final long ATTEMPT_MIN_NANOS = 50_000_000;
     private static final Duration CONNECT_MAX = Duration.ofSeconds(5);
     private static final String BLANK = "about:blank";
     private static final Set<Integer> REPEATED = Set.of(408, 429, 502, 503, 504);
@@ -111,7 +113,7 @@ final class Wire {
                 last = error;
             }
             pause += jitter(attempts);
-            if (pause >= until - System.nanoTime()) {
+            if (pause + ATTEMPT_MIN_NANOS >= until - System.nanoTime()) {
                 throw new NoAnswerException(attempts, mayHaveHappened && call.isChange(), key, last);
             }
             TimeUnit.NANOSECONDS.sleep(pause);
