@@ -271,6 +271,7 @@ fn cases(scene: &Scene) -> Vec<Case> {
         page("GET /admin/live"),
         page("GET /admin/operation"),
         page("GET /admin/sales/new"),
+        page("GET /admin/sales/import"),
         page("GET /admin/packets/new"),
         get("GET /admin/sales/{id}", "", &format!("/admin/sales/{sale}")),
         get(

@@ -13,7 +13,7 @@ import { ask, digitsOf, element, field, grouped, minor, problem, say, show, slee
 const REQUIRED = ["id", "title", "stock", "price", "currency"];
 const OPTIONAL = ["starts_at", "ends_at", "per_user_limit", "hold_seconds", "seller", "product_id", "description",
   "image_url", "gallery", "list_price", "ack", "admission_percent", "payment_policy", "payment_tolerance",
-  "waiting_room", "requirements"];
+  "waiting_room", "requirements", "reference", "metadata"];
 /** Columns of exports that have no meaning here. */
 const IGNORED = ["audience", "phase", "granted", "remaining", "returned", "withheld", "created_at", "archived_at"];
 /** The column of a field of the request, where it has another name. @type {Record<string, string>} */
@@ -125,6 +125,15 @@ function saleOf({ line, cells }) {
     const all = cell.split(/[ ,]+/).filter(Boolean);
     return all.every((word) => word === "ticket" || word === "order_check") ? all : undefined;
   };
+  const object = (/** @type {string} */ cell) => {
+    try {
+      const all = JSON.parse(cell);
+      const isObject = typeof all === "object" && all !== null && !Array.isArray(all);
+      return isObject && Object.values(all).every((it) => typeof it === "string") ? all : undefined;
+    } catch {
+      return undefined;
+    }
+  };
   const body = {
     title: value("title", length(1_024), "bad_title"), stock, unit_price: money("price"),
     starts_at: time("starts_at"), ends_at: time("ends_at"),
@@ -143,6 +152,7 @@ function saleOf({ line, cells }) {
     waiting_room: value("waiting_room", (cell) => (oneOf("true", "false")(cell) ? cell === "true" : undefined),
       "bad_word"),
     requirements: value("requirements", words, "bad_word"),
+    reference: value("reference", length(128), "bad_word"), metadata: value("metadata", object, "bad_word"),
   };
   const id = value("id", matches(ID), "bad_id") ?? "";
   const price = body.unit_price?.amount ?? 0;

@@ -121,9 +121,8 @@ enum WebhookCommand {
         state: Option<WebhookDeliveryState>,
     },
     /// Deliver events once more, at once. A disabled endpoint is enabled.
-    #[command(
-        after_help = "Example: qiang webhook redeliver 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --given-up-since TIME"
-    )]
+    #[command(after_help = "Example: qiang webhook redeliver \
+            01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --given-up-since 2026-11-21T00:00:00Z")]
     Redeliver {
         /// The webhook's id.
         webhook: WebhookId,
