@@ -26,7 +26,7 @@ const TOUCH: Statement = sql!(
 );
 const TOUCH_ARCHIVED: Statement = sql!(both include_str!("sql/touch_archived.sql"));
 const LOCK_TITLE: Statement = sql!(both "SELECT title FROM campaigns WHERE id = $1 FOR UPDATE");
-const LOCK_DETAILS: Statement = sql!(both "SELECT product_id, description, image_url FROM details
+const LOCK_DETAILS: Statement = sql!(both "SELECT product_id, description, image_url, gallery, list_price FROM details
     WHERE campaign = (SELECT ref FROM campaigns WHERE id = $1) FOR UPDATE");
 const DESCRIBE: Statement = sql!(both include_str!("sql/describe.sql"));
 const ARCHIVE: Statement = sql!(both include_str!("sql/archive.sql"));
@@ -47,8 +47,14 @@ const LIST_ROUNDS: Statement = sql!(
     both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_rounds.sql"))
 );
 
-/// Product, description and image of a row of details.
-type DetailsColumns = (Option<String>, Option<String>, Option<String>);
+/// Columns of a row of details that change: product, description, image, gallery and list price.
+type DetailsColumns = (
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<i64>,
+);
 
 /// Inserts the details of a new campaign. Every campaign has such a row.
 pub(crate) async fn enter<D: Dialect>(
@@ -129,10 +135,11 @@ pub(crate) async fn describe_if<D: Dialect>(
         details.product_id.as_ref().map(|id| id.as_str()),
         details.description.as_ref().map(|text| text.as_str()),
         details.image_url.as_ref().map(|url| url.as_str()),
+        details.gallery.as_ref().map(|gallery| gallery.as_str()),
     ];
-    let is_same = found.is_some_and(|(product_id, description, image_url)| {
-        let found = [product_id, description, image_url];
-        found.iter().map(Option::as_deref).eq(expected)
+    let is_same = found.is_some_and(|(product_id, description, image_url, gallery, price)| {
+        let found = [product_id, description, image_url, gallery];
+        found.iter().map(Option::as_deref).eq(expected) && price == details.list_price_minor
     });
     if !is_same || locked.is_none_or(|(found,)| found != title) {
         return Ok(false);

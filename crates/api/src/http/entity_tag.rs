@@ -45,6 +45,8 @@ impl StrongTag {
             &sale.product_id,
             &sale.description,
             &sale.image_url,
+            &sale.gallery,
+            &sale.list_price,
         );
         let terms = (
             &sale.state.starts_at,

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use qiang_core::{
     book::{CampaignAction, Command, SaleCorrection},
-    campaign::{DetailsChange, SaleSettingsChange},
+    campaign::{Details, DetailsChange, SaleSettingsChange},
     event::Event,
     id::IdempotencyKey,
     ports::{ActionKind, KeyState, KeyUse, first_id_at},
@@ -153,7 +153,17 @@ pub async fn a_description_is_changed_once_if_it_is_as_expected(case: &mut Scena
         assert_eq!(recorded.len() as u32, round + 1);
     }
     let change = DetailsChange::default();
+    let with_pictures = Details {
+        gallery: "https://shop.example/side.jpg".parse().ok(),
+        ..details.clone()
+    };
+    let with_list_price = Details {
+        list_price_minor: Some(900),
+        ..details.clone()
+    };
     for (unlike, expected) in [
+        (campaign, (title.as_str(), &with_pictures)),
+        (campaign, (title.as_str(), &with_list_price)),
         (campaign, ("another title", &details)),
         (id(9_999), (title.as_str(), &details)),
     ] {

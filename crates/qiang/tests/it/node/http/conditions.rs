@@ -47,6 +47,8 @@ async fn a_sale_changes_only_if_it_is_as_it_was_read() {
         json!({ "stock": 7 }),
         price(600),
         json!({ "ends_at": "2026-11-21T20:00:00Z" }),
+        json!({ "gallery": ["https://shop.example/side.jpg"] }),
+        json!({ "list_price": { "amount": 900, "currency": "CNY" } }),
     ];
     let mut tags = vec![first];
     for change in &changes {
@@ -74,9 +76,13 @@ async fn a_sale_changes_only_if_it_is_as_it_was_read() {
         refused.assert_problem(412, CHANGED);
     }
     // Two steps could break off in between.
-    let both = json!({ "title": "both", "stock": 8 });
-    let refused = patch_if(&service, &path, &last, both).await;
-    refused.assert_problem(422, "invalid");
+    for both in [
+        json!({ "title": "both", "stock": 8 }),
+        json!({ "stock": 8, "per_user_limit": 2 }),
+    ] {
+        let refused = patch_if(&service, &path, &last, both).await;
+        refused.assert_problem(422, "invalid");
+    }
     // A sold unit changes the tag of the representation, and refuses no change.
     let orders = format!("{path}/orders");
     let bought = service.act(&orders, &service.token("ann", "claim")).await;
