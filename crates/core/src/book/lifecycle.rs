@@ -37,6 +37,10 @@ impl Book {
     ) -> Result<Tally, Refusal> {
         let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
         match (action, state.phase_at(now)) {
+            // Only a sale has terms, and a start changes them.
+            (CampaignAction::Start, _) if state.terms().is_none() => {
+                return Err(Refusal::UnknownCampaign);
+            }
             // The phase is already reached: a retry is a replay.
             (CampaignAction::Pause, Phase::Paused)
             | (CampaignAction::Resume, Phase::Scheduled | Phase::Live)

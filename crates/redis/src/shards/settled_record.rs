@@ -29,6 +29,9 @@ pub(crate) fn settled_action(
         CampaignAction::Close => settled_tally(record),
         CampaignAction::Pause => Err(refused(Transition::Pause)),
         CampaignAction::Resume => Err(refused(Transition::Resume)),
+        CampaignAction::Start if record.campaign.kind() != CampaignKind::Sale => {
+            Err(Refusal::UnknownCampaign.into())
+        }
         CampaignAction::Start => Err(refused(Transition::Start)),
     }
 }

@@ -173,13 +173,15 @@ fn a_scheduled_sale_starts_now() {
     assert!(fixture.act(&setup, CampaignAction::Start).is_err());
     let setup = packet(2, 100, 5, SplitRule::Equal);
     let mut fixture = Fixture::with(std::slice::from_ref(&setup));
-    fixture.now = START - 1;
-    let refused = fixture.act(&setup, CampaignAction::Start);
-    assert_eq!(
-        refused,
-        Err(Refusal::UnknownCampaign),
-        "a packet has no terms"
-    );
+    for now in [START - 1, START, END] {
+        fixture.now = now;
+        let refused = fixture.act(&setup, CampaignAction::Start);
+        assert_eq!(
+            refused,
+            Err(Refusal::UnknownCampaign),
+            "a packet has no terms, {now}"
+        );
+    }
 }
 
 fn set_start(fixture: &mut Fixture, setup: &Setup, millis: i64) -> Result<Reply, Refusal> {
