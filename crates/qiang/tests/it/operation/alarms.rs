@@ -83,6 +83,12 @@ impl<'p> Watched<'p> {
         }
     }
 
+    /// Reads until the ledger has everything. The last reading is repeated for the alarms, so it must be a healthy one.
+    async fn settled(&mut self) {
+        self.until("qiang_settlement_stuck", is_zero).await;
+        self.until("qiang_settlement_lag_entries", is_zero).await;
+    }
+
     async fn some_more(&mut self) {
         for _ in 0..MORE {
             self.read().await;
@@ -160,8 +166,7 @@ async fn a_database_that_stops_raises_one_alarm() {
     watched.some_more().await;
     block_in_place(|| set_up.postgres.resume_all());
     drop(crowd.stop().await);
-    watched.until("qiang_settlement_stuck", is_zero).await;
-    watched.until("qiang_settlement_lag_entries", is_zero).await;
+    watched.settled().await;
     watched.watch.expect(&["QiangSettlementStuck"]);
 }
 
@@ -182,7 +187,7 @@ async fn a_redis_that_stops_raises_one_alarm() {
     block_in_place(|| set_up.redis.start_again());
     watched.until("qiang_engine_stopped", is_zero).await;
     assert_eq!(buy(node.addr().await, &sale, "ben").await.status, 201);
-    watched.read().await;
+    watched.settled().await;
     watched.watch.expect(&["QiangPartitionStopped"]);
 }
 
@@ -353,6 +358,7 @@ async fn a_worker_that_is_paused_raises_one_alarm() {
         .await;
     drop(crowd.stop().await);
     watched.some_more().await;
+    watched.settled().await;
     watched.watch.expect(&["QiangLeaseLost"]);
 }
 
