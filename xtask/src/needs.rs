@@ -50,6 +50,7 @@ const NEEDS: &str = "
     libjackson2-databind-java | /usr/share/java/jackson-databind.jar | the same: JSON
     libgeronimo-annotation-1.3-spec-java | /usr/share/java/geronimo-annotation-1.3-spec.jar | the generated one: \
         annotations
+    libhttpmime-java | /usr/share/java/httpmime.jar | the same: forms of several parts
     chromium | chromium | tests of the pages
     buildah | buildah | the image
     binutils | strip objdump | the same

@@ -11,8 +11,9 @@ use crate::command;
 /// Tag of the requests that the service sends. openapi-generator writes no valid TypeScript for such operations, so its
 /// clients are generated for the other tags.
 const EVENTS: &str = "webhook events";
-/// Annotations that the generated client in Java has.
-const ANNOTATIONS: &str = "/usr/share/java/geronimo-annotation-1.3-spec.jar";
+/// Libraries of the generated client in Java: annotations, and forms of several parts.
+const LIBRARIES: &str =
+    "/usr/share/java/geronimo-annotation-1.3-spec.jar:/usr/share/java/httpmime.jar";
 
 impl Tools {
     /// Runs redocly and spectral. Each rule that is off has its reason in `xtask/api/redocly.yaml` and `spectral.yaml`.
@@ -90,7 +91,7 @@ impl Tools {
         fs::write(run.join("java-sources"), sources)?;
         let line = format!(
             "{MINUTES_MAX} javac -Xlint:all,-deprecation,-path,-processing,-serial -Werror -proc:none --release 17 -d \
-             java-classes -cp {}:{ANNOTATIONS} @java-sources",
+             java-classes -cp {}:{LIBRARIES} @java-sources",
             self.generator_jar()?.display()
         );
         command::run(&line, run)
