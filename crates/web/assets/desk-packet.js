@@ -3,7 +3,8 @@
 
 import { templatesOf } from "./desk-templates.js";
 import { sumOf, tell, zoneWords } from "./desk.js";
-import { ask, digitsOf, element, facts, field, freshKey, mark, minor, price, say, show, whole } from "./qiang.js";
+import { ask, digitsOf, element, facts, field, filledIn, freshKey, mark, minor, price, say, show, whole } from
+  "./qiang.js";
 
 /** Fields of the form, and where in the request they are. */
 const POINTERS = { title: "/title", total: "/total", currency: "/total/currency", shares: "/shares",
@@ -63,7 +64,7 @@ async function packetPage() {
   const outcome = element("outcome");
   show(/** @type {HTMLElement} */ (document.querySelector(".zone")), zoneWords());
   /** @type {Set<string>} */
-  const touched = new Set();
+  const touched = new Set(filledIn(FIELDS));
   const check = () => {
     const { body, bad } = read();
     for (const id of FIELDS) if (touched.has(id)) mark(id, bad[id] ? say(bad[id]) : "");
@@ -80,6 +81,8 @@ async function packetPage() {
     for (const id of FIELDS) mark(id, "");
     check();
   });
+  // A browser may have kept what was filled in.
+  check();
   const from = new URLSearchParams(location.hash.slice(1)).get("from") ?? "";
   if (/^[0-9a-f-]{36}$/.test(from)) void copyFrom(from).then(check);
   let isAsking = false;

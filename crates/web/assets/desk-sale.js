@@ -3,8 +3,8 @@
 
 import { templatesOf } from "./desk-templates.js";
 import { tell, zoneWords } from "./desk.js";
-import { ask, digitsOf, element, field, freshKey, mark, minor, moment, price, say, show, tintOf, whole } from
-  "./qiang.js";
+import { ask, digitsOf, element, field, filledIn, freshKey, mark, minor, moment, price, say, show, tintOf,
+  whole } from "./qiang.js";
 
 /** Fields of the form, and where in the request they are. */
 const POINTERS = {
@@ -145,7 +145,7 @@ async function copyFrom(id) {
 function salePage() {
   const outcome = element("outcome");
   /** @type {Set<string>} */
-  const touched = new Set();
+  const touched = new Set(filledIn(FIELDS));
   const check = () => {
     const { body, bad } = read();
     preview({ body, bad });

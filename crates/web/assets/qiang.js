@@ -101,6 +101,13 @@ export function mark(id, text) {
 }
 
 /**
+ * Fields that were filled in before the script ran, by a fast person or by the browser. A choice has no default text.
+ * @template {string} Id @param {Id[]} ids
+ */
+export const filledIn = (ids) =>
+  ids.filter((id) => field(id).defaultValue !== undefined && field(id).value !== field(id).defaultValue);
+
+/**
  * Gives the focus that an action took from its own button to the first of these elements that can have it.
  * @param {HTMLElement[]} places
  */
