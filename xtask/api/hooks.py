@@ -71,6 +71,7 @@ CURSORS = {
     "/v1/deposits": cursor("deposits", "0.1"),
     "/v1/withdrawals": cursor("withdrawals", "0.1"),
     "/v1/refunds": cursor("refunds", "0.1"),
+    "/v1/webhooks/{id}/deliveries": cursor("webhook_deliveries", "1"),
 }
 
 
