@@ -29,6 +29,17 @@ impl ApiAnswer {
     pub(crate) fn ok(self) -> Option<Value> {
         self.status.is_success().then_some(self.body)
     }
+
+    /// Takes the objects out of the body, which is a list. Another body has no objects.
+    pub(crate) fn take_data(&mut self) -> Vec<Value> {
+        take_data(&mut self.body)
+    }
+}
+
+/// Takes the objects out of a list. Another body has no objects.
+pub(crate) fn take_data(list: &mut Value) -> Vec<Value> {
+    let data = list.get_mut("data").and_then(Value::as_array_mut);
+    data.map(std::mem::take).unwrap_or_default()
 }
 
 impl Api {

@@ -115,13 +115,11 @@ pub(crate) async fn packets(
         if !answer.status.is_success() {
             return pages.instead(&asked, &headers, "/packets", &answer).await;
         }
-        let claims = answer.body["data"].as_array_mut().map(std::mem::take);
+        let claims = answer.take_data();
         lists.push(PacketList {
             id: "opened",
             title: frame.texts.opened_by_me,
-            lines: pages
-                .opened(claims.unwrap_or_default(), &headers, frame.texts)
-                .await,
+            lines: pages.opened(claims, &headers, frame.texts).await,
             older: older("/packets", "opened", &answer.body),
         });
     }
@@ -249,8 +247,8 @@ pub(crate) async fn orders(
     if !list.status.is_success() {
         return pages.instead(&asked, &headers, "/orders", &list).await;
     }
-    let orders = list.body["data"].as_array_mut().map(std::mem::take);
-    let orders = pages.up_to_date(orders.unwrap_or_default(), &headers).await;
+    let orders = list.take_data();
+    let orders = pages.up_to_date(orders, &headers).await;
     let frame = Frame::script_json("orders.js", &asked, &headers, &session, json!({}));
     let pays_elsewhere =
         pages.options.development.is_none() && !pages.options.payment_url.is_empty();

@@ -10,7 +10,9 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{
-    PageState, assets, avatar,
+    PageState,
+    api::take_data,
+    assets, avatar,
     deals::Deal,
     language::Texts,
     money::money,
@@ -193,8 +195,7 @@ impl PageState {
             let Some(mut page) = self.api.get(&page, headers).await.ok() else {
                 return (orders, false);
             };
-            let listed = page["data"].as_array_mut().map(std::mem::take);
-            let listed = listed.unwrap_or_default();
+            let listed = take_data(&mut page);
             // All times have the same format, so their texts sort by time.
             let is_before = |order: &Value| text(order, "created_at") < text(sale, "created_at");
             let is_over = listed.last().is_none_or(is_before);

@@ -307,7 +307,8 @@ pub(crate) async fn packet(
 /// the time, from where it differs from the packet's start. All times have the same length.
 fn short(mut draws: Value, packet: &Value) -> Value {
     let start = text(&packet["state"], "starts_at").as_bytes();
-    for draw in draws["data"].as_array_mut().into_iter().flatten() {
+    let listed = draws.get_mut("data").and_then(Value::as_array_mut);
+    for draw in listed.into_iter().flatten() {
         let amount = &draw["amount"]["amount"];
         let time = text(draw, "created_at");
         let same = time.bytes().zip(start).take_while(|(a, b)| a == *b).count();

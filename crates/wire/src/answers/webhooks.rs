@@ -1,5 +1,7 @@
 //! The bodies of answers about webhooks.
 
+#[cfg(feature = "service")]
+use serde_json::Map;
 use serde_json::Value;
 
 use crate::{
@@ -115,8 +117,27 @@ impl RecordedEvent {
     /// # Errors
     /// If the content is not that of an event.
     pub fn from_content(id: &str, content: &str) -> Result<Self, serde_json::Error> {
-        let mut event: Value = serde_json::from_str(content)?;
-        event["id"] = id.into();
-        serde_json::from_value(event)
+        let mut event: Map<String, Value> = serde_json::from_str(content)?;
+        event.insert("id".to_owned(), id.into());
+        serde_json::from_value(event.into())
+    }
+}
+
+#[cfg(all(test, feature = "service"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_with_the_content_of_no_event_is_an_error() {
+        let event = r#"{"type":"order.paid","timestamp":"2026-11-11T12:00:00Z","data":{"a":1}}"#;
+        let read = RecordedEvent::from_content("evt_1", event).unwrap();
+        assert_eq!((read.id.as_str(), &read.data["a"]), ("evt_1", &1.into()));
+        let named = r#"["evt_1","order.paid","2026-11-11T12:00:00Z",{}]"#;
+        for content in ["", "null", "[]", "\"text\"", "1", "true", "{}", named] {
+            assert!(
+                RecordedEvent::from_content("evt_1", content).is_err(),
+                "{content}"
+            );
+        }
     }
 }
