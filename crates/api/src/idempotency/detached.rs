@@ -1,4 +1,4 @@
-//! Requests under idempotency keys, which continue when their client disconnects.
+//! Requests that continue when their client disconnects: those under idempotency keys, and changes in steps.
 //!
 //! One request of a key runs at a time; retries wait for it. The number of running requests is bounded. They end before
 //! the engine is closed.
@@ -53,24 +53,23 @@ impl Detached {
         work: impl FnOnce(KeyUse) -> F,
     ) -> Result<Response, ApiProblem> {
         let turn = self.turn(&used).await?;
-        let (work, id) = (work(used), RequestId::current());
-        let task = tokio::spawn(async move {
-            let _turn = turn;
-            match id {
-                Some(id) => {
-                    let (answered, id) = id.scope(work).await;
-                    (answered, id.replays())
-                }
-                None => (work.await, false),
-            }
-        });
-        let (answered, replays) = task
-            .await
-            .map_err(|error| ApiProblem::internal(format!("a keyed command failed: {error}")))?;
-        if replays {
-            RequestId::mark_replay();
-        }
-        answered
+        in_task(turn, work(used)).await
+    }
+
+    /// Runs a request without a key in a task of its own.
+    ///
+    /// # Errors
+    /// `overloaded` if too many run, `internal` if it panics.
+    pub(crate) async fn run_unkeyed(
+        &self,
+        work: impl Future<Output = Result<Response, ApiProblem>> + Send + 'static,
+    ) -> Result<Response, ApiProblem> {
+        in_task(self.room()?, work).await
+    }
+
+    fn room(&self) -> Result<OwnedSemaphorePermit, ApiProblem> {
+        let room = Arc::clone(&self.room).try_acquire_owned();
+        room.map_err(|_| ProblemKind::Overloaded.into())
     }
 
     async fn turn(&self, used: &KeyUse) -> Result<Turn, ApiProblem> {
@@ -94,8 +93,7 @@ impl Detached {
         if let Some(earlier) = under_way.get(name) {
             return Ok(Err(earlier.clone()));
         }
-        let room = Arc::clone(&self.room).try_acquire_owned();
-        let room = room.map_err(|_| ApiProblem::from(ProblemKind::Overloaded))?;
+        let room = self.room()?;
         let (ends, end) = watch::channel(());
         under_way.insert(name.clone(), end);
         Ok(Ok(Turn {
@@ -112,11 +110,34 @@ impl Detached {
         // No request starts in between, because all permits are in use.
         self.room.close();
         if ended.is_err() {
-            tracing::warn!(
-                "keyed requests still run at the stop; their retries look for the effect"
-            );
+            tracing::warn!("requests still run at the stop; retries look for their effect");
         }
     }
+}
+
+/// Runs a request in a task that has its permit, and returns its answer.
+async fn in_task(
+    permit: impl Send + 'static,
+    work: impl Future<Output = Result<Response, ApiProblem>> + Send + 'static,
+) -> Result<Response, ApiProblem> {
+    let id = RequestId::current();
+    let task = tokio::spawn(async move {
+        let _permit = permit;
+        match id {
+            Some(id) => {
+                let (answered, id) = id.scope(work).await;
+                (answered, id.replays())
+            }
+            None => (work.await, false),
+        }
+    });
+    let (answered, replays) = task
+        .await
+        .map_err(|error| ApiProblem::internal(format!("a command failed: {error}")))?;
+    if replays {
+        RequestId::mark_replay();
+    }
+    answered
 }
 
 /// Permit to run the request of a key. It ends when it is dropped, also after a panic.
@@ -192,6 +213,24 @@ mod tests {
             .finish(Instant::now() + Duration::from_millis(10))
             .await;
         let late = detached.run(used("l"), nothing).await;
+        assert!(late.unwrap_err().is(ProblemKind::Overloaded));
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_key_continues_when_its_client_is_gone() {
+        let detached = Detached::default();
+        let (go, gone) = oneshot::channel::<()>();
+        let (did, done) = oneshot::channel();
+        let request = detached.run_unkeyed(async move {
+            drop(gone.await);
+            did.send(()).unwrap();
+            Ok(().into_response())
+        });
+        assert!(timeout(Duration::ZERO, request).await.is_err());
+        go.send(()).unwrap();
+        done.await.unwrap();
+        detached.finish(Instant::now()).await;
+        let late = detached.run_unkeyed(async { Ok(().into_response()) }).await;
         assert!(late.unwrap_err().is(ProblemKind::Overloaded));
     }
 

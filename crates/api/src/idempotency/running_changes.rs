@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 use qiang_core::{id::CampaignId, time::Timestamp};
 use tokio::sync::{
-    OwnedRwLockReadGuard, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, Semaphore,
+    Mutex as TurnMutex, OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard,
+    OwnedSemaphorePermit, RwLock, Semaphore,
 };
 
 /// Actions that may wait at once for a ledger that refused them.
@@ -26,6 +27,8 @@ struct CampaignLane {
     turn: Arc<RwLock<()>>,
     /// Changes of settings: any number at once, or one under a condition. A pause waits for none of them.
     settings: Arc<RwLock<()>>,
+    /// Changes under a condition that wait for the campaign's turn among all nodes, or have it.
+    conditional: Arc<TurnMutex<()>>,
     begun: Mutex<Vec<Timestamp>>,
 }
 
@@ -132,6 +135,12 @@ impl RunningChange {
             _turn: turn,
             entered,
         }
+    }
+
+    /// Waits until no other change under a condition of this process has the campaign's turn, or waits for it.
+    pub(crate) async fn enter_turn_queue(&self) -> OwnedMutexGuard<()> {
+        let conditional = Arc::clone(&self.entered.lane.conditional);
+        conditional.lock_owned().await
     }
 
     /// Waits for the right to the settings.

@@ -42,20 +42,27 @@ impl App {
         let key = IdempotencyKey::new(&campaign.to_string());
         let key = key.map_err(|error| ApiProblem::internal(error.to_string()))?;
         let (used, ledger) = (KeyUse::new(SCOPE, key, [0; 32]), &self.ports.ledger);
+        let mut taken_by = ledger.bound_key(&used).await?;
         for _ in 0..TURN_TRIES.0 {
-            // The turn lasts from the time in its id.
-            let id = self.fresh_id();
-            let is_taken = match ledger.begin_key(&used, id).await? {
-                KeyState::Fresh => true,
-                KeyState::Pending(bound) => {
-                    self.is_over(bound) && ledger.rebind_key(&used, bound, id).await?
+            if taken_by.is_none_or(|bound| self.is_over(bound)) {
+                // The turn lasts from the time in its id.
+                let id = self.fresh_id();
+                let is_taken = match ledger.begin_key(&used, id).await? {
+                    KeyState::Fresh => true,
+                    KeyState::Pending(bound) => {
+                        self.is_over(bound) && ledger.rebind_key(&used, bound, id).await?
+                    }
+                    KeyState::Answered(_) => {
+                        return Err(ApiProblem::internal("a turn has an answer"));
+                    }
+                };
+                if is_taken {
+                    return Ok(ChangeTurn { used, id });
                 }
-                KeyState::Answered(_) => return Err(ApiProblem::internal("a turn has an answer")),
-            };
-            if is_taken {
-                return Ok(ChangeTurn { used, id });
             }
             tokio::time::sleep(TURN_TRIES.1).await;
+            // A look writes nothing.
+            taken_by = ledger.bound_key(&used).await?;
         }
         let detail = "another change of the campaign under `If-Match` is running; nothing was changed, retry";
         Err(ApiProblem::new(ProblemKind::Overloaded, detail))

@@ -9,9 +9,10 @@
 //! 4. Otherwise it is carried out now, which equals the first try. The retry first binds the key to a new id. So one of
 //!    several retries acts, and later ones wait for its late calls.
 //!
-//! A change under `If-Match` compares in the step that carries it out. If that is more than one step, no other change
-//! of the settings runs beside it in this process, and it has the campaign's turn among all nodes: see
-//! [`crate::resources::change_turn`].
+//! A change under `If-Match` compares in the step that carries it out. If that is more than one step, it has the
+//! campaign's turn among all nodes, see [`crate::resources::change_turn`], and then no other change of the settings
+//! runs beside it in this process. It waits for the turn first, so other changes of this process never wait for that
+//! of another node. A change in steps continues when its client disconnects, so no turn is left behind.
 //!
 //! A repair of Redis may have lost the record. If a later action changed the same since, the key stays pending.
 
@@ -29,7 +30,7 @@ use qiang_core::{
 };
 use qiang_wire::problem::ProblemKind;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::{
@@ -156,6 +157,18 @@ impl BegunChange {
         }
     }
 
+    /// Waits for something that the change needs, until it is late. Nothing was changed then.
+    async fn in_time<T>(&self, needed: impl Future<Output = T>) -> Result<T, ApiProblem> {
+        match self.until {
+            Some(until) => timeout_at(until.into(), needed).await.map_err(|_| {
+                let detail =
+                    "another change of the campaign is running; nothing was changed, retry";
+                ApiProblem::new(ProblemKind::Overloaded, detail)
+            }),
+            None => Ok(needed.await),
+        }
+    }
+
     /// Refuses a change that is late. Nothing was changed then.
     pub(crate) fn check_in_time(&self) -> Result<(), ApiProblem> {
         match self.is_late() {
@@ -181,7 +194,21 @@ impl App {
             let run = move |used| async move { app.change_under(used, is_urgent, change).await };
             return self.detached.run(used, run).await;
         }
-        let _under_way = self.begin_change(&change).await;
+        match change.settings_use() {
+            SettingsUse::Free => app.change_without_key(is_urgent, change).await,
+            SettingsUse::Shared | SettingsUse::Alone => {
+                let run = async move { app.change_without_key(is_urgent, change).await };
+                self.detached.run_unkeyed(run).await
+            }
+        }
+    }
+
+    async fn change_without_key<C: Change>(
+        &self,
+        is_urgent: bool,
+        change: C,
+    ) -> Result<Response, ApiProblem> {
+        let mut under_way = self.begin_change(&change).await;
         if let Ok(Some(so)) = self.so(&change).await {
             return Ok(tagged_answer::<C>(so));
         }
@@ -192,31 +219,39 @@ impl App {
             SettingsUse::Alone => BegunChange::timed(self.fresh_id()),
             SettingsUse::Free | SettingsUse::Shared => BegunChange::free(self.fresh_id()),
         };
-        self.carry_out(&change, &begun)
+        self.carry_out(&change, &begun, Some(&mut under_way))
             .await
             .map(tagged_answer::<C>)
     }
 
-    /// Enters the campaign's lane of changes.
+    /// Enters the campaign's lane of changes. One that needs the settings alone gets them in its turn.
     async fn begin_change<C: Change>(&self, change: &C) -> RunningChange {
         let (campaign, now) = (change.campaign(), self.ports.clock.now());
         let mut begun = self.changes.begin(campaign, now).await;
-        begun.use_settings(change.settings_use()).await;
+        if change.settings_use() != SettingsUse::Alone {
+            begun.use_settings(change.settings_use()).await;
+        }
         begun
     }
 
     /// Carries out a change, in its turn if it needs one. The turn of a change with an unknown result is not ended,
-    /// because the engine may still carry it out.
+    /// because the engine may still carry it out. `under_way` is the change's place in its lane; `None` if the change
+    /// has the lane alone.
     async fn carry_out<C: Change>(
         &self,
         change: &C,
         begun: &BegunChange,
+        under_way: Option<&mut RunningChange>,
     ) -> Result<C::Body, ApiProblem> {
         if change.settings_use() != SettingsUse::Alone {
             return change.make(begun).await;
         }
+        let _queue = match &under_way {
+            Some(under_way) => Some(begun.in_time(under_way.enter_turn_queue()).await?),
+            None => None,
+        };
         let turn = self.take_turn(change.campaign()).await?;
-        let made = change.make(begun).await;
+        let made = make_alone(change, begun, under_way).await;
         let is_unknown = |problem: &ApiProblem| problem.is(ProblemKind::Uncertain);
         if !made.as_ref().is_err_and(is_unknown) {
             self.end_turn(&turn).await;
@@ -231,7 +266,7 @@ impl App {
         change: C,
     ) -> Result<Response, ApiProblem> {
         let ledger = &self.ports.ledger;
-        let under_way = self.begin_change(&change).await;
+        let mut under_way = self.begin_change(&change).await;
         let mut so = None;
         if ledger.bound_key(&used).await?.is_none() {
             so = self.so(&change).await.ok().flatten();
@@ -247,7 +282,7 @@ impl App {
             KeyState::Fresh => {
                 let decided = match so {
                     Some(body) => Ok(body),
-                    None => self.carry_out(&change, &begun).await,
+                    None => self.carry_out(&change, &begun, Some(&mut under_way)).await,
                 };
                 self.keep_tagged::<C>(&used, id, decided).await
             }
@@ -288,7 +323,8 @@ impl App {
                 if is_recorded && let Err(error) = ledger.strike(bound).await {
                     tracing::warn!(%error, "the list of actions has an action twice, because a retry repeats it");
                 }
-                self.carry_out(&change, &BegunChange::keyed(id)).await
+                let begun = BegunChange::keyed(id);
+                self.carry_out(&change, &begun, None).await
             }
         };
         match decided {
@@ -442,6 +478,19 @@ impl App {
             tracing::error!(%campaign, "the ledger did not accept an action; it is not recorded");
         });
     }
+}
+
+/// Carries out a change that has the campaign's turn, without another change of the settings beside it.
+async fn make_alone<C: Change>(
+    change: &C,
+    begun: &BegunChange,
+    under_way: Option<&mut RunningChange>,
+) -> Result<C::Body, ApiProblem> {
+    if let Some(under_way) = under_way {
+        let alone = under_way.use_settings(SettingsUse::Alone);
+        begun.in_time(alone).await?;
+    }
+    change.make(begun).await
 }
 
 /// Answer to a change, with the entity tag of the object after it.

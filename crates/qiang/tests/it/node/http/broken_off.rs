@@ -86,7 +86,8 @@ impl Engine for Fickle {
             Command::Act { .. }
             | Command::SetStock { .. }
             | Command::SetTerms { .. }
-            | Command::SetSale { .. } => *self.fate.lock(),
+            | Command::SetSale { .. }
+            | Command::Correct { .. } => *self.fate.lock(),
             _ => Fate::CarriedOut,
         };
         match fate {
@@ -176,13 +177,19 @@ impl Ask {
     /// Sends the request without reading an answer.
     async fn begin(&self, service: &Service, sale: &str, key: &str) -> TcpStream {
         service.clock.advance_ms(1);
+        self.begin_with(service, sale, &format!("idempotency-key: {key}"))
+            .await
+    }
+
+    /// The same with this header.
+    async fn begin_with(&self, service: &Service, sale: &str, header: &str) -> TcpStream {
         let (method, path, body) = self.request(sale);
         let (token, body) = (
             service.operator(),
             body.map_or_else(String::new, |it| it.to_string()),
         );
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\nidempotency-key: {key}\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\n{header}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
@@ -309,6 +316,46 @@ async fn a_change_goes_on_when_its_client_disconnects() {
         assert_eq!(case.seen(&service, &sale).await, since, "{}", case.name);
     }
     let service = Arc::into_inner(service).unwrap();
+    service.stop().await;
+}
+
+/// Without a key, the client of a change under `If-Match` disconnects. The change is carried out, and keeps neither the
+/// campaign's turn nor a part of a change in two steps.
+#[tokio::test]
+async fn a_conditional_change_whose_client_disconnects_keeps_no_turn() {
+    let (service, engine) = start().await;
+    let sale = service.sale(5, |_| ()).await;
+    let path = format!("/v1/sales/{sale}");
+    let seen = async || service.get(&path, &service.operator()).await;
+    let tag = seen().await.header("etag").to_owned();
+    *engine.fate.lock() = Fate::Held;
+    let stock = Ask::Patch(json!({ "stock": 7 }));
+    let condition = format!("if-match: {tag}");
+    let first = stock.begin_with(&service, &sale, &condition).await;
+    engine.holds().await;
+    drop(first);
+    // The service notices it while the engine holds the change.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    engine.let_go().await;
+    let tag = seen().await.header("etag").to_owned();
+    let (token, headers) = (service.operator(), [("if-match", &*tag)]);
+    let body = Some(json!({ "stock": 8 }));
+    let next = common::call(service.addr, "PATCH", &path, Some(&token), &headers, body).await;
+    // The tag was read before or after the change, and no dead turn refuses the next one.
+    assert!([200, 412].contains(&next.status), "{next:?}");
+    let both = Ask::Patch(json!({ "title": "lamps", "per_user_limit": 2 }));
+    *engine.fate.lock() = Fate::Held;
+    let first = both.begin_with(&service, &sale, "accept: */*").await;
+    engine.holds().await;
+    drop(first);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    engine.let_go().await;
+    let until = Instant::now() + PATIENCE;
+    while seen().await.json()["title"] != json!("lamps") {
+        assert!(Instant::now() < until, "{:?}", seen().await.json());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(seen().await.json()["per_user_limit"], json!(2));
     service.stop().await;
 }
 

@@ -1,5 +1,7 @@
 //! Changes under `If-Match`: a change is made only to the object that its caller has read.
 
+use std::time::{Duration, Instant};
+
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -287,9 +289,20 @@ async fn the_turn_of_a_node_that_died_ends() {
     let tag = tag_of(&service, &path).await;
     let refused = patch_if(&service, &path, &tag, price(1)).await;
     refused.assert_problem(503, "overloaded");
-    // A change without a condition needs no turn.
-    let changed = service.patch(&path, &service.operator(), price(2)).await;
-    assert_eq!(changed.status, 200, "{changed:?}");
+    // A change without a condition needs no turn, and waits for no change that does.
+    let token = service.operator();
+    let waiting = join_all((0..4).map(|n| patch_if(&service, &path, &tag, price(10 + n))));
+    let (refused, took) = tokio::join!(waiting, async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let began = Instant::now();
+        let changed = service.patch(&path, &token, price(2)).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+        began.elapsed()
+    });
+    assert!(took < Duration::from_millis(1_000), "{took:?}");
+    for refused in refused {
+        refused.assert_problem(503, "overloaded");
+    }
     service.clock.advance_ms(15_000);
     let tag = tag_of(&service, &path).await;
     for amount in [3, 4] {
