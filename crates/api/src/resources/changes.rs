@@ -100,7 +100,8 @@ pub(crate) struct BegunChange {
     pub(crate) id: Uuid,
     /// Whether the action is recorded.
     pub(crate) is_recorded: bool,
-    is_keyed: bool,
+    /// Whether the step that carries it out records the id.
+    is_logged: bool,
     /// The last moment to submit it to the engine; `None` if nothing depends on it.
     until: Option<Instant>,
 }
@@ -111,23 +112,18 @@ impl BegunChange {
         Self {
             id,
             is_recorded: false,
-            is_keyed: false,
+            is_logged: false,
             until: None,
         }
     }
 
-    /// A change without a key whose turn ends.
-    fn timed(id: Uuid) -> Self {
+    /// A change under a key, or one under a condition whose turn ends. A repeated call of the latter must find that it
+    /// was carried out, because its condition no longer holds.
+    fn logged(id: Uuid) -> Self {
         Self {
+            is_logged: true,
             until: Some(Instant::now() + BEGINS_WITHIN),
             ..Self::free(id)
-        }
-    }
-
-    fn keyed(id: Uuid) -> Self {
-        Self {
-            is_keyed: true,
-            ..Self::timed(id)
         }
     }
 
@@ -144,12 +140,12 @@ impl BegunChange {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Id of the change's key, for the step that carries it out; `None` without a key.
+    /// Id that the step which carries out the change records; `None` if it records none.
     pub(crate) fn made(&self) -> Option<Uuid> {
-        self.is_keyed.then_some(self.id)
+        self.is_logged.then_some(self.id)
     }
 
-    /// The command under the change's key, if it has one.
+    /// The command with the id that its step records, if there is one.
     pub(crate) fn keyed_command(&self, command: Command) -> Command {
         match self.made() {
             Some(id) => command.keyed(id),
@@ -216,7 +212,7 @@ impl App {
             change.check_limit(self)?;
         }
         let begun = match change.settings_use() {
-            SettingsUse::Alone => BegunChange::timed(self.fresh_id()),
+            SettingsUse::Alone => BegunChange::logged(self.fresh_id()),
             SettingsUse::Free | SettingsUse::Shared => BegunChange::free(self.fresh_id()),
         };
         self.carry_out(&change, &begun, Some(&mut under_way))
@@ -277,7 +273,7 @@ impl App {
         }
         // Older than the action of any change that the engine may carry out after this one.
         let id = id_at(under_way.oldest());
-        let begun = BegunChange::keyed(id);
+        let begun = BegunChange::logged(id);
         match ledger.begin_key(&used, id).await? {
             KeyState::Fresh => {
                 let decided = match so {
@@ -323,7 +319,7 @@ impl App {
                 if is_recorded && let Err(error) = ledger.strike(bound).await {
                     tracing::warn!(%error, "the list of actions has an action twice, because a retry repeats it");
                 }
-                let begun = BegunChange::keyed(id);
+                let begun = BegunChange::logged(id);
                 self.carry_out(&change, &begun, None).await
             }
         };

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use futures_util::future::join_all;
 use qiang_core::{
-    book::{CampaignAction, Command, Refusal, Reply, SaleCorrection},
+    book::{CampaignAction, Command, Refusal, Reply},
     campaign::{
         AckLevel, CampaignError, Phase, STOCK_MAX, STOCK_PRICE_MINOR_MAX, SaleSettings,
         SaleSettingsChange, Tally, Transition, TransitionError,
@@ -119,19 +119,10 @@ impl Node {
             Command::Correct {
                 campaign,
                 correction,
-            } => match *correction {
-                SaleCorrection::Stock { expected, stock } => {
-                    let wanted = (campaign, made);
-                    let changed = self.stock_or_settled(wanted, stock, Some(expected)).await;
-                    changed.map(Reply::Acted)
-                }
-                SaleCorrection::Terms { expected, change } => {
-                    let expected = Some(&expected);
-                    let wanted = (campaign, made);
-                    let changed = self.terms_or_settled(wanted, &change, expected).await;
-                    changed.map(Reply::Acted)
-                }
-            },
+            } => {
+                let corrected = self.correct((campaign, made), &correction).await;
+                corrected.map(Reply::Acted)
+            }
             Command::Tick { events_max } => {
                 let list = self.partitions.list();
                 let ticks = list.iter().map(async |partition| {
@@ -152,7 +143,7 @@ impl Node {
         }
     }
 
-    async fn stock_or_settled(
+    pub(crate) async fn stock_or_settled(
         &self,
         (campaign, made): (CampaignId, Option<Uuid>),
         stock: u64,
@@ -163,7 +154,7 @@ impl Node {
         self.if_settled(campaign, set, settled).await
     }
 
-    async fn terms_or_settled(
+    pub(crate) async fn terms_or_settled(
         &self,
         (campaign, made): (CampaignId, Option<Uuid>),
         change: &SaleSettingsChange,

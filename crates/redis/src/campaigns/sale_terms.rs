@@ -8,7 +8,7 @@
 use futures_util::future::join_all;
 use qiang_core::{
     admission::AdmissionBound,
-    book::Refusal,
+    book::{Refusal, SaleCorrection},
     campaign::{
         AckLevel, CampaignError, Phase, STOCK_MAX, STOCK_PRICE_MINOR_MAX, SaleSettings,
         SaleSettingsChange, Tally, Transition, TransitionError,
@@ -131,6 +131,42 @@ impl Node {
             ..TermsRequest::default()
         };
         self.decide_and_follow(&meta, &request).await
+    }
+
+    /// Changes stock or terms of a sale that still has the values which a correction expects. `made` is the id of the
+    /// change's key.
+    ///
+    /// Redis may lose all its keys, and with them the kept reply, after it carried out the call. The call is sent again
+    /// after the repair, and finds its own values. The ledger then has the change under its id.
+    pub(crate) async fn correct(
+        &self,
+        (campaign, made): (CampaignId, Option<Uuid>),
+        correction: &SaleCorrection,
+    ) -> Result<Tally, EngineError> {
+        let wanted = (campaign, made);
+        let corrected = match correction {
+            SaleCorrection::Stock { expected, stock } => {
+                self.stock_or_settled(wanted, *stock, Some(*expected)).await
+            }
+            SaleCorrection::Terms { expected, change } => {
+                self.terms_or_settled(wanted, change, Some(expected)).await
+            }
+        };
+        let (Err(EngineError::Refused(Refusal::Changed)), Some(id)) = (&corrected, made) else {
+            return corrected;
+        };
+        let Some(ledger) = self.recalls.ledger() else {
+            return corrected;
+        };
+        match ledger.is_change_made(id).await {
+            Ok(false) => corrected,
+            Ok(true) => {
+                let tally = self.present_tally(campaign).await;
+                let tally = tally.map_err(after_an_effect)?;
+                tally.ok_or_else(|| after_an_effect(Refusal::UnknownCampaign.into()))
+            }
+            Err(error) => Err(EngineError::uncertain(error.to_string())),
+        }
     }
 
     async fn decide_and_follow(

@@ -10,6 +10,7 @@ mod batches;
 mod bounds;
 mod clock;
 mod cluster_move;
+mod corrections;
 mod downtimes;
 mod empty;
 mod failover;
