@@ -7,8 +7,9 @@ import { chip, desk, sumOf, tell } from "./desk.js";
 import { lifeOf } from "./desk-life.js";
 import { linesOf } from "./desk-orders.js";
 import { edges } from "./plot.js";
-import { ask, clock, element, facts, field, freshKey, grouped, keepTime, moment, now, often, say, show, sleep, watch }
-  from "./qiang.js";
+import {
+  ask, clock, element, facts, field, freshKey, grouped, keepTime, moment, now, often, problem, say, show, sleep, watch,
+} from "./qiang.js";
 
 /** @typedef {import("./qiang.js").State} State */
 /** @typedef {import("./qiang.js").Order} Order */
@@ -24,6 +25,8 @@ const AGAIN_MS = 500;
 const TURNS_MAX = 20;
 /** Held orders that one request cancels. */
 const CANCELLED_MAX = 500;
+/** Pause after a cancellation above the limit. */
+const WAIT_MS = 5_000;
 /** Interval at which the chart of the whole life is drawn again. */
 const LIFE_MS = 30_000;
 const STAGES = ["held", "paid", "expired", "cancelled", "returned"];
@@ -159,18 +162,31 @@ function campaignPage() {
     const outcome = element("outcome");
     show(outcome, "");
     showState();
-    let [cancelled, unchanged, after] = [0, 0, ""];
+    let after = "";
+    const counts = { cancelled: 0, paid: 0, expired: 0, unknown: 0 };
+    const soFar = () => {
+      const unknown = counts.unknown > 0 ? ` ${say("cancelled_held_unknown", counts)}` : "";
+      return say("cancelled_held", counts) + unknown;
+    };
     do {
       const body = { limit: CANCELLED_MAX, ...(after && { after }) };
-      const answer = await ask("POST", `/v1/sales/${campaign.id}/orders/cancel`, { body, key: freshKey() });
+      const request = { body, key: freshKey() };
+      let answer = await ask("POST", `/v1/sales/${campaign.id}/orders/cancel`, request);
+      while (answer && problem(answer) === "throttled") {
+        await sleep(WAIT_MS);
+        answer = await ask("POST", `/v1/sales/${campaign.id}/orders/cancel`, request);
+      }
       if (answer?.status !== 200) {
-        show(outcome, tell(answer));
+        show(outcome, `${soFar()} ${tell(answer)}`);
         break;
       }
-      cancelled += answer.body.cancelled;
-      unchanged += answer.body.unchanged;
+      const { refusals } = answer.body;
+      counts.cancelled += answer.body.cancelled;
+      counts.paid += refusals.paid + refusals.returned;
+      counts.expired += refusals.expired;
+      counts.unknown += refusals.unknown;
       after = answer.body.next ?? "";
-      show(outcome, say("cancelled_held", { cancelled, unchanged }));
+      show(outcome, soFar());
     } while (after);
     isBusy = false;
     showState();

@@ -201,8 +201,10 @@ texts! {
             sale again at once. Paid orders stay.", "买家会看到订单已取消。若未暂停或关闭，这些库存会立即重新出售。已付款订单不变。";
     cancel_held_yes: "Cancel the orders", "确认取消订单";
     cancel_held_no: "Keep them", "保留";
-    cancelled_held: "{cancelled} cancelled; {unchanged} were paid or had expired.",
-        "已取消 {cancelled} 个订单；{unchanged} 个已付款或已超时，未变。";
+    cancelled_held: "{cancelled} cancelled; {paid} were paid, {expired} had expired.",
+        "已取消 {cancelled} 个订单；{paid} 个已付款、{expired} 个已超时，未变。";
+    cancelled_held_unknown: "{unknown} are in the ledger only. Ask an operator to compare it with the engine.",
+        "{unknown} 个订单仅存在于账本中，请联系运维对账。";
     close: "Close…", "关闭…";
     close_title: "Close this campaign?", "关闭此活动？";
     close_help: "No further grants are made, and the rest returns. A closed campaign can’t be reopened.",

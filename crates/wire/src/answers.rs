@@ -11,7 +11,7 @@ mod webhooks;
 pub use self::{
     audits::{AuditCheck, AuditReport, NodeAudit},
     operation_log::Action,
-    order_cancellations::OrderCancellations,
+    order_cancellations::{CancellationRefusals, OrderCancellations},
     partitions::{
         NodeSighting, Partition, PartitionDetail, PartitionReconciliation, Partitions, Reconciled,
         Released, Repair, RepairRecord, Resumed, Withheld,

@@ -59,6 +59,7 @@ pub(crate) struct Limits {
     creations_of_user: Throttle,
     shares_of_user: Throttle,
     changes_of_campaign: Throttle,
+    cancellations_of_campaign: Throttle,
 }
 
 impl Limits {
@@ -148,6 +149,11 @@ impl Limits {
             shares_of_user: metered(shares_policy, quota(shares, MINUTE, shares_burst)),
             changes_of_campaign: throttle(
                 "changes-of-campaign",
+                ProblemKind::Throttled,
+                quota(changes, MINUTE, changes),
+            ),
+            cancellations_of_campaign: throttle(
+                "cancellations-of-campaign",
                 ProblemKind::Throttled,
                 quota(changes, MINUTE, changes),
             ),
@@ -260,6 +266,11 @@ impl Limits {
     /// Refuses a change of a campaign above its limit: each change stores an entry, an action and a key.
     pub(crate) fn check_change(&self, campaign: CampaignId) -> Result<(), ApiProblem> {
         self.changes_of_campaign.check(&campaign)
+    }
+
+    /// Refuses a cancellation of many orders of a campaign above its limit: each one stores an action and a key.
+    pub(crate) fn check_bulk_cancellation(&self, campaign: CampaignId) -> Result<(), ApiProblem> {
+        self.cancellations_of_campaign.check(&campaign)
     }
 
     /// Refuses a keyed change of an order above the limit of a campaign: a refused one stores a key, too.

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use qiang_core::{
-    book::{Command, Reply},
+    book::{Command, Refusal, Reply},
     campaign::CampaignKind,
     id::{CampaignId, OrderId, UserId},
-    order::OrderState,
+    order::{OrderState, OrderStepError},
     ports::{Action, ActionKind, EngineError, KeyState, KeyUse, OrderPlace, OrderQuery},
 };
 use qiang_wire::{
-    answers,
+    answers::{self, CancellationRefusals},
     problem::{Problem, ProblemKind},
 };
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,8 @@ struct CancellationPlan {
 ///
 /// One request cancels up to `limit` orders, the newest first. Repeat it with `after` from `next` until there is no
 /// `next`. A part may have no order and still a `next`. An order that is paid, or expires, at the same moment does not
-/// change. The operation log lists the orders of each part under the sale.
+/// change: `refusals` counts them by reason. The operation log lists the orders of each part under the sale. The
+/// parts of a sale per minute are limited, apart from its changes.
 ///
 /// Sellers cancel held orders of their own sales with `campaigns:write`. A repetition with the same key cancels the
 /// same orders, even if the first request broke off between two of them.
@@ -158,8 +159,8 @@ pub(crate) async fn cancel(
     let used = call.key_use("POST /v1/sales/{id}/orders/cancel", &request);
     let is_bound = app.is_bound(used.as_ref()).await?;
     if !is_bound {
-        // Each request stores rows.
-        app.limits.check_change(call.id)?;
+        // Each request stores rows. Its parts use up no changes of the sale, which may be needed at the same time.
+        app.limits.check_bulk_cancellation(call.id)?;
     }
     let bulk = BulkCancellation { call, request };
     let Some(used) = used else {
@@ -203,13 +204,15 @@ impl BulkCancellation {
             None => self.plan(id).await?,
         };
         // From here on, some orders may be cancelled, by this try or by an earlier one.
-        let cancelled = self.cancel_all(&plan.orders).await;
-        let cancelled = cancelled.map_err(ApiProblem::after_the_command)?;
+        let refusals = self.cancel_all(&plan.orders).await;
+        let refusals = refusals.map_err(ApiProblem::after_the_command)?;
         let matched = u32::try_from(plan.orders.len()).unwrap_or(u32::MAX);
+        let unchanged = refusals.paid + refusals.expired + refusals.returned + refusals.unknown;
         Ok(answers::OrderCancellations {
             matched,
-            cancelled,
-            unchanged: matched - cancelled,
+            cancelled: matched - unchanged,
+            unchanged,
+            refusals,
             next: plan.next,
             settled: plan.settled,
         })
@@ -268,8 +271,8 @@ impl BulkCancellation {
         plan.map(Some).map_err(unreadable)
     }
 
-    /// Cancels these orders, and returns how many are cancelled now, once each is decided or uncertain.
-    async fn cancel_all(&self, numbers: &[u32]) -> Result<u32, ApiProblem> {
+    /// Cancels these orders, and counts the orders that are not cancelled now, once each is decided or uncertain.
+    async fn cancel_all(&self, numbers: &[u32]) -> Result<CancellationRefusals, ApiProblem> {
         let (engine, campaign) = (&self.call.app.ports.engine, self.call.id);
         let cancel = |number: u32| {
             let order = OrderId { campaign, number };
@@ -277,15 +280,43 @@ impl BulkCancellation {
         };
         let replies = stream::iter(numbers.iter().copied().map(cancel));
         let replies = replies.buffer_unordered(CONCURRENT_MAX);
-        let cancelled = replies.map(|reply| match reply {
-            Ok(Reply::Cancelled(_)) => Ok(1),
-            // It was paid or has expired since, or the ledger alone has it.
-            Err(EngineError::Refused(_)) => Ok(0),
-            Ok(_) => Err(ApiProblem::unexpected_reply()),
-            Err(error) => Err(error.into()),
-        });
         // After an error the others are still awaited, so that none is under way when the answer says so.
-        let counted: Vec<Result<u32, ApiProblem>> = cancelled.collect().await;
-        counted.into_iter().sum()
+        let replies: Vec<_> = replies.collect().await;
+        let mut refusals = CancellationRefusals {
+            paid: 0,
+            expired: 0,
+            returned: 0,
+            unknown: 0,
+        };
+        for reply in replies {
+            if let Some(reason) = refused_count(reply, &mut refusals)? {
+                *reason += 1;
+            }
+        }
+        Ok(refusals)
+    }
+}
+
+/// Count to which a refused cancellation belongs; `None` if the order is cancelled.
+///
+/// # Errors
+/// If the order may be cancelled later, or never, for a reason that is not the order's.
+fn refused_count(
+    reply: Result<Reply, EngineError>,
+    counts: &mut CancellationRefusals,
+) -> Result<Option<&mut u32>, ApiProblem> {
+    match reply {
+        Ok(Reply::Cancelled(_)) => Ok(None),
+        Err(EngineError::Refused(Refusal::Order(OrderStepError { from, .. }))) => match from {
+            OrderState::Paid => Ok(Some(&mut counts.paid)),
+            OrderState::Expired => Ok(Some(&mut counts.expired)),
+            OrderState::Returned => Ok(Some(&mut counts.returned)),
+            OrderState::Held | OrderState::Cancelled => Err(ApiProblem::unexpected_reply()),
+        },
+        Err(EngineError::Refused(Refusal::UnknownOrder | Refusal::UnknownCampaign)) => {
+            Ok(Some(&mut counts.unknown))
+        }
+        Ok(_) => Err(ApiProblem::unexpected_reply()),
+        Err(error) => Err(error.into()),
     }
 }

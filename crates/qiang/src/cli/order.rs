@@ -345,16 +345,26 @@ async fn cancel_held(
         sum.matched += part.matched;
         sum.cancelled += part.cancelled;
         sum.unchanged += part.unchanged;
+        sum.refusals.paid += part.refusals.paid;
+        sum.refusals.expired += part.refusals.expired;
+        sum.refusals.returned += part.refusals.returned;
+        sum.refusals.unknown += part.refusals.unknown;
         sum.settled &= part.settled;
         sum.next = part.next;
     }
     service.print(&sum, |sum| {
-        let (cancelled, unchanged) = (sum.cancelled, sum.unchanged);
+        let (cancelled, refusals) = (sum.cancelled, &sum.refusals);
+        let paid = refusals.paid + refusals.returned;
         let late = match sum.settled {
             true => "",
             false => " (the newest may be missing: repeat the command)",
         };
-        format!("{sale}: {cancelled} cancelled, {unchanged} paid or expired before{late}")
+        let unknown = match refusals.unknown {
+            0 => String::new(),
+            unknown => format!(", {unknown} unknown to the engine (run `qiang reconcile`)"),
+        };
+        let expired = refusals.expired;
+        format!("{sale}: {cancelled} cancelled, {paid} paid before, {expired} expired before{unknown}{late}")
     })
 }
 
