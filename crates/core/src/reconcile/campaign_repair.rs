@@ -243,7 +243,10 @@ impl ComparedCampaign {
             campaign,
             correction: Box::new(correction),
         };
-        let (stock, terms) = (self.stock(granted)?, self.terms(now, currency)?);
+        let (stock, terms) = (
+            self.stock(granted)?,
+            self.terms(now, currency, granted > 0)?,
+        );
         let expected = self.engine.supply.unwrap_or(0);
         let set_stock = stock.map(|stock| correct(SaleCorrection::Stock { expected, stock }));
         let engine = &self.engine;
@@ -281,6 +284,7 @@ impl ComparedCampaign {
         &self,
         now: Timestamp,
         currency: Currency,
+        has_granted: bool,
     ) -> Result<Option<SaleSettingsChange>, CampaignRefusal> {
         let (engine, ledger) = (&self.engine, &self.ledger);
         let window = self.differs(DifferenceKind::WindowDiffers);
@@ -310,7 +314,8 @@ impl ComparedCampaign {
             ..SaleSettings::from_sale(engine.window, &sale)
         };
         let phase = engine.phase.at(engine.window, now);
-        change.apply(&terms, (&sale, true), phase, now)?;
+        // The engine checks it again, because it also knows of orders that are over.
+        change.apply(&terms, (&sale, has_granted), phase, now)?;
         Ok(Some(change))
     }
 

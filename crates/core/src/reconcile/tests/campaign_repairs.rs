@@ -80,6 +80,24 @@ fn the_engine_gets_commands() {
 }
 
 #[test]
+fn a_start_that_moved_after_the_opening_is_restored_until_units_are_sold() {
+    let later = CampaignFacts {
+        window: Window::new(at(5_000), at(9_000)).unwrap(),
+        ..sale()
+    };
+    let found = compared(sale(), later, &[]);
+    let commands = |granted| found.commands(granted, at(2_000), rules(PaymentPolicy::Owed));
+    let change = SaleSettingsChange {
+        starts_at: Some(at(5_000)),
+        ..SaleSettingsChange::default()
+    };
+    let expected = terms_of(&sale());
+    let set_terms = correct(SaleCorrection::Terms { expected, change });
+    assert_eq!(commands(0), Ok(vec![set_terms]));
+    assert_eq!(commands(1), Err(CampaignError::HasOpened.into()));
+}
+
+#[test]
 fn what_is_not_repaired_is_refused() {
     let check = |change: fn(&mut CampaignFacts), by_engine: bool, by_ledger: bool| {
         let mut row = sale();
