@@ -19,7 +19,7 @@ use crate::{
     accounts::accounts_of,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::WorkError,
-    payouts::{is_refund_reversed, reversed_minor},
+    payouts::reversed_minor,
     pool::AccessMode,
     sql_ledger::SqlLedger,
 };
@@ -316,11 +316,6 @@ async fn movements<D: Dialect>(
     for movement in &mut found {
         if let Some(deposit) = movement.deposit {
             movement.reversed_minor = reversed_minor::<D>(conn, deposit).await?;
-        }
-        if let (MovementKind::Refund, Some(reference)) = (query.kind, &movement.reference)
-            && is_refund_reversed::<D>(conn, reference).await?
-        {
-            movement.reversed_minor = movement.amount.minor;
         }
     }
     Ok(found)

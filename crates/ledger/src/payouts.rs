@@ -263,19 +263,6 @@ async fn transfer<D: Dialect>(
     })
 }
 
-/// Whether a refund was reversed.
-pub(crate) async fn is_refund_reversed<D: Dialect>(
-    conn: &mut D::Connection,
-    reference: &PaymentRef,
-) -> Result<bool, WorkError> {
-    let name = [
-        PayoutKind::RefundReversal.name().into(),
-        reference.as_str().into(),
-    ];
-    let found = fetch_one::<D, (i64,)>(conn, &IS_PAID_OUT, &name).await?;
-    Ok(found.is_some())
-}
-
 /// The spend of a deposit's reversal.
 async fn reversal<D: Dialect>(
     conn: &mut D::Connection,

@@ -56,7 +56,7 @@ pub type PaymentColumns = (
     String,
 );
 /// Columns: at, seq and amount of a posting; owner and currency of the user's account; id of the deposit; reference of
-/// the deposit or the payout; id of the campaign and number of the order.
+/// the deposit or the payout; id of the campaign and number of the order; minor units of a refund that were reversed.
 pub type MovementColumns = (
     i64,
     i64,
@@ -66,6 +66,7 @@ pub type MovementColumns = (
     Option<String>,
     Option<String>,
     Option<String>,
+    Option<i64>,
     Option<i64>,
 );
 /// Columns: number of rows that a page may read, and the oldest time among them.
@@ -369,7 +370,7 @@ fn reference_of(text: Option<&str>) -> Result<Option<PaymentRef>, ()> {
 /// # Errors
 /// If a column has an invalid value.
 pub fn movement_of(columns: MovementColumns) -> Result<Movement, Contradiction> {
-    let (at, seq, amount, user, currency, deposit, reference, campaign, number) = columns;
+    let (at, seq, amount, user, currency, deposit, reference, campaign, number, reversed) = columns;
     let bad = |what: &str| Contradiction::new(format!("posting {seq} of -1 has a bad {what}"));
     let currency = currency.parse().map_err(|_| bad("currency"))?;
     let at = Timestamp::from_millis(at);
@@ -388,7 +389,7 @@ pub fn movement_of(columns: MovementColumns) -> Result<Movement, Contradiction> 
             Some(id) => Some(id.parse().map_err(|_| bad("deposit"))?),
             None => None,
         },
-        reversed_minor: 0,
+        reversed_minor: reversed.unwrap_or(0),
         order: order.transpose()?,
     })
 }

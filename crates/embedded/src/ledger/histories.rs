@@ -17,7 +17,7 @@ use rusqlite::{
 };
 use uuid::Uuid;
 
-use super::payouts::{is_refund_reversed, reversed_minor};
+use super::payouts::reversed_minor;
 use crate::error::DataFileError;
 
 const ORDERS: &str = "SELECT c.id, c.title, c.currency, o.number, o.quantity, o.amount, o.state, o.granted_at, \
@@ -153,10 +153,11 @@ pub(crate) fn payments(
     Ok(HistoryPage::new(payments, query.limit, bound))
 }
 
-const DEPOSITS: &str = "SELECT p.at, p.seq, p.amount, a.owner, a.currency, d.id, d.reference, NULL, NULL \
+const DEPOSITS: &str = "SELECT p.at, p.seq, p.amount, a.owner, a.currency, d.id, d.reference, NULL, NULL, NULL \
      FROM postings p JOIN accounts a ON a.id = p.credit JOIN deposits d ON d.posting = p.seq";
-const PAYOUTS: &str = "SELECT p.at, p.seq, p.amount, a.owner, a.currency, NULL, t.reference, c.id, p.number \
+const PAYOUTS: &str = "SELECT p.at, p.seq, p.amount, a.owner, a.currency, NULL, t.reference, c.id, p.number, v.amount \
      FROM postings p JOIN accounts a ON a.id = p.debit JOIN payouts t ON t.posting = p.seq \
+     LEFT JOIN payouts v ON t.kind = 'refund_paid' AND v.kind = 'refund_reversal' AND v.reference = t.reference \
      LEFT JOIN campaigns c ON c.ref = p.campaign";
 /// The plus sign hides that the source is constant: SQLite would not see that the index has the order of the page.
 const MOVEMENTS: &str = "AND +p.source = -1 AND p.at >= ?2 AND p.at <= ?3 AND (p.at < ?3 OR p.seq < ?4) \
@@ -232,11 +233,6 @@ pub(crate) fn movements(
     for movement in &mut found {
         if let Some(deposit) = movement.deposit {
             movement.reversed_minor = reversed_minor(&tx, deposit)?;
-        }
-        if let (MovementKind::Refund, Some(reference)) = (query.kind, &movement.reference)
-            && is_refund_reversed(&tx, reference)?
-        {
-            movement.reversed_minor = movement.amount.minor;
         }
     }
     Ok(found)

@@ -183,15 +183,6 @@ fn transfer(
     })
 }
 
-/// Whether a refund was reversed.
-pub(crate) fn is_refund_reversed(
-    conn: &Connection,
-    reference: &PaymentRef,
-) -> Result<bool, DataFileError> {
-    let kind = PayoutKind::RefundReversal;
-    Ok(posted(conn, kind, reference.as_str())?.is_some())
-}
-
 /// Minor units of a deposit that were reversed.
 pub(crate) fn reversed_minor(conn: &Connection, deposit: Uuid) -> Result<i64, DataFileError> {
     let mut sum = conn.prepare_cached(

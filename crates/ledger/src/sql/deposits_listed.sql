@@ -1,4 +1,4 @@
-SELECT p.at, p.seq, p.amount, a.owner, a.currency, d.id, d.reference, c.id, p.number
+SELECT p.at, p.seq, p.amount, a.owner, a.currency, d.id, d.reference, c.id, p.number, NULL
 FROM postings p
 JOIN accounts a ON a.id = p.credit
 JOIN deposits d ON d.posting = p.seq

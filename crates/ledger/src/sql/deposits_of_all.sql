@@ -1,4 +1,4 @@
-SELECT p.at, p.seq, p.amount, a.owner, a.currency, d.id, d.reference, c.id, p.number
+SELECT p.at, p.seq, p.amount, a.owner, a.currency, d.id, d.reference, c.id, p.number, NULL
 FROM (
     -- The page first: a join may read all of them.
     SELECT source, seq, at, amount, credit, campaign, number FROM postings
