@@ -253,10 +253,18 @@ impl Limits {
     }
 
     /// Refuses a campaign of a user above the creation limits. Drawing shares and passing them to the engine delays
-    /// all claims, so a packet costs its number of shares. A repetition under its key costs the same.
-    pub(crate) fn check_creation(&self, user: &UserId, shares: u32) -> Result<(), ApiProblem> {
-        let checked = self.creations_of_user.remaining_after(user);
-        within(ShownLimit::CreationsOfUser, checked)?;
+    /// all claims, so a packet costs its number of shares. A repetition under its key costs the same. If it is known to
+    /// be one, it is no campaign more, and costs only the shares.
+    pub(crate) fn check_creation(
+        &self,
+        user: &UserId,
+        shares: u32,
+        is_repetition: bool,
+    ) -> Result<(), ApiProblem> {
+        if !is_repetition {
+            let checked = self.creations_of_user.remaining_after(user);
+            within(ShownLimit::CreationsOfUser, checked)?;
+        }
         match NonZeroU32::new(shares) {
             Some(shares) => self.shares_of_user.check_cost(user, shares),
             None => Ok(()),

@@ -59,9 +59,10 @@ struct KeyedRequest {
 
 /// Sends red packets from the caller's account, each as `createRedPacket` does.
 ///
-/// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-/// example for lack of money, the others are not affected. An invalid field refuses the whole request before anything
-/// is done. Repeat the request after a lost answer: created packets are replayed, and the others are created.
+/// Each counts as one creation, unless its key was used before. They are recorded in their order and committed
+/// together. If one is refused, for example for lack of money, the others are not affected. An invalid field refuses
+/// the whole request before anything is done. Repeat the request after a lost answer: created packets are replayed,
+/// and the others are created.
 #[utoipa::path(post, path = "/v1/red-packets/batch", tag = "red packets", request_body = BatchRequest,
     operation_id = "createRedPackets", security(("bearer" = ["send"])),
     responses((status = 200, body = RedPacketResultList), (status = 403, body = Problem)))]
@@ -72,9 +73,16 @@ pub(crate) async fn create(
 ) -> Result<Json<RedPacketResultList>, ApiProblem> {
     caller.require(Scope::Send)?;
     let splits = splits(&app, &red_packets)?;
+    let keys = red_packets.iter().map(
+        |KeyedRequest {
+             idempotency_key,
+             red_packet,
+         }| { key_use(&caller.user, ROUTE, &idempotency_key.0, "", red_packet) },
+    );
+    let keys = with_bound(&app, keys.collect()).await;
     let mut prepared = Vec::with_capacity(red_packets.len());
-    for (asked, split) in red_packets.iter().zip(splits) {
-        prepared.push(prepare(&app, &caller, asked, split).await);
+    for ((asked, split), key) in red_packets.iter().zip(splits).zip(keys) {
+        prepared.push(prepare(&app, &caller, (&asked.red_packet, split), key).await);
     }
     refuse_if_invalid(&mut prepared, POINTERS)?;
     let created = app.create_all(prepared).await;
@@ -145,19 +153,27 @@ pub(crate) fn refuse_if_invalid<T>(
     ApiProblem::from_parts(faults).map_or(Ok(()), Err)
 }
 
+/// Keys of a batch, each with whether it was bound before. Its campaign is then a repetition: after a lost answer, the
+/// limit of creations must not refuse it.
+pub(crate) async fn with_bound(
+    app: &App,
+    keys: Vec<KeyUse>,
+) -> Vec<(KeyUse, Result<bool, ApiProblem>)> {
+    let bound = keys.into_iter().map(async |used| {
+        let is_bound = app.is_bound(Some(&used)).await;
+        (used, is_bound)
+    });
+    stream::iter(bound).buffered(READ_AT_ONCE).collect().await
+}
+
 /// Checks a packet, which then counts towards the sender's creation limits.
 async fn prepare(
     app: &App,
     caller: &Caller,
-    asked: &KeyedRequest,
-    split: Split,
+    (packet, split): (&RedPacketRequest, Split),
+    (used, is_bound): (KeyUse, Result<bool, ApiProblem>),
 ) -> Result<(KeyUse, PreparedCampaign), ApiProblem> {
-    let KeyedRequest {
-        idempotency_key,
-        red_packet,
-    } = asked;
-    let draft = red_packet.draft(app, caller, split).await?;
-    let used = key_use(&caller.user, ROUTE, &idempotency_key.0, "", red_packet);
+    let draft = packet.draft(app, caller, split, is_bound?).await?;
     let prepared = app.prepare(caller, Some(&used), draft).await?;
     Ok((used, prepared))
 }

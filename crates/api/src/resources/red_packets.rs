@@ -133,15 +133,18 @@ impl RedPacketRequest {
         })
     }
 
-    /// Campaign to create. It counts towards the sender's creation limits.
+    /// Campaign to create. It counts towards the sender's creation limits; one that is known to be a repetition counts
+    /// with its shares only.
     pub(crate) async fn draft(
         &self,
         app: &App,
         caller: &Caller,
         split: Split,
+        is_repetition: bool,
     ) -> Result<Draft, ApiProblem> {
         app.check_ack(self.ack)?;
-        app.limits.check_creation(&caller.user, self.shares)?;
+        let limits = &app.limits;
+        limits.check_creation(&caller.user, self.shares, is_repetition)?;
         let currency = self.total.currency.0;
         let hash = self.server_seed_hash.map(|it| it.0);
         let client_seed = self.client_seed.map(|it| it.0);
@@ -360,7 +363,7 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Location, Json<answers::RedPacket>), ApiProblem> {
     caller.require(Scope::Send)?;
     let split = request.split(&app)?;
-    let draft = request.draft(&app, &caller, split).await?;
+    let draft = request.draft(&app, &caller, split, false).await?;
     let key = creation_key(key, request.id);
     let created = app
         .create(&caller, ROUTE, key.as_ref(), &request, draft)

@@ -22,7 +22,9 @@ use crate::{
     idempotency::fingerprint::key_use,
     resources::{
         create::{CreatedCampaign, PreparedCampaign},
-        red_packet_batch::{READ_AT_ONCE, logged, refuse_if_all_failed, refuse_if_invalid},
+        red_packet_batch::{
+            READ_AT_ONCE, logged, refuse_if_all_failed, refuse_if_invalid, with_bound,
+        },
         sales::{ROUTE, SaleRequest},
     },
 };
@@ -53,10 +55,10 @@ struct KeyedSaleRequest {
 
 /// Opens sales, each as `createSale` does.
 ///
-/// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-/// example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom the
-/// token may not act, refuses the whole request before anything is done. Repeat the request after a lost answer:
-/// created sales are replayed, and the others are created.
+/// Each counts as one creation, unless its key was used before. They are recorded in their order and committed
+/// together. If one is refused, for example because another campaign has its id, the others are not affected. An
+/// invalid field, or a seller for whom the token may not act, refuses the whole request before anything is done. Repeat
+/// the request after a lost answer: created sales are replayed, and the others are created.
 #[utoipa::path(post, path = "/v1/sales/batch", tag = "sales", request_body = SaleBatchRequest,
     operation_id = "createSales", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     responses((status = 200, body = SaleResultList), (status = 403, body = Problem)))]
@@ -72,9 +74,16 @@ pub(crate) async fn create(
         let detail = format!("a batch has 1 to {SALES_MAX} sales");
         return Err(ApiProblem::invalid_at("#/sales", detail));
     }
+    let keys = sales.iter().map(
+        |KeyedSaleRequest {
+             idempotency_key,
+             sale,
+         }| { key_use(&caller.user, ROUTE, &idempotency_key.0, "", sale) },
+    );
+    let keys = with_bound(&app, keys.collect()).await;
     let mut prepared = Vec::with_capacity(sales.len());
-    for asked in &sales {
-        prepared.push(prepare(&app, &caller, asked).await);
+    for (asked, key) in sales.iter().zip(keys) {
+        prepared.push(prepare(&app, &caller, &asked.sale, key).await);
     }
     refuse_if_invalid(&mut prepared, ("sales", "sale"))?;
     let created = refuse_if_all_failed(app.create_all(prepared).await)?;
@@ -88,11 +97,10 @@ pub(crate) async fn create(
 async fn prepare(
     app: &App,
     caller: &Caller,
-    asked: &KeyedSaleRequest,
+    sale: &SaleRequest,
+    (used, is_bound): (KeyUse, Result<bool, ApiProblem>),
 ) -> Result<(KeyUse, PreparedCampaign), ApiProblem> {
-    let draft = asked.sale.draft(app, caller).await?;
-    let key = &asked.idempotency_key.0;
-    let used = key_use(&caller.user, ROUTE, key, "", &asked.sale);
+    let draft = sale.draft(app, caller, is_bound?).await?;
     let prepared = app.prepare(caller, Some(&used), draft).await?;
     Ok((used, prepared))
 }

@@ -183,11 +183,16 @@ impl SaleRequest {
         Ok((sale, policy))
     }
 
-    /// Campaign to create. It counts towards the caller's creation limit.
-    pub(crate) async fn draft(&self, app: &App, caller: &Caller) -> Result<Draft, ApiProblem> {
+    /// Campaign to create. It counts towards the caller's creation limit, unless it is known to be a repetition.
+    pub(crate) async fn draft(
+        &self,
+        app: &App,
+        caller: &Caller,
+        is_repetition: bool,
+    ) -> Result<Draft, ApiProblem> {
         app.check_ack(self.ack)?;
         let (sale, policy) = self.checked()?;
-        app.limits.check_creation(&caller.user, 0)?;
+        app.limits.check_creation(&caller.user, 0, is_repetition)?;
         let seller = self.seller.as_ref().map(|seller| &seller.0);
         Ok(Draft {
             id: self.id.map(|id| id.0),
@@ -327,7 +332,7 @@ pub(crate) async fn create(
     extract::Json(request): extract::Json<SaleRequest>,
 ) -> Result<(StatusCode, Location, Json<answers::Sale>), ApiProblem> {
     request.check_scope(&caller)?;
-    let draft = request.draft(&app, &caller).await?;
+    let draft = request.draft(&app, &caller, false).await?;
     let key = creation_key(key, request.id);
     let created = app
         .create(&caller, ROUTE, key.as_ref(), &request, draft)

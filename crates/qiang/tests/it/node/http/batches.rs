@@ -188,6 +188,21 @@ async fn each_packet_counts_as_one_that_is_sent() {
     assert_eq!(became, ["created", "created", "created", "refused"]);
     assert_eq!(told[3].2, "/problems/creations-throttled");
     assert_eq!(service.balance("sam").await, 970);
+    // A retry at once finds what exists: it is no campaign more.
+    let asked: Vec<_> = ["a", "b", "c", "d"].map(|key| keyed(key, 10, 2)).into();
+    let again = results(&service.send_all(asked).await);
+    let became: Vec<_> = again.iter().map(|it| &*it.1).collect();
+    assert_eq!(became, ["replayed", "replayed", "replayed", "refused"]);
+    let shop = service.token("shop", "campaigns:write");
+    let sales: Vec<_> = ["a", "b", "c", "d"]
+        .map(|key| keyed_sale(key, 5, |_| ()))
+        .into();
+    for expected in ["created", "replayed"] {
+        let body = json!({ "sales": sales });
+        let reply = service.post("/v1/sales/batch", &shop, body).await.json();
+        let became: Vec<_> = (0..4).map(|n| reply["data"][n]["result"].clone()).collect();
+        assert_eq!(became, [expected, expected, expected, "refused"], "{reply}");
+    }
     service.stop().await;
 
     let service = Service::start_with(|config, _| {
