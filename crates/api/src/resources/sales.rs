@@ -388,7 +388,8 @@ fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, ApiProblem> {
 /// A sale and its state. No token is needed: a user who has the link sees the sale before signing in.
 ///
 /// The entity tag covers everything except `now`. It is strong for callers who may change the sale, and serves as
-/// `If-Match` there. An answer 304 has the server's time in `Date`.
+/// `If-Match` there; it is weak while the engine's primary or the ledger's latest rows cannot be read. An answer 304
+/// has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
     operation_id = "getSale", security(()),
     params(("id" = String, Path, description = "The sale's id"),
@@ -403,7 +404,11 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, ApiProblem> {
     let settled = match may_change(&app, caller.as_ref(), id).await? {
-        true => app.settled_sale(id).await?,
+        // Without an answer of the primary, the caller reads what other readers do, with a weak tag.
+        true => match app.settled_sale(id).await {
+            Err(problem) if problem.kind_status().is_server_error() => None,
+            settled => settled?,
+        },
         false => None,
     };
     let is_strong = settled.is_some();

@@ -1,14 +1,93 @@
 //! Changes under `If-Match`: a change is made only to the object that its caller has read.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use futures_util::future::join_all;
+use qiang_core::{
+    book::{Claim, Command, OrderView, Reply as EngineReply},
+    campaign::{AckLevel, Tally},
+    event::PartitionId,
+    id::{CampaignId, OrderId},
+    outcome::Outcome,
+    ports::{Claimed, Engine, EngineError, PendingReply, ProbeResult},
+};
 use serde_json::{Value, json};
 
 use crate::node::http::common::{Reply, Service, call};
 
 const WEAK: &str = "weak-entity-tag";
 const CHANGED: &str = "precondition-failed";
+
+/// An engine whose primaries do not answer, if a test says so. Its replicas do.
+#[derive(Clone)]
+struct Primaryless {
+    engine: Arc<dyn Engine>,
+    is_down: Arc<AtomicBool>,
+}
+
+impl Engine for Primaryless {
+    fn claim(&self, claim: Claim) -> PendingReply<Claimed> {
+        self.engine.claim(claim)
+    }
+    fn submit(&self, command: Command) -> PendingReply<EngineReply> {
+        self.engine.submit(command)
+    }
+    fn try_gate_outcome(&self, claim: &Claim) -> Option<Outcome> {
+        self.engine.try_gate_outcome(claim)
+    }
+    fn has_opened(&self, campaign: CampaignId) -> bool {
+        self.engine.has_opened(campaign)
+    }
+    fn tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
+        self.engine.tally(campaign)
+    }
+    fn present_tally(&self, campaign: CampaignId) -> PendingReply<Option<Tally>> {
+        match self.is_down.load(Ordering::Relaxed) {
+            true => PendingReply::ready(Err(EngineError::unavailable("no primary"))),
+            false => self.engine.present_tally(campaign),
+        }
+    }
+    fn order(&self, order: OrderId) -> PendingReply<Option<OrderView>> {
+        self.engine.order(order)
+    }
+    fn probe(&self, partition: PartitionId) -> PendingReply<ProbeResult> {
+        self.engine.probe(partition)
+    }
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        self.engine.ack_levels()
+    }
+}
+
+/// A seller reads a sale as its buyers do while no primary answers. Only the tag for a change is missing.
+#[tokio::test]
+async fn a_seller_reads_a_sale_without_its_primary() {
+    let is_down = Arc::new(AtomicBool::default());
+    let down = Arc::clone(&is_down);
+    let service = Service::start_with(|_, backend| {
+        let engine = Arc::clone(&backend.ports.engine);
+        backend.ports.engine = Arc::new(Primaryless {
+            engine,
+            is_down: down,
+        });
+    })
+    .await;
+    let id = service.sale(5, |_| ()).await;
+    let path = format!("/v1/sales/{id}");
+    let tag = tag_of(&service, &path).await;
+    is_down.store(true, Ordering::Relaxed);
+    let read = service.get(&path, &service.operator()).await;
+    assert_eq!((read.status, &read.json()["stock"]), (200, &json!(5)));
+    assert!(read.header("etag").starts_with("W/"), "{read:?}");
+    is_down.store(false, Ordering::Relaxed);
+    assert_eq!(tag_of(&service, &path).await, tag);
+    service.stop().await;
+}
 
 async fn patch_if(service: &Service, path: &str, tag: &str, body: Value) -> Reply {
     let token = service.operator();
