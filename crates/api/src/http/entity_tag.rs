@@ -57,7 +57,7 @@ impl StrongTag {
         );
         Self {
             values: wire::text_hash(&text(&(&sale.id, details, sale.stock, terms))),
-            body: Some(wire::body_hash(&text(sale))),
+            body: Some(wire::body_hash(sale)),
         }
     }
 
@@ -215,6 +215,28 @@ mod tests {
         ] {
             assert_eq!(read(list).as_deref(), expected, "{list}");
         }
+    }
+
+    #[test]
+    fn a_tag_covers_metadata_with_the_name_of_the_time() {
+        let sale = |now: &str, metadata: serde_json::Value| -> answers::Sale {
+            let time = "2026-11-21T12:00:00Z";
+            let body = serde_json::json!({
+                "id": "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80", "object": "sale", "seller": "sam", "title": "lamps",
+                "stock": 5, "per_user_limit": 1, "unit_price": { "amount": 500, "currency": "CNY" },
+                "hold_seconds": 900, "admission_percent": 0, "payment_policy": "owed", "ack": "fsync",
+                "waiting_room": false, "created_at": time, "updated_at": time, "metadata": metadata,
+                "state": { "phase": "live", "supply": 5, "granted": 0, "remaining": 5, "returned": 0,
+                    "starts_at": time, "ends_at": "2026-11-21T13:00:00Z", "now": now },
+            });
+            serde_json::from_value(body).unwrap()
+        };
+        let tag = |now, metadata| StrongTag::from_sale(&sale(now, metadata));
+        let (early, late) = ("2026-11-21T12:00:01Z", "2026-11-21T12:00:02Z");
+        let named = |value: &str| serde_json::json!({ "now": value });
+        assert_eq!(tag(early, named("1")), tag(late, named("1")));
+        assert_ne!(tag(early, named("1")), tag(early, named("2")));
+        assert_ne!(tag(early, named("1")), tag(early, serde_json::json!({})));
     }
 
     #[test]

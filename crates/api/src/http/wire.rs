@@ -55,12 +55,36 @@ pub(crate) fn location(status: StatusCode, path: impl FnOnce() -> String) -> Loc
 /// Caching of answers that depend on the caller: the caller's own cache keeps them, and revalidates them each time.
 pub(crate) const OWN_CACHING: &str = "private, no-cache";
 
+/// A body with the time of its answer, which its entity tag does not cover.
+pub(crate) trait TimedBody: Serialize + Clone {
+    /// The numbers that have the time.
+    fn state_mut(&mut self) -> &mut answers::State;
+}
+
+impl TimedBody for answers::State {
+    fn state_mut(&mut self) -> &mut answers::State {
+        self
+    }
+}
+
+impl TimedBody for answers::Sale {
+    fn state_mut(&mut self) -> &mut answers::State {
+        &mut self.state
+    }
+}
+
+impl TimedBody for answers::RedPacket {
+    fn state_mut(&mut self) -> &mut answers::State {
+        &mut self.state
+    }
+}
+
 /// A body with its entity tag; 304 without a body if the request names that tag.
-pub(crate) fn tagged(asked: &HeaderMap, caching: &str, body: &impl Serialize) -> Response {
+pub(crate) fn tagged(asked: &HeaderMap, caching: &str, body: &impl TimedBody) -> Response {
     let Ok(json) = serde_json::to_string(body) else {
         return Json(body).into_response(); // fails as well, with the error
     };
-    let etag = etag(&json);
+    let etag = etag(body);
     let kept = [
         (header::CACHE_CONTROL, caching),
         (header::ETAG, etag.as_str()),
@@ -71,9 +95,9 @@ pub(crate) fn tagged(asked: &HeaderMap, caching: &str, body: &impl Serialize) ->
     }
 }
 
-/// Weak entity tag of a body without the fields `now`. It is the same on each node.
-pub(crate) fn etag(json: &str) -> String {
-    format!("W/\"{}\"", body_hash(json))
+/// Weak entity tag of a body without its time. It is the same on each node.
+pub(crate) fn etag(body: &impl TimedBody) -> String {
+    format!("W/\"{}\"", body_hash(body))
 }
 
 /// Hash of a text, in hexadecimal digits.
@@ -81,16 +105,12 @@ pub(crate) fn text_hash(text: &str) -> String {
     hex::encode(&Sha256::digest(text)[..8])
 }
 
-/// Hash of a body without the fields `now`, in hexadecimal digits.
-pub(crate) fn body_hash(json: &str) -> String {
-    // No string inside can contain this, because quotation marks are escaped there.
-    let mut parts = json.split("\"now\":\"");
-    let mut hash = Sha256::new();
-    hash.update(parts.next().unwrap_or_default());
-    for part in parts {
-        hash.update(part.trim_start_matches(|char| char != '"'));
-    }
-    hex::encode(&hash.finalize()[..8])
+/// Hash of a body without its time, in hexadecimal digits.
+pub(crate) fn body_hash(body: &impl TimedBody) -> String {
+    let mut body = body.clone();
+    body.state_mut().now = Timestamp::from_millis(0).to_wire();
+    // Structs of texts and numbers always serialise.
+    text_hash(&serde_json::to_string(&body).unwrap_or_default())
 }
 
 /// Whether `If-None-Match` has this entity tag or `*` (RFC 9110, 13.1.2). The comparison is weak.

@@ -106,8 +106,8 @@ impl Watcher {
         let state = wire::state_body(&tally, self.meta.window, self.app.ports.engine_clock.now());
         let wanted = views.draws_wanted.load(Ordering::Relaxed) > 0;
         let has_new = wanted && self.read_draws(&tally).await?;
-        let state = json(&state);
         let (before, etag) = (views.newest(), wire::etag(&state));
+        let state = json(&state);
         let is_same = etag == before.etag;
         if is_same && !has_new {
             return Ok(None);
