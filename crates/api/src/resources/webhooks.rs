@@ -390,27 +390,31 @@ pub(crate) async fn delete(call: ObjectRequest<Id>) -> Result<StatusCode, ApiPro
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Sends a `webhook.test` to an endpoint at once, and reports the result.
+/// Sends a `webhook.test` to an endpoint at once, and reports the result. A repetition with the same key sends nothing.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks",
     operation_id = "testWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::WebhookTest), (status = 403, body = Problem),
-        (status = 404, body = Problem)))]
-pub(crate) async fn test(
-    call: ObjectRequest<Id>,
-) -> Result<Json<answers::WebhookTest>, ApiProblem> {
-    let record = managed(&call.app, &call.caller, call.id.0).await?;
-    let webhook = record.webhook;
-    let webhooks = call.app.ports.webhooks.as_ref();
-    let webhooks =
-        webhooks.ok_or_else(|| ApiProblem::unavailable("this process sends no webhooks"))?;
-    let now = call.app.ports.clock.now();
-    let event = WebhookEvent::test(call.app.fresh_id(), now);
-    let sent = webhooks.sender.send(&webhook, &event, now).await;
-    Ok(Json(answers::WebhookTest {
-        delivered: sent.is_ok(),
-        error: sent.err().map(|failure| failure.reason),
-    }))
+        (status = 404, body = Problem),
+        (status = 409, description = "`key-pending`: an earlier request with this key broke off", body = Problem)))]
+pub(crate) async fn test(call: ObjectRequest<Id>) -> Result<Response, ApiProblem> {
+    let app = Arc::clone(&call.app);
+    let webhook = managed(&app, &call.caller, call.id.0).await?.webhook;
+    let used = call.key_use("POST /v1/webhooks/{id}/test", &());
+    let send = async move {
+        let app = &call.app;
+        let webhooks = app.ports.webhooks.as_ref();
+        let webhooks =
+            webhooks.ok_or_else(|| ApiProblem::unavailable("this process sends no webhooks"))?;
+        let now = app.ports.clock.now();
+        let event = WebhookEvent::test(app.fresh_id(), now);
+        let sent = webhooks.sender.send(&webhook, &event, now).await;
+        Ok(answers::WebhookTest {
+            delivered: sent.is_ok(),
+            error: sent.err().map(|failure| failure.reason),
+        })
+    };
+    app.once_only(used, send).await
 }
 
 /// Makes an endpoint's next attempt due at once, even if it is disabled.

@@ -53,6 +53,50 @@ async fn a_replay_says_so() {
     service.stop().await;
 }
 
+/// A key of the longest form means its own request, also if it differs from another one in its last character.
+#[tokio::test]
+async fn a_key_has_up_to_255_characters() {
+    let service = Service::start().await;
+    let (operator, ann) = (service.operator(), service.token("ann", "claim"));
+    let sale = service
+        .sale(5, |sale| sale["per_user_limit"] = json!(2))
+        .await;
+    let orders = format!("/v1/sales/{sale}/orders");
+    let [first, second] = ["a", "b"].map(|last| format!("{}{last}", "k".repeat(254)));
+    let mut ids = Vec::new();
+    for (key, expected) in [
+        (&first, (201, false)),
+        (&second, (201, false)),
+        (&first, (200, true)),
+        (&second, (200, true)),
+    ] {
+        let made = service
+            .post_key(&orders, &ann, key, json!({ "quantity": 1 }))
+            .await;
+        assert_eq!(seen(&made), expected, "{made:?}");
+        ids.push(made.text("id"));
+    }
+    assert_eq!(ids[..2], ids[2..]);
+    assert_ne!(ids[0], ids[1]);
+    for (n, key) in [&first, &second].into_iter().enumerate() {
+        let deposits = "/v1/accounts/ann/deposits";
+        let body = named_deposit(&format!("d-{n}"), 500);
+        for expected in [(201, false), (200, true)] {
+            let made = service
+                .post_key(deposits, &operator, key, body.clone())
+                .await;
+            assert_eq!(seen(&made), expected, "{made:?}");
+        }
+    }
+    let long = format!("{first}c");
+    let refused = service
+        .post_key(&orders, &ann, &long, json!({ "quantity": 1 }))
+        .await;
+    refused.assert_problem(400, "bad-request");
+    assert_eq!(refused.json()["errors"][0]["parameter"], "Idempotency-Key");
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn a_second_key_is_refused_while_the_user_has_the_one_order() {
     let service = Service::start().await;

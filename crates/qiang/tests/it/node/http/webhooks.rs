@@ -258,6 +258,17 @@ async fn an_endpoint_that_fails_is_disabled_and_redriven() {
         .await
         .json();
     assert_eq!(test, json!({"delivered": false, "error": "status 500"}));
+    // A repetition under its key sends nothing more.
+    let before = receiver.requests();
+    for expected in ["", "true", "true"] {
+        let path = format!("{path}/test");
+        let operator = service.operator();
+        let key = [("idempotency-key", "once")];
+        let again = call(service.addr, "POST", &path, Some(&operator), &key, None).await;
+        assert_eq!(again.header("idempotency-replayed"), expected);
+        assert_eq!(again.json(), test);
+        assert_eq!(receiver.requests(), before + 1);
+    }
     service.clock.advance_ms(60_000);
     until("it is disabled", async || {
         get(&service, &path).await["status"] == "disabled"
