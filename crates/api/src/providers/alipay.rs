@@ -242,6 +242,7 @@ fn refund_of(
         reference,
         amount: RefundedMoney::Total(money("refund_fee", total)?),
         has_failed: false,
+        other_since: None,
     })
 }
 

@@ -106,8 +106,9 @@ pub(crate) async fn stripe(
     Param(name): Param<AccountName>,
     request: Request,
 ) -> Result<Json<NotificationReceipt>, ApiProblem> {
-    let (headers, body) = json(request, &app).await?;
-    let received = app.receive(PaymentProvider::Stripe, &name, &headers, &body);
+    let headers = request.headers().clone();
+    let body = extract::json_body(request, &app);
+    let received = app.receive(PaymentProvider::Stripe, &name, &headers, body);
     received.await.map(Json)
 }
 
@@ -133,8 +134,9 @@ pub(crate) async fn wechat(
 ) -> Response {
     let receive = async {
         let Param(name) = name?;
-        let (headers, body) = json(request, &app).await?;
-        let received = app.receive(PaymentProvider::WechatPay, &name, &headers, &body);
+        let headers = request.headers().clone();
+        let body = extract::json_body(request, &app);
+        let received = app.receive(PaymentProvider::WechatPay, &name, &headers, body);
         received.await
     };
     match receive.await {
@@ -165,15 +167,9 @@ pub(crate) async fn alipay(
     request: Request,
 ) -> Result<&'static str, ApiProblem> {
     let headers = request.headers().clone();
-    let body = extract::form_body(request, &app).await?;
-    let received = app.receive(PaymentProvider::Alipay, &name, &headers, &body);
+    let body = extract::form_body(request, &app);
+    let received = app.receive(PaymentProvider::Alipay, &name, &headers, body);
     received.await.map(|_| "success")
-}
-
-async fn json(request: Request, app: &App) -> Result<(HeaderMap, Bytes), ApiProblem> {
-    let headers = request.headers().clone();
-    let body = extract::json_body(request, app).await?;
-    Ok((headers, body))
 }
 
 /// A problem with the fields that WeChat Pay reads of a failure.
@@ -199,9 +195,12 @@ impl App {
         provider: PaymentProvider,
         name: &AccountName,
         headers: &HeaderMap,
-        body: &Bytes,
+        body: impl Future<Output = Result<Bytes, ApiProblem>>,
     ) -> Result<NotificationReceipt, ApiProblem> {
-        let read = self.read_notification(provider, name, headers, body);
+        // A body of another type or beyond the limit counts too: its money is not recorded.
+        let read = body
+            .await
+            .and_then(|body| self.read_notification(provider, name, headers, &body));
         let received = match read {
             Ok((account, NotificationContent::Reports(reports))) => {
                 let mut recorded = 0;
