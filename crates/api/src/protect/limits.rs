@@ -28,6 +28,8 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
+/// Refused reports of one reporter that are recorded per minute on this node.
+const REFUSALS_PER_MINUTE: u32 = 60;
 
 /// A limit whose state every answer within it has.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +62,7 @@ pub(crate) struct Limits {
     shares_of_user: Throttle,
     changes_of_campaign: Throttle,
     cancellations_of_campaign: Throttle,
+    refusals_of_reporter: Throttle,
 }
 
 impl Limits {
@@ -156,6 +159,11 @@ impl Limits {
                 "cancellations-of-campaign",
                 ProblemKind::Throttled,
                 quota(changes, MINUTE, changes),
+            ),
+            refusals_of_reporter: throttle(
+                "refusals-of-reporter",
+                ProblemKind::Throttled,
+                quota(REFUSALS_PER_MINUTE, MINUTE, REFUSALS_PER_MINUTE),
             ),
         };
         Ok(Self {
@@ -284,6 +292,12 @@ impl Limits {
     /// Refuses a keyed change of an order above the limit of a campaign: a refused one stores a key, too.
     pub(crate) fn check_order_change(&self, order: OrderId) -> Result<(), ApiProblem> {
         self.changes_of_campaign.check(&order)
+    }
+
+    /// Whether a refused report of a payment or a refund by this reporter is recorded. The reporter chooses the orders,
+    /// so the bound of records per order does not limit the rows.
+    pub(crate) fn may_record_refusal(&self, reporter: &UserId) -> bool {
+        self.refusals_of_reporter.check(reporter).is_ok()
     }
 
     /// Refuses a request of a user above the limit. Reads of services are not limited, because they act for many

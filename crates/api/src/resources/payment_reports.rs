@@ -249,7 +249,7 @@ impl App {
     }
 
     /// Records a refused report of a payment or a refund as an action of its order. A repeated report is recorded once.
-    /// The number of records per order is bounded.
+    /// The number of records per order and per minute of a reporter is bounded.
     async fn record_refusal(
         &self,
         actor: &UserId,
@@ -265,7 +265,10 @@ impl App {
             is_known
         };
         self.find_report(order, is_counted).await?;
-        if !is_known && count < REPORTS_PAGE as usize * REPORT_PAGES_MAX {
+        let has_room = !is_known && count < REPORTS_PAGE as usize * REPORT_PAGES_MAX;
+        if has_room && !self.limits.may_record_refusal(actor) {
+            tracing::warn!(%order, "too many refused reports in a minute; the operation log lacks one");
+        } else if has_room {
             let action = self.action(actor, kind, order, detail);
             let ledger = &self.ports.ledger;
             match kind {

@@ -266,6 +266,30 @@ async fn a_payment_of_no_order_is_refused_and_found_again() {
     shop.stop().await;
 }
 
+/// The holder of a secret signs payments of any order ids. The rows that they leave are bounded per minute.
+#[tokio::test]
+async fn refused_reports_leave_a_bounded_number_of_rows() {
+    let shop = ShopWithAccounts::start_stripe(ACCOUNTS).await;
+    let order = shop.order(|_| ()).await;
+    let sale = order.rsplit_once('-').unwrap().0;
+    let recorded = async |number: u32| shop.refusals(&format!("{sale}-{number}")).await.len();
+    for number in 2..72 {
+        let unknown = format!("{sale}-{number}");
+        let reply = shop
+            .stripe_paid(&format!("pi_{number}"), &unknown, PRICE, "cny")
+            .await;
+        reply.assert_problem(404, "not-found");
+    }
+    let mut rows = 0;
+    for number in 2..72 {
+        rows += recorded(number).await;
+    }
+    // One more may be recorded for each second that the test takes.
+    assert!((60..70).contains(&rows), "{rows}");
+    assert_eq!(recorded(2).await, 1);
+    shop.stop().await;
+}
+
 #[tokio::test]
 async fn an_account_pays_orders_of_its_sellers_alone() {
     let shop = ShopWithAccounts::start_stripe(ACCOUNTS).await;
