@@ -25,7 +25,8 @@ const TAKE_PLACES: Statement = sql!(both "UPDATE webhook_places SET last_place =
 const LAST_PLACE: Statement = sql!(both "SELECT last_place FROM webhook_places");
 const ENTER_EVENTS: Statement = sql!("enter_webhook_events");
 const ADD: Statement = sql!(both include_str!("sql/add_webhook.sql"));
-const LIST: Statement = sql!(both include_str!("sql/webhooks.sql"));
+const LIST: Statement = sql!(both concat!(include_str!("sql/webhooks.sql"), "ORDER BY id\n"));
+const ONE: Statement = sql!(both concat!(include_str!("sql/webhooks.sql"), "WHERE id = $1\n"));
 const ROTATE: Statement = sql!(both "UPDATE webhooks
     SET previous_secret = secret, previous_until = $1, secret = $2 WHERE id = $3");
 const CHANGE: Statement = sql!(both include_str!("sql/change_webhook.sql"));
@@ -37,6 +38,8 @@ const LEASE: Statement = sql!(both include_str!("sql/lease_webhook.sql"));
 const EVENTS: Statement = sql!(both include_str!("sql/webhook_events.sql"));
 const FORGET: Statement = sql!(both include_str!("sql/forget_webhook_events.sql"));
 const BACKLOGS: Statement = sql!(both include_str!("sql/webhook_backlogs.sql"));
+const BACKLOG: Statement = sql!(both
+    concat!(include_str!("sql/webhook_backlogs.sql"), "WHERE w.id = $1\n"));
 const FORGET_RETRIES: Statement = sql!(both include_str!("sql/forget_webhook_retries.sql"));
 const DROP_READ_AGAIN: Statement = sql!(both include_str!("sql/drop_read_again.sql"));
 const RETRY_AT_ONCE: Statement = sql!(both "UPDATE webhook_retries
@@ -131,10 +134,19 @@ pub(crate) async fn add<D: Dialect>(
 pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
 ) -> Result<Vec<WebhookRecord>, WorkError> {
-    let rows: Vec<WebhookColumns> = fetch::<D, _>(conn, &LIST, &[]).await?;
+    records::<D>(conn, (&LIST, &BACKLOGS), &[]).await
+}
+
+/// Endpoints that these statements select, with their backlogs.
+async fn records<D: Dialect>(
+    conn: &mut D::Connection,
+    (select, backlogs): (&'static Statement, &'static Statement),
+    values: &[Value<'_>],
+) -> Result<Vec<WebhookRecord>, WorkError> {
+    let rows: Vec<WebhookColumns> = fetch::<D, _>(conn, select, values).await?;
     let records: Result<Vec<_>, Contradiction> =
         rows.into_iter().map(WebhookRecord::from_columns).collect();
-    let backlogs: Vec<BacklogColumns> = fetch::<D, _>(conn, &BACKLOGS, &[]).await?;
+    let backlogs: Vec<BacklogColumns> = fetch::<D, _>(conn, backlogs, values).await?;
     Ok(WebhookRecord::with_backlogs(records?, backlogs)?)
 }
 
@@ -269,8 +281,9 @@ pub(crate) async fn lease<D: Dialect>(
     if !touch::<D>(conn, &LEASE, &values).await? {
         return Ok(None);
     }
-    let records = list::<D>(conn).await?;
-    Ok(records.into_iter().find(|record| record.webhook.id == id))
+    let own = [name.as_str().into()];
+    let mut found = records::<D>(conn, (&ONE, &BACKLOG), &own).await?;
+    Ok(found.pop())
 }
 
 /// Events after a position.

@@ -137,18 +137,28 @@ pub(crate) fn add(
 
 /// All endpoints.
 pub(crate) fn list(conn: &Connection) -> Result<Vec<WebhookRecord>, DataFileError> {
-    let mut list = conn.prepare_cached(
+    records(conn, "ORDER BY w.id", [])
+}
+
+/// Endpoints that this clause selects, with their backlogs.
+fn records(
+    conn: &Connection,
+    which: &str,
+    values: impl Params + Copy,
+) -> Result<Vec<WebhookRecord>, DataFileError> {
+    let mut list = conn.prepare_cached(&format!(
         "SELECT id, url, secret, previous_secret, previous_until, types, campaigns, owner, created_at, place, \
          failing_since, attempts, retry_at, last_error, disabled_at, (SELECT last_place FROM webhook_places) \
-         FROM webhooks ORDER BY id",
-    )?;
-    let rows = list.query_map([], |row| WebhookColumns::try_from(row))?;
+         FROM webhooks w {which}"
+    ))?;
+    let rows = list.query_map(values, |row| WebhookColumns::try_from(row))?;
     let records = rows.map(|row| Ok(WebhookRecord::from_columns(row?)?));
     let records = records.collect::<Result<Vec<_>, DataFileError>>()?;
-    let sql = "SELECT w.id, w.managed_by, (SELECT count(*) FROM webhook_retries r WHERE r.webhook = w.id), \
-               (SELECT min(r.retry_at) FROM webhook_retries r WHERE r.webhook = w.id) FROM webhooks w";
-    let mut backlogs = conn.prepare_cached(sql)?;
-    let backlogs = backlogs.query_map([], |row| BacklogColumns::try_from(row))?;
+    let mut backlogs = conn.prepare_cached(&format!(
+        "SELECT w.id, w.managed_by, (SELECT count(*) FROM webhook_retries r WHERE r.webhook = w.id), \
+         (SELECT min(r.retry_at) FROM webhook_retries r WHERE r.webhook = w.id) FROM webhooks w {which}"
+    ))?;
+    let backlogs = backlogs.query_map(values, |row| BacklogColumns::try_from(row))?;
     let backlogs = backlogs.collect::<Result<_, _>>()?;
     Ok(WebhookRecord::with_backlogs(records, backlogs)?)
 }
@@ -278,8 +288,9 @@ pub(crate) fn lease(
     if !touch(conn, sql, values)? {
         return Ok(None);
     }
-    let records = list(conn)?;
-    Ok(records.into_iter().find(|record| record.webhook.id == id))
+    // The writer does this for each endpoint that is due, so it reads no other.
+    let mut found = records(conn, "WHERE w.id = ?1", [&id.to_string()])?;
+    Ok(found.pop())
 }
 
 /// Events after a position.
