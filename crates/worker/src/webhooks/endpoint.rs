@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{
     LOOK_EVERY, WebhookOptions, WebhookPorts,
-    round::{REFUSALS_MAX, ROUND_MAX, RoundResult, SentEvent, send_event, send_round},
+    round::{REFUSALS_MAX, ROUND_MAX, RoundResult, SentEvent, retry_queue, send_round},
     waiting::WaitingEvents,
 };
 
@@ -59,6 +59,7 @@ pub(super) async fn deliver(
         delivery.start_retries();
         let has_sent = delivery.send_next().await?;
         delivery.collect_retries();
+        delivery.resolve_doubt().await;
         if !delivery.record().await? {
             return Ok(DeliveryLead::default());
         }
@@ -89,6 +90,8 @@ struct EndpointDelivery<'a> {
     retrying: JoinSet<Vec<SentEvent>>,
     /// Attempts that are not recorded yet.
     attempts: Vec<DeliveryAttempt>,
+    /// Whether the endpoint may be at fault, or only its few events.
+    is_doubtful: bool,
     /// Progress as it is recorded, and the time of the record.
     recorded: (DeliveryProgress, Instant),
 }
@@ -129,6 +132,7 @@ impl<'a> EndpointDelivery<'a> {
             waiting: WaitingEvents::from_stored(stored, now),
             retrying: JoinSet::new(),
             attempts: Vec::new(),
+            is_doubtful: false,
         };
         delivery.drop_unwanted(now);
         Ok(Some(delivery))
@@ -294,6 +298,16 @@ impl<'a> EndpointDelivery<'a> {
     fn accept(&mut self, sent: SentEvent) {
         let now = self.now();
         let attempt = self.waiting.retry(sent.event.place).attempts + 1;
+        self.note_success(now);
+        match self.waiting.contains(sent.event.place) {
+            true => self.waiting.finish(sent.event.place, now),
+            false => drop(self.lead.told.insert(sent.event.place)),
+        }
+        self.log(sent, attempt, (AttemptState::Delivered, None));
+    }
+
+    /// The endpoint works: what it refused before no longer counts, and a pause ends.
+    fn note_success(&mut self, now: Timestamp) {
         if self.progress.retry_at.is_some() {
             self.waiting.release(now);
         }
@@ -303,11 +317,6 @@ impl<'a> EndpointDelivery<'a> {
             disabled_at: self.progress.disabled_at,
             ..DeliveryProgress::default()
         };
-        match self.waiting.contains(sent.event.place) {
-            true => self.waiting.finish(sent.event.place, now),
-            false => drop(self.lead.told.insert(sent.event.place)),
-        }
-        self.log(sent, attempt, (AttemptState::Delivered, None));
     }
 
     fn refuse(&mut self, sent: SentEvent) {
@@ -331,8 +340,11 @@ impl<'a> EndpointDelivery<'a> {
         let is_over = |since: Timestamp| now.millis_since(since) >= millis(options.disable_after);
         let is_late =
             now.millis_since(sent.event.at) > millis(options.keep + options.disable_after);
-        if failure.is_gone || is_over(failing_since) || is_alone && is_late {
+        let is_dead = is_over(failing_since) && self.waiting.len() >= u64::from(REFUSALS_MAX);
+        if failure.is_gone || is_dead || is_alone && is_late {
             self.progress.disabled_at.get_or_insert(now);
+        } else if is_over(failing_since) {
+            self.is_doubtful = true;
         }
         if self.progress.disabled_at.is_none() && is_over(since) && is_alone {
             self.give_up(sent, retry.attempts);
@@ -343,6 +355,20 @@ impl<'a> EndpointDelivery<'a> {
             .filter(|_| self.progress.disabled_at.is_none());
         self.waiting.set(sent.event.clone(), retry);
         self.log(sent, retry.attempts, (AttemptState::Failed, next_at));
+    }
+
+    /// Tests an endpoint that has accepted nothing for too long, and was sent few events. If it accepts the test, the
+    /// events are at fault, and are given up one by one. Otherwise it is disabled.
+    async fn resolve_doubt(&mut self) {
+        if !std::mem::take(&mut self.is_doubtful) || self.progress.disabled_at.is_some() {
+            return;
+        }
+        let now = self.now();
+        let test = WebhookEvent::test(Uuid::from_u128(rand::random()), now);
+        match self.ports.sender.send(&self.webhook, &test, now).await {
+            Ok(()) => self.note_success(now),
+            Err(_) => drop(self.progress.disabled_at.insert(now)),
+        }
     }
 
     fn give_up(&mut self, sent: SentEvent, attempt: u32) {
@@ -417,25 +443,6 @@ impl<'a> EndpointDelivery<'a> {
         self.recorded = (self.progress.clone(), Instant::now());
         Ok(true)
     }
-}
-
-/// Sends waiting events of one subject in sequence, until one fails or a round is over.
-async fn retry_queue(
-    ports: &WebhookPorts,
-    webhook: &Webhook,
-    events: Vec<WebhookEvent>,
-) -> Vec<SentEvent> {
-    let over = Instant::now() + ROUND_MAX;
-    let mut all = Vec::new();
-    for event in events {
-        let sent = send_event(ports, webhook, event).await;
-        let is_accepted = sent.is_accepted();
-        all.push(sent);
-        if !is_accepted || Instant::now() >= over {
-            break;
-        }
-    }
-    all
 }
 
 fn lease_end(ports: &WebhookPorts) -> Timestamp {

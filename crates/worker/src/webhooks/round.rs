@@ -81,6 +81,25 @@ pub(super) async fn send_event(
     }
 }
 
+/// Sends waiting events of one subject in sequence, until one fails or a round is over.
+pub(super) async fn retry_queue(
+    ports: &WebhookPorts,
+    webhook: &Webhook,
+    events: Vec<WebhookEvent>,
+) -> Vec<SentEvent> {
+    let over = Instant::now() + ROUND_MAX;
+    let mut all = Vec::new();
+    for event in events {
+        let sent = send_event(ports, webhook, event).await;
+        let is_accepted = sent.is_accepted();
+        all.push(sent);
+        if !is_accepted || Instant::now() >= over {
+            break;
+        }
+    }
+    all
+}
+
 /// Sends events, as many as fit into a round.
 pub(super) async fn send_round(
     ports: &WebhookPorts,

@@ -204,6 +204,38 @@ async fn an_event_that_is_always_refused_is_given_up() {
     service.stop().await;
 }
 
+/// The only event of a quiet endpoint is refused for too long. A test shows that the endpoint works, so the event is
+/// given up, and the endpoint receives the next one.
+#[tokio::test]
+async fn a_quiet_endpoint_with_one_refused_event_is_not_disabled() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    let path = webhook(&service, &receiver, json!({"types": ["order.held"]})).await;
+    let sale = service.sale(99, holds_long).await;
+    receiver.refuse(Some("u0"));
+    order(&service, &sale, "u0").await;
+    until("it is refused", async || {
+        get(&service, &path).await["waiting"] == 1
+    })
+    .await;
+    // The limit of 60 s is over, and nothing else was delivered.
+    for _ in 0..3 {
+        service.clock.advance_ms(61_000);
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    until("it is given up", async || {
+        get(&service, &path).await["waiting"] == 0
+    })
+    .await;
+    assert_ne!(get(&service, &path).await["status"], "disabled");
+    order(&service, &sale, "u1").await;
+    until("the next one arrives", async || {
+        types_of(&receiver, "u1") == ["order.held"]
+    })
+    .await;
+    service.stop().await;
+}
+
 /// A campaign's opening, its changes, its last unit and its close are events of the campaign, in order.
 #[tokio::test]
 async fn an_endpoint_is_told_what_happens_to_a_campaign() {
