@@ -50,6 +50,7 @@ __all__ = [
     "Balance",
     "CampaignAudience",
     "CampaignEvent",
+    "CancellationRefusals",
     "Challenge",
     "ChallengeAnswer",
     "ChallengeParameters",
@@ -301,6 +302,20 @@ class CampaignEvent:
     """
     id: str | None = None
     """With `draws`: the number of the newest draw."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CancellationRefusals:
+    """Orders that a cancellation did not change, by reason."""
+
+    paid: int
+    """They were paid at that moment."""
+    expired: int
+    """They had expired at that moment."""
+    returned: int
+    """They were paid and returned at that moment."""
+    unknown: int
+    """The engine does not have them, though the ledger does: `qiang reconcile` compares the two."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -945,7 +960,9 @@ class OrderCancellations:
     cancelled: int
     """Orders of this part that are cancelled."""
     unchanged: int
-    """Orders of this part that were paid or had expired at that moment. They did not change."""
+    """Orders of this part that did not change: the sum of `refusals`."""
+    refusals: CancellationRefusals
+    """Orders of this part that did not change, by reason."""
     settled: bool
     """Whether the ledger had all orders. If not, repeat the cancellation later for the newest ones."""
     next: str | None = None

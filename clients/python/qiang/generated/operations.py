@@ -686,10 +686,10 @@ class Operations(Caller):
     def create_red_packets(self, body: NewRedPackets) -> Page[RedPacketResult]:
         """Sends red packets from the caller's account, each as `createRedPacket` does.
 
-        Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-        example for lack of money, the others are not affected. An invalid field refuses the whole request before
-        anything is done. Repeat the request after a lost answer: created packets are replayed, and the others are
-        created.
+        Each counts as one creation, unless its key was used before. They are recorded in their order and committed
+        together. If one is refused, for example for lack of money, the others are not affected. An invalid field
+        refuses the whole request before anything is done. Repeat the request after a lost answer: created packets are
+        replayed, and the others are created.
         """
         return self._page("POST", "/v1/red-packets/batch", RedPacketResult, body=body)
 
@@ -824,10 +824,10 @@ class Operations(Caller):
     def create_sales(self, body: NewSales) -> Page[SaleResult]:
         """Opens sales, each as `createSale` does.
 
-        Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-        example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom
-        the token may not act, refuses the whole request before anything is done. Repeat the request after a lost
-        answer: created sales are replayed, and the others are created.
+        Each counts as one creation, unless its key was used before. They are recorded in their order and committed
+        together. If one is refused, for example because another campaign has its id, the others are not affected. An
+        invalid field, or a seller for whom the token may not act, refuses the whole request before anything is done.
+        Repeat the request after a lost answer: created sales are replayed, and the others are created.
         """
         return self._page("POST", "/v1/sales/batch", SaleResult, body=body)
 
@@ -835,7 +835,8 @@ class Operations(Caller):
         """A sale and its state. No token is needed: a user who has the link sees the sale before signing in.
 
         The entity tag covers everything except `now`. It is strong for callers who may change the sale, and serves as
-        `If-Match` there. An answer 304 has the server's time in `Date`.
+        `If-Match` there; it is weak while the engine's primary or the ledger's latest rows cannot be read. An answer
+        304 has the server's time in `Date`.
         """
         return self._json("GET", f"/v1/sales/{self._part(sale_id)}", Sale)
 
@@ -876,10 +877,10 @@ class Operations(Caller):
         or close the sale first if they must not be sold. Each buyer sees the order `cancelled`, and the shop's webhooks
         get `order.cancelled`. A buyer who pays a cancelled order is owed the money. One request cancels up to `limit`
         orders, the newest first. Repeat it with `after` from `next` until there is no `next`. A part may have no order
-        and still a `next`. An order that is paid, or expires, at the same moment does not change. The operation log
-        lists the orders of each part under the sale. Sellers cancel held orders of their own sales with
-        `campaigns:write`. A repetition with the same key cancels the same orders, even if the first request broke off
-        between two of them.
+        and still a `next`. An order that is paid, or expires, at the same moment does not change: `refusals` counts
+        them by reason. The operation log lists the orders of each part under the sale. The parts of a sale per minute
+        are limited, apart from its changes. Sellers cancel held orders of their own sales with `campaigns:write`. A
+        repetition with the same key cancels the same orders, even if the first request broke off between two of them.
         """
         return self._json(
             "POST",
@@ -1023,7 +1024,8 @@ class Operations(Caller):
         return self._json("POST", f"/v1/webhooks/{self._part(webhook_id)}/secret", Webhook, body=body, keyed=True)
 
     def test_webhook(self, webhook_id: str) -> WebhookTest:
-        """Sends a `webhook.test` to an endpoint at once, and reports the result.
+        """Sends a `webhook.test` to an endpoint at once, and reports the result. A repetition with the same key sends
+        nothing.
 
         Needs a token with one of the scopes `campaigns:write`, `admin`.
         """

@@ -650,9 +650,10 @@ export abstract class Operations {
   /**
    * Sends red packets from the caller's account, each as `createRedPacket` does.
    *
-   * Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-   * example for lack of money, the others are not affected. An invalid field refuses the whole request before anything
-   * is done. Repeat the request after a lost answer: created packets are replayed, and the others are created.
+   * Each counts as one creation, unless its key was used before. They are recorded in their order and committed
+   * together. If one is refused, for example for lack of money, the others are not affected. An invalid field refuses
+   * the whole request before anything is done. Repeat the request after a lost answer: created packets are replayed,
+   * and the others are created.
    */
   createRedPackets(body: NewRedPackets): Promise<Page<RedPacketResult>> {
     return this.json({ method: "POST", path: "/v1/red-packets/batch", body });
@@ -727,10 +728,10 @@ export abstract class Operations {
   /**
    * Opens sales, each as `createSale` does.
    *
-   * Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-   * example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom
-   * the token may not act, refuses the whole request before anything is done. Repeat the request after a lost answer:
-   * created sales are replayed, and the others are created.
+   * Each counts as one creation, unless its key was used before. They are recorded in their order and committed
+   * together. If one is refused, for example because another campaign has its id, the others are not affected. An
+   * invalid field, or a seller for whom the token may not act, refuses the whole request before anything is done.
+   * Repeat the request after a lost answer: created sales are replayed, and the others are created.
    */
   createSales(body: NewSales): Promise<Page<SaleResult>> {
     return this.json({ method: "POST", path: "/v1/sales/batch", body });
@@ -740,7 +741,8 @@ export abstract class Operations {
    * A sale and its state. No token is needed: a user who has the link sees the sale before signing in.
    *
    * The entity tag covers everything except `now`. It is strong for callers who may change the sale, and serves as
-   * `If-Match` there. An answer 304 has the server's time in `Date`.
+   * `If-Match` there; it is weak while the engine's primary or the ledger's latest rows cannot be read. An answer 304
+   * has the server's time in `Date`.
    */
   getSale(saleId: string): Promise<Sale> {
     return this.json({ method: "GET", path: `/v1/sales/${part(saleId)}` });
@@ -775,9 +777,10 @@ export abstract class Operations {
    * close the sale first if they must not be sold. Each buyer sees the order `cancelled`, and the shop's webhooks get
    * `order.cancelled`. A buyer who pays a cancelled order is owed the money. One request cancels up to `limit` orders,
    * the newest first. Repeat it with `after` from `next` until there is no `next`. A part may have no order and still a
-   * `next`. An order that is paid, or expires, at the same moment does not change. The operation log lists the orders
-   * of each part under the sale. Sellers cancel held orders of their own sales with `campaigns:write`. A repetition
-   * with the same key cancels the same orders, even if the first request broke off between two of them.
+   * `next`. An order that is paid, or expires, at the same moment does not change: `refusals` counts them by reason.
+   * The operation log lists the orders of each part under the sale. The parts of a sale per minute are limited, apart
+   * from its changes. Sellers cancel held orders of their own sales with `campaigns:write`. A repetition with the same
+   * key cancels the same orders, even if the first request broke off between two of them.
    */
   cancelOrders(saleId: string, body?: NewOrderCancellations): Promise<OrderCancellations> {
     return this.json({ method: "POST", path: `/v1/sales/${part(saleId)}/orders/cancel`, body, keyed: true });
@@ -932,7 +935,8 @@ export abstract class Operations {
   }
 
   /**
-   * Sends a `webhook.test` to an endpoint at once, and reports the result.
+   * Sends a `webhook.test` to an endpoint at once, and reports the result. A repetition with the same key sends
+   * nothing.
    *
    * Needs a token with one of the scopes `campaigns:write`, `admin`.
    */

@@ -451,6 +451,18 @@ export interface CampaignEvent {
   id?: string | null;
 }
 
+/** Orders that a cancellation did not change, by reason. */
+export interface CancellationRefusals {
+  /** They were paid at that moment. */
+  paid: number;
+  /** They had expired at that moment. */
+  expired: number;
+  /** They were paid and returned at that moment. */
+  returned: number;
+  /** The engine does not have them, though the ledger does: `qiang reconcile` compares the two. */
+  unknown: number;
+}
+
 /** A challenge. */
 export interface Challenge {
   /** `proof-of-work`, unless the installation has its own challenge. */
@@ -1024,8 +1036,10 @@ export interface OrderCancellations {
   matched: number;
   /** Orders of this part that are cancelled. */
   cancelled: number;
-  /** Orders of this part that were paid or had expired at that moment. They did not change. */
+  /** Orders of this part that did not change: the sum of `refusals`. */
   unchanged: number;
+  /** Orders of this part that did not change, by reason. */
+  refusals: CancellationRefusals;
   /** Whether the ledger had all orders. If not, repeat the cancellation later for the newest ones. */
   settled: boolean;
   /** Cursor of the next part; absent after the last one. */
