@@ -519,14 +519,8 @@ impl Node {
             }
             let text = reply.text();
             let (events, more) = text.split_once(' ').unwrap_or(("0", "0"));
-            match more.split_once(' ') {
-                Some(("3", held)) => {
-                    let held = held.parse().map_err(|_| unreadable())?;
-                    self.confirm_terms(&meta, held).await?;
-                    return Ok(Some(false));
-                }
-                _ if more == "2" => self.follow_terms(&meta).await?,
-                _ => {}
+            if more == "2" {
+                self.follow_terms(&meta).await?;
             }
             left = left.saturating_sub(events.parse().unwrap_or(0));
             if more == "0" || left == 0 {

@@ -4,13 +4,6 @@
 //! The first shard decides. The revision of a change is the position of its entry in that shard's log, so later
 //! revisions are higher, even after a repair. The calling node copies the terms to the other shards, which use the
 //! highest revision that they have seen. If the node dies in between, a tick of the first shard does the same.
-//!
-//! A later start is the exception, because a shard that follows late would sell before it. The calling node first holds
-//! all other shards: none of them opens until it has terms of a revision later than the first shard's present one. Only
-//! then does the first shard decide, and only if its revision is still that one. If the node dies before, the ticks of
-//! the held shards ask the first shard for a new revision of its terms, whichever they are. After that it cannot decide
-//! for the dead node, and the copy of its terms ends the hold. A repair holds each shard of a scheduled sale that it
-//! writes in the same way, because it may have lost a hold.
 
 use futures_util::future::join_all;
 use qiang_core::{
@@ -34,7 +27,7 @@ use crate::{
     node::Node,
     protocol::{
         campaign_meta::CachedCampaign,
-        scripts::{FOLLOW_TERMS, HOLD_START, SET_TERMS},
+        scripts::{FOLLOW_TERMS, SET_TERMS},
     },
     shards::{
         tally::{self, PartTally},
@@ -64,10 +57,6 @@ struct TermsRequest<'a> {
     is_start: bool,
     /// Revision that all shards have followed.
     followed: Option<u64>,
-    /// Revision at which all other shards are held.
-    holds: Option<u64>,
-    /// Revision at which a shard is still held although no node decides: the terms get a later one.
-    outdates: Option<u64>,
     /// Id of the change's key.
     made: Option<Uuid>,
 }
@@ -185,20 +174,16 @@ impl Node {
         meta: &CachedCampaign,
         request: &TermsRequest<'_>,
     ) -> Result<Tally, EngineError> {
-        let (campaign, mut request) = (meta.id, *request);
+        let campaign = meta.id;
+        let decide = || self.decide_terms(meta, request);
         let mut dry = None;
-        let mut reply = self.decide_here(meta, &request).await?;
+        let mut reply = self.call_back((campaign, ReloadNeed::Any), decide).await?;
         for _ in 0..MOVES_MAX {
-            match reply.status.as_str() {
-                "short" => dry = self.gather_for_less(meta, &reply.text(), dry).await?,
-                "hold" => {
-                    let revision = reply.text().parse().map_err(|_| unreadable())?;
-                    self.hold_start(meta, revision, &request).await?;
-                    request.holds = Some(revision);
-                }
-                _ => break,
+            if reply.status != "short" {
+                break;
             }
-            reply = self.decide_here(meta, &request).await?;
+            dry = self.gather_for_less(meta, &reply.text(), dry).await?;
+            reply = self.call_back((campaign, ReloadNeed::Any), decide).await?;
         }
         let rules = |error| Err(Refusal::Rules(error).into());
         match (reply.status.as_str(), reply.text().as_str()) {
@@ -208,7 +193,7 @@ impl Node {
                 return Err(Refusal::Phase(TransitionError { from, transition }).into());
             }
             ("changed", _) => return Err(Refusal::Changed.into()),
-            ("short" | "hold", _) => return Err(moving()),
+            ("short", _) => return Err(moving()),
             ("rules", "stock") => return rules(CampaignError::Stock),
             ("rules", "opened") => return rules(CampaignError::HasOpened),
             ("rules", "past") => return rules(CampaignError::InThePast),
@@ -225,69 +210,6 @@ impl Node {
         self.follow_terms(meta).await.map_err(after_an_effect)?;
         let tally = self.tally(campaign).await.map_err(after_an_effect)?;
         tally.ok_or_else(|| after_an_effect(Refusal::UnknownCampaign.into()))
-    }
-
-    /// Decides in the first shard, which is reloaded if it was evicted.
-    async fn decide_here(
-        &self,
-        meta: &CachedCampaign,
-        request: &TermsRequest<'_>,
-    ) -> Result<ScriptReply, EngineError> {
-        let decide = || self.decide_terms(meta, request);
-        self.call_back((meta.id, ReloadNeed::Any), decide).await
-    }
-
-    /// Holds all other shards of a spread sale until they have terms of a later revision than this one of the first
-    /// shard.
-    ///
-    /// # Errors
-    /// The terms have not changed then. Shards that are held ask the first one for a new revision.
-    async fn hold_start(
-        &self,
-        meta: &CachedCampaign,
-        revision: u64,
-        request: &TermsRequest<'_>,
-    ) -> Result<(), EngineError> {
-        let start = request.change.starts_at.ok_or_else(unreadable)?;
-        let home = self.partitions.home(meta.id);
-        let ack = self.terms_ack(meta);
-        let others = self.partitions.for_campaign(meta);
-        let held = others.filter(|part| *part != home).map(async |part| {
-            let arguments: Arguments<'_> = &|command| command.arg(revision).arg(start.as_millis());
-            let hold = || {
-                let campaign = (meta.id, ack);
-                self.partitions
-                    .change(part, &HOLD_START, campaign, arguments)
-            };
-            let reply = self.call_back((meta.id, ReloadNeed::Any), hold).await?;
-            match reply.status.as_str() {
-                "opened" => Err(Refusal::Rules(CampaignError::HasOpened).into()),
-                _ => reply.found(Refusal::UnknownCampaign).map(drop),
-            }
-        });
-        let held = join_all(held).await.into_iter().collect::<Result<(), _>>();
-        self.invalidate(meta.id);
-        held.map_err(|error| match error {
-            // Whether or not the shard is held, the terms have not changed.
-            EngineError::Uncertain { reason } => EngineError::unavailable(reason),
-            other => other,
-        })
-    }
-
-    /// Ends the hold of a shard at this revision: if the first shard has not decided since, its terms get a new
-    /// revision, so that it never decides for the node that held the shard. All shards follow.
-    pub(crate) async fn confirm_terms(
-        &self,
-        meta: &CachedCampaign,
-        held: u64,
-    ) -> Result<(), EngineError> {
-        let request = TermsRequest {
-            outdates: Some(held),
-            ..TermsRequest::default()
-        };
-        let reply = self.decide_here(meta, &request).await?;
-        reply.found(Refusal::UnknownCampaign)?;
-        self.follow_terms(meta).await
     }
 
     /// Copies the terms of the first shard to all shards of a spread sale.
@@ -374,8 +296,6 @@ impl Node {
                     .arg(text_of(request.made))
                     .arg(count(request.stock))
                     .arg(STOCK_MAX)
-                    .arg(count(request.holds))
-                    .arg(count(request.outdates))
             })
             .await;
         self.invalidate(meta.id);

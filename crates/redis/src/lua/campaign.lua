@@ -11,7 +11,7 @@ if broken then
 end
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
   'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply', 'opens',
-  'terms', 'behind', 'admit', 'withheld', 'withheld_minor', 'skipped', 'not_before', 'held'}
+  'terms', 'behind', 'admit', 'withheld', 'withheld_minor', 'skipped'}
 local values = redis.call('HMGET', KEYS[5], unpack(fields))
 if not values[1] then
   return {'unknown', 'campaign'}
@@ -23,8 +23,6 @@ end
 c.money = tonumber(c.money)
 -- Grants are dated from `starts`, which never changes. The window begins at `opens` if that was changed.
 c.opens, c.terms, c.behind = c.opens or c.starts, c.terms or 0, c.behind or 0
--- A shard that is held does not open before `not_before`, until it has terms of a later revision than `held`.
-c.not_before, c.held = c.not_before or 0, c.held or 0
 -- `supply` and `funded` exclude what repairs withhold.
 c.withheld, c.withheld_minor = c.withheld or 0, c.withheld_minor or 0
 -- The last number issued. After a repair, the last number of a lazy packet may exceed its grants; it has no orders.
@@ -50,7 +48,7 @@ local function phase_at(time)
   if (c.phase == 's' or c.phase == 'p') and time >= c.ends then
     return 'e'
   end
-  if c.phase == 's' and time >= c.opens and time >= c.not_before then
+  if c.phase == 's' and time >= c.opens then
     return 'l'
   end
   return c.phase
@@ -252,17 +250,11 @@ local function is_held(text)
   return text and string.sub(text, 1, 1) == 'h'
 end
 
--- Milliseconds for which a shard is held before it asks the first shard for a decision.
-local HELD_MS = 5000
-
 -- Schedules the next tick. It is due at once while other shards may lack the changed terms.
 local function reschedule()
   local due = c.behind == 1 and now or next_due()
   if c.phase ~= 'c' then
     due = math.min(due or c.ends, c.ends)
-    if c.not_before > 0 then
-      due = math.min(due, now + HELD_MS)
-    end
   end
   schedule(KEYS[1], KEYS[4], ARGV[6], due and int(due))
   return due

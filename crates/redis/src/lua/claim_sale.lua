@@ -15,7 +15,7 @@ local n = (#ARGV - 7) / step
 local users, first = users_of(7, n, step)
 local c = redis.pcall('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
   'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'opens', 'buyers', 'keyed',
-  'paid', 'admit', 'newest_buyer', 'newest_order', 'not_before')
+  'paid', 'admit', 'newest_buyer', 'newest_order')
 if c.err then
   return damaged('campaign')
 elseif c[1] ~= 'sale' then
@@ -44,12 +44,10 @@ local admission = ' = ' .. c[20] .. '\n'
 local returned_max = 16 -- RETURNED_ORDERS_PER_USER_MAX
 local KEYS_BYTES_MAX = 1024
 local NUMBER_MAX = 4294967295 -- orders are numbered in 32 bits
-local declared = tonumber(c[16]) or starts
-local opens = math.max(declared, tonumber(c[23]) or 0)
+local opens = tonumber(c[16]) or starts
 local refusal = refusal_of(c[2], opens, tonumber(c[4]))
 if refusal == 'N' then
-  -- A shard that is held beyond the start opens, or gets another start, within seconds.
-  refusal = 'N' .. int(declared)
+  refusal = 'N' .. int(opens)
 end
 local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
 local at, latest = now, tonumber(c[7])

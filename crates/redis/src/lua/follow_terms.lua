@@ -1,6 +1,5 @@
 -- Copies the terms of the first shard of a spread sale to another shard. Idempotent. Terms older than those of the
--- shard change nothing. A closed shard stores them without an entry. If the shard is held (hold_start.lua), terms of a
--- later revision than the one at which it is held end that.
+-- shard change nothing. A closed shard stores them without an entry.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the revision, ARGV[8..12] start, end, limit, price and admission in percent
 -- Replies: {"ok", tally}, {"unknown", ""}
@@ -14,9 +13,6 @@ if revision > c.terms then
   put('price', tonumber(ARGV[11]))
   put('admit', tonumber(ARGV[12]))
   put('terms', revision)
-  if c.not_before > 0 and revision > c.held then
-    put('not_before', 0)
-  end
   if c.phase ~= 'c' then
     record('terms_changed ' .. terms_text())
   end

@@ -1,18 +1,15 @@
 -- Changes window, limit, price or admission of a sale, and its stock if that is given, in its first shard. The same
 -- values change nothing. The other shards of a spread sale follow (follow_terms.lua). Until all have followed, `behind`
--- is 1, and a tick copies the terms to them. A later start is decided only while all other shards are held
--- (hold_start.lua) at the present revision, so none of them opens before it follows.
+-- is 1, and a tick copies the terms to them.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7..10] start, end, limit and price, each empty if unchanged; the start "now"
 -- starts a scheduled sale at this moment and leaves a live one, ARGV[11] the largest price of the whole
 -- stock, ARGV[12] the latest instant, ARGV[13] the revision that all shards have followed, or empty,
 -- ARGV[14] the admission in percent, empty if unchanged, ARGV[15..19] start, end, limit, price and admission that the
 -- sale must have, each empty for any value, ARGV[20] the id of its key, or empty, ARGV[21] the stock, or empty,
--- ARGV[22] the largest stock, ARGV[23] the revision at which all other shards are held, or empty, ARGV[24] a revision
--- at which a shard is still held, or empty: the terms then get a later one
+-- ARGV[22] the largest stock
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", opened, past, window, stock,
--- limit or price: the broken rule}, {"changed", ""} if it has other terms, {"short", "UNITS STOCK"} as in
--- set_stock.lua, {"hold", revision} if all other shards must be held first
+-- limit or price: the broken rule}, {"changed", ""} if it has other terms, {"short", "UNITS STOCK"} as in set_stock.lua
 -- luacheck: read globals seq c now int answer phase_at put record reschedule tally finish terms_text
 -- luacheck: globals gate
 if c.kind ~= 'sale' then
@@ -61,8 +58,6 @@ if changes_terms or wanted ~= stock then
     return {'rules', 'price'}
   elseif c.remaining + wanted - stock < 0 then
     return {'short', int(stock - wanted) .. ' ' .. int(stock)}
-  elseif opens > c.opens and c.parts > 1 and tonumber(ARGV[23]) ~= c.terms then
-    return {'hold', int(c.terms)}
   end
   gate = true
 end
@@ -78,8 +73,7 @@ end
 if wanted > stock then
   change_stock()
 end
-local is_held = ARGV[24] ~= '' and c.terms <= tonumber(ARGV[24]) and c.phase ~= 'c'
-if changes_terms or is_held then
+if changes_terms then
   -- Until the change is settled, reconciliation compares the ledger's row with the previous terms.
   put('before', terms_text())
   put('opens', opens)

@@ -5,10 +5,9 @@
 -- ARGV[1..6] as in prelude.lua, ARGV[7] maximum number of holds that expire, ARGV[8] milliseconds that an order keeps
 -- its units after its hold, ARGV[9] time before which no payment report was accepted; 0 if neither this nor a running
 -- downtime counts, ARGV[10] "1" if a running downtime may count
--- Replies: {"ok", events " " (1 if more is due, else 0; 2 if the other shards must follow the terms; "3 REVISION" if
--- this shard is held at this revision of the first shard, which must decide)}, {"unknown", ""}, {"busy", ""} while a
--- transfer of units is pending
--- luacheck: read globals c now int answer put events phase_at orders_from order_in is_held put_order move record close
+-- Replies: {"ok", events " " (1 if more is due, else 0; 2 if the other shards must follow the terms)}, {"unknown", ""},
+-- {"busy", ""} while a transfer of units is pending
+-- luacheck: read globals c now answer put events phase_at orders_from order_in is_held put_order move record close
 -- luacheck: read globals finish reschedule expires_at downtimes expect_downtimes not_skipped
 -- luacheck: globals grace since
 grace, since = tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -54,8 +53,4 @@ finish()
 if busy then
   return {'busy', ''}
 end
-local more = c.behind == 1 and 2 or due and due <= now and 1 or 0
-if c.not_before > 0 and c.phase ~= 'c' then
-  more = '3 ' .. int(c.held)
-end
-return answer(count .. ' ' .. more)
+return answer(count .. ' ' .. (c.behind == 1 and 2 or due and due <= now and 1 or 0))

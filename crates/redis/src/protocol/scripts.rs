@@ -67,7 +67,6 @@ scripts! {
     SET_STOCK = "set_stock", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "set_stock";
     SET_TERMS = "set_terms", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "set_terms";
     FOLLOW_TERMS = "follow_terms", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "follow_terms";
-    HOLD_START = "hold_start", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "hold_start";
     TICK = "tick", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "tick";
     RECORD_UPTIME = "record_uptime", AT_MAXMEMORY "prelude", "downtimes", "record_uptime";
     TALLY = "tally", "prelude", "downtimes", "whole", "campaign", "tally";

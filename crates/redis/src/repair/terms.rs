@@ -5,7 +5,7 @@
 //! undone. The repair appends what the ledger lacks. If the first shard is repaired, it makes all others follow.
 
 use qiang_core::{
-    campaign::{CampaignKind, SaleSettings},
+    campaign::SaleSettings,
     event::{Event, Seq},
     reconcile::Repair,
     time::Timestamp,
@@ -90,20 +90,10 @@ impl LastTerms {
 
     /// Fields of the hash of a repaired shard.
     pub(super) fn fields(&self, part: &BothSides) -> Vec<(String, String)> {
-        let is_spread = part.facts.parts > 1;
-        let leads = is_spread && part.facts.index == 0;
-        let mut held = Vec::new();
-        let is_sale = part.facts.kind == CampaignKind::Sale;
-        if is_sale && is_spread && !leads && part.meta.window.starts_at() > part.now {
-            // The shard may have been held for a later start, on which the first one may decide at any moment.
-            let revision = self.last.map_or(0, |last| last.0);
-            held.push(("not_before", Timestamp::MAX.as_millis()));
-            held.push(("held", revision as i64));
-        }
-        let text = |(field, value): (&str, i64)| (field.to_owned(), value.to_string());
         let Some((revision, terms)) = self.last else {
-            return held.into_iter().map(text).collect();
+            return Vec::new();
         };
+        let leads = part.facts.parts > 1 && part.facts.index == 0;
         let fields = [
             ("opens", terms.window.starts_at().as_millis()),
             ("ends", terms.window.ends_at().as_millis()),
@@ -113,6 +103,7 @@ impl LastTerms {
             ("terms", revision as i64),
             ("behind", leads.into()),
         ];
-        fields.into_iter().chain(held).map(text).collect()
+        let text = |(field, value): (&str, i64)| (field.to_owned(), value.to_string());
+        fields.into_iter().map(text).collect()
     }
 }

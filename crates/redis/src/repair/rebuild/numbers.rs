@@ -92,9 +92,8 @@ impl Numbers {
             all.insert("skipped", skipped_text(&skipped));
         }
         let end = (!is_over).then_some(meta.window.ends_at());
-        // Other shards must follow the terms of this one at once, or this one asks the first shard for its terms.
-        let leads =
-            all.get("behind").is_some_and(|behind| behind == "1") || all.contains_key("not_before");
+        // Other shards must follow the terms of this one at once.
+        let leads = all.get("behind").is_some_and(|behind| behind == "1");
         let due = end
             .into_iter()
             .chain(leads.then(Timestamp::default))

@@ -11,7 +11,7 @@ use qiang_core::{
     event::Event,
     id::CampaignId,
     outcome::Outcome,
-    ports::{Clock as _, Engine as _, EngineError},
+    ports::{Engine as _, EngineError},
     time::Timestamp,
 };
 use qiang_redis::RedisOptions;
@@ -28,9 +28,6 @@ const CLAIM_TIMEOUT: Duration = Duration::from_millis(600);
 const SHARD_SUPPLY_MIN: u32 = 1_000;
 const INSIST_MAX: Duration = Duration::from_secs(60);
 const USERS: usize = 20;
-/// Delay of each answer to a node that dies, and the number of answers after which it dies.
-const STEP: Duration = Duration::from_millis(20);
-const STEPS: u32 = 10;
 
 /// Sales of this stock have two shards.
 const SPREAD: u32 = 2 * SHARD_SUPPLY_MIN;
@@ -143,77 +140,6 @@ async fn a_start_whose_answer_was_lost_is_made_once() {
         assert_eq!(changed.count(), parts, "each shard starts once");
     }
     harness.audit_logs(logs, true).await;
-}
-
-/// The node that moves the start of a scheduled spread sale to later dies, after each number of its calls. No shard
-/// grants before the start that the sale then has, and both grant from it on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_dies_while_it_moves_a_start_lets_no_shard_sell_early() {
-    let proxy = FaultProxy::start(shared().addr()).await;
-    let clock = ManualClock::new(OPENS);
-    let direct = two_shards(&clock);
-    let behind = RedisOptions {
-        urls: vec![format!("redis://{}", proxy.addr())],
-        call_timeout: CALL_TIMEOUT,
-        claim_timeout: CLAIM_TIMEOUT,
-        ..direct.clone()
-    };
-    let mut harness = Harness::new(direct).await;
-    harness.nodes[1].close().await;
-    let (mut moved_count, mut kept_count) = (0, 0);
-    for step in 0..STEPS {
-        let starts = clock.now().plus_millis(1_000);
-        let moved = starts.plus_millis(60_000);
-        let target = harness.open(sale(SPREAD).window(starts, OPEN_MS)).await;
-        let dying = node(&behind, &[]).await;
-        // It knows the campaign, and each answer comes one step later.
-        dying.present_tally(target.id).await.unwrap().unwrap();
-        proxy.delay(Duration::ZERO, STEP).await;
-        let moving = dying.submit(start_at(target.id, moved));
-        let moving = tokio::spawn(moving);
-        tokio::time::sleep(STEP * step + STEP / 2).await;
-        proxy.refuse().await;
-        proxy.cut().await;
-        let answered = moving.await.unwrap();
-        clock.set(starts);
-        let early = granted_at_once(&harness, target).await;
-        // A held shard asks the first one, and the first one makes others follow.
-        clock.set(starts.plus_millis(5_000));
-        for _ in 0..2 {
-            let ticked = harness.submit(0, Command::Tick { events_max: 1_000 }).await;
-            assert!(ticked.is_ok(), "{ticked:?}");
-        }
-        let tally = harness.nodes[0].present_tally(target.id).await;
-        let start = tally.unwrap().unwrap().terms.unwrap().window.starts_at();
-        if start == moved {
-            assert_eq!(early, 0, "{step}: a shard sold early");
-            assert_eq!(granted_at_once(&harness, target).await, 0, "{step}");
-            clock.set(moved);
-            moved_count += 1;
-        } else {
-            assert_eq!((start, answered.is_err()), (starts, true), "{step}");
-            kept_count += 1;
-        }
-        assert_eq!(grants(&harness, target).await, USERS as u64, "{step}");
-        proxy.pass().await;
-        dying.close().await;
-    }
-    assert!(
-        moved_count > 0 && kept_count > 0,
-        "{moved_count} {kept_count}"
-    );
-    harness.audit().await;
-}
-
-/// Users that are granted a unit now, on the node that lives.
-async fn granted_at_once(harness: &Harness, target: Target) -> usize {
-    let mut granted = 0;
-    for n in 0..USERS {
-        let claim = target.one(&name(n));
-        let claimed = harness.record.ask(&harness.nodes[0], &claim).await.unwrap();
-        granted += usize::from(claimed.outcome.name() == "granted");
-    }
-    granted
 }
 
 /// The shards of a spread sale grant independently, so its start does not move once it has opened, even while it is
