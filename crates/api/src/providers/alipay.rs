@@ -242,7 +242,6 @@ fn refund_of(
         reference,
         amount: RefundedMoney::Total(money("refund_fee", total)?),
         has_failed: false,
-        other_since: None,
     })
 }
 

@@ -134,8 +134,6 @@ pub(crate) struct ProviderRefund {
     pub(crate) amount: RefundedMoney,
     /// Whether it failed, perhaps after it had succeeded.
     pub(crate) has_failed: bool,
-    /// Time of the event, if the account also takes payments of other things. The refund may then be of such a payment.
-    pub(crate) other_since: Option<Timestamp>,
 }
 
 /// Money of a refund.

@@ -194,8 +194,7 @@ impl StripeAdapter {
             data: StripeEventData { object },
             ..
         } = event;
-        let at = instant(created);
-        let mut content = match kind.as_str() {
+        match kind.as_str() {
             "payment_intent.succeeded" => {
                 let intent = object_of("a PaymentIntent", object)?;
                 self.payment_of_intent(&intent, created)
@@ -209,15 +208,7 @@ impl StripeAdapter {
             }
             "charge.refunded" => listed_refunds(object_of("a Charge", object)?),
             _ => ignored(IgnoredNotification::OtherKind),
-        }?;
-        if let NotificationContent::Reports(reports) = &mut content {
-            for report in reports {
-                if let ProviderReport::Refund(refund) = report {
-                    refund.other_since = self.ignores_others.then_some(at);
-                }
-            }
         }
-        Ok(content)
     }
 
     fn payment_of_intent(
@@ -278,7 +269,7 @@ impl StripeAdapter {
                 order,
                 reference,
                 amount,
-                paid_at: instant(created_s),
+                paid_at: Timestamp::from_millis(created_s.saturating_mul(1_000)),
             }),
             None => ProviderReport::WithoutOrder {
                 reference,
@@ -288,10 +279,6 @@ impl StripeAdapter {
         };
         Ok(NotificationContent::Reports(vec![report]))
     }
-}
-
-fn instant(seconds: i64) -> Timestamp {
-    Timestamp::from_millis(seconds.saturating_mul(1_000))
 }
 
 /// An id of Stripe with one of these prefixes. The holder of the secret chooses ids, so others' references are refused.
@@ -364,7 +351,6 @@ fn refund_content(refund: &StripeRefund) -> Result<NotificationContent, Notifica
         reference: stripe_id("the refund's id", &refund.id, &["re_", "pyr_"])?,
         amount: RefundedMoney::Single(amount),
         has_failed,
-        other_since: None,
     });
     Ok(NotificationContent::Reports(vec![report]))
 }

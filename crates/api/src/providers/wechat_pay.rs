@@ -193,7 +193,6 @@ impl WechatAdapter {
             reference: parse_field("refund_id", &refund.refund_id)?,
             amount: RefundedMoney::OfPayment(refund.amount.refund),
             has_failed: refund.refund_status != "SUCCESS",
-            other_since: None,
         });
         Ok(NotificationContent::Reports(vec![report]))
     }

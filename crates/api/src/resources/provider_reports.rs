@@ -9,7 +9,6 @@ use qiang_core::{
     ports::{
         Action, ActionKind, KeyUse, MovementKind, MovementQuery, PaymentRecord, Payout, TimeRange,
     },
-    time::Timestamp,
 };
 use qiang_wire::problem::ProblemKind;
 use serde_json::json;
@@ -29,9 +28,6 @@ const TOTALS: &str = "refund-totals";
 /// Maximum number of times that a total is compared with the recorded refunds. Another comparison is only needed if a
 /// refund of the same payment was recorded since the one before.
 const COMPARISONS_MAX: u32 = 8;
-/// Time after which a refund of a payment that is not recorded is one of another thing. Before, the payment may still
-/// arrive.
-const OTHER_AFTER_MS: i64 = 3_600_000;
 /// Refunds of a buyer that are read at a time, and how often.
 const REFUNDS_PAGE: u32 = 500;
 const REFUND_PAGES_MAX: u32 = 20;
@@ -51,8 +47,7 @@ impl RefundSums {
 }
 
 impl App {
-    /// Records a report of an account, once. Returns false if nothing was recorded: the refund failed, or its payment
-    /// is of another thing.
+    /// Records a report of an account, once. Returns false if it is of a refund that failed.
     pub(crate) async fn take_report(
         self: &Arc<Self>,
         account: &PaymentAccount,
@@ -75,9 +70,7 @@ impl App {
             ProviderReport::Refund(refund) if has_failed => {
                 self.note_failed_refund(account, &refund).await?;
             }
-            ProviderReport::Refund(refund) => {
-                return self.take_provider_refund(account, &refund).await;
-            }
+            ProviderReport::Refund(refund) => self.take_provider_refund(account, &refund).await?,
         }
         Ok(!has_failed)
     }
@@ -176,18 +169,13 @@ impl App {
     }
 
     /// Records a refund of a recorded payment. A refused one is counted, logged, and recorded as an action of its
-    /// order. Returns false for a refund of another thing.
+    /// order.
     async fn take_provider_refund(
         &self,
         account: &PaymentAccount,
         refund: &ProviderRefund,
-    ) -> Result<bool, ApiProblem> {
+    ) -> Result<(), ApiProblem> {
         let payment = self.payment_recorded(&refund.payment).await?;
-        let now = self.ports.clock.now();
-        let is_other = |at: Timestamp| now.millis_since(at) >= OTHER_AFTER_MS;
-        if payment.is_none() && refund.other_since.is_some_and(is_other) {
-            return Ok(false);
-        }
         let recorded = match &payment {
             Some(payment) => self.record_refund(account, refund, payment).await,
             None => Err(ApiProblem::new(
@@ -201,7 +189,7 @@ impl App {
                 self.refuse_refund(account, report, problem.slug()).await;
                 Err(problem)
             }
-            recorded => recorded.map(|()| true),
+            recorded => recorded,
         }
     }
 

@@ -189,7 +189,6 @@ fn refund(request: &str, fen: i64) -> ProviderRefund {
         reference: format!("{trade}/{request}").parse().unwrap(),
         amount: RefundedMoney::Total(Money::new(fen, "CNY".parse().unwrap())),
         has_failed: false,
-        other_since: None,
     }
 }
 

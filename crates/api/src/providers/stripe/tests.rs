@@ -222,7 +222,6 @@ fn a_refund_that_succeeded_is_reported_by_its_id() {
                 reference: PaymentRef::new(id).unwrap(),
                 amount: RefundedMoney::Single(Money::new(300, "CNY".parse().unwrap())),
                 has_failed: false,
-                other_since: None,
             })
         };
         Ok(NotificationContent::Reports(

@@ -342,7 +342,6 @@ fn a_refund_is_of_its_transaction() {
         reference: "50000000382019052709732678859".parse().unwrap(),
         amount: RefundedMoney::OfPayment(300),
         has_failed: false,
-        other_since: None,
     });
     let done = platform.notify("REFUND.SUCCESS", &refund("SUCCESS"), |_| ());
     assert_eq!(done, Ok(NotificationContent::Reports(vec![report])));
