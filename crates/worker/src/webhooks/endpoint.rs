@@ -59,8 +59,7 @@ pub(super) async fn deliver(
         delivery.start_retries();
         let has_sent = delivery.send_next().await?;
         delivery.collect_retries();
-        delivery.resolve_doubt().await;
-        if !delivery.record().await? {
+        if !delivery.resolve_doubt().await? || !delivery.record().await? {
             return Ok(DeliveryLead::default());
         }
         if delivery.progress.disabled_at.is_some() {
@@ -346,7 +345,8 @@ impl<'a> EndpointDelivery<'a> {
         } else if is_over(failing_since) {
             self.is_doubtful = true;
         }
-        if self.progress.disabled_at.is_none() && is_over(since) && is_alone {
+        let is_decided = self.progress.disabled_at.is_none() && !self.is_doubtful;
+        if is_decided && is_over(since) && is_alone {
             self.give_up(sent, retry.attempts);
             return;
         }
@@ -359,16 +359,22 @@ impl<'a> EndpointDelivery<'a> {
 
     /// Tests an endpoint that has accepted nothing for too long, and was sent few events. If it accepts the test, the
     /// events are at fault, and are given up one by one. Otherwise it is disabled.
-    async fn resolve_doubt(&mut self) {
+    /// Returns false if the lease is lost.
+    async fn resolve_doubt(&mut self) -> Result<bool, LedgerError> {
         if !std::mem::take(&mut self.is_doubtful) || self.progress.disabled_at.is_some() {
-            return;
+            return Ok(true);
+        }
+        // The test may take as long as another request, so the lease is renewed first.
+        if !self.record().await? {
+            return Ok(false);
         }
         let now = self.now();
         let test = WebhookEvent::test(Uuid::from_u128(rand::random()), now);
         match self.ports.sender.send(&self.webhook, &test, now).await {
             Ok(()) => self.note_success(now),
-            Err(_) => drop(self.progress.disabled_at.insert(now)),
+            Err(_) => self.progress.disabled_at = Some(now),
         }
+        Ok(true)
     }
 
     fn give_up(&mut self, sent: SentEvent, attempt: u32) {
