@@ -28,7 +28,7 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-/// Refused reports of one reporter that are recorded per minute on this node.
+/// Refused reports of one reporter about unknown orders that are recorded per minute on this node.
 const REFUSALS_PER_MINUTE: u32 = 60;
 
 /// A limit whose state every answer within it has.
@@ -294,7 +294,7 @@ impl Limits {
         self.changes_of_campaign.check(&order)
     }
 
-    /// Whether a refused report of a payment or a refund by this reporter is recorded. The reporter chooses the orders,
+    /// Whether a refused report of this reporter about an unknown order is recorded. The reporter invents such orders,
     /// so the bound of records per order does not limit the rows.
     pub(crate) fn may_record_refusal(&self, reporter: &UserId) -> bool {
         self.refusals_of_reporter.check(reporter).is_ok()

@@ -249,7 +249,7 @@ impl App {
     }
 
     /// Records a refused report of a payment or a refund as an action of its order. A repeated report is recorded once.
-    /// The number of records per order and per minute of a reporter is bounded.
+    /// The number of records per order is bounded, and per minute that of a reporter about unknown orders.
     async fn record_refusal(
         &self,
         actor: &UserId,
@@ -266,7 +266,9 @@ impl App {
         };
         self.find_report(order, is_counted).await?;
         let has_room = !is_known && count < REPORTS_PAGE as usize * REPORT_PAGES_MAX;
-        if has_room && !self.limits.may_record_refusal(actor) {
+        // The reporter invents unknown orders. A refusal of an order that exists is always found again.
+        let is_unknown = detail["problem"] == ProblemKind::NotFound.slug();
+        if has_room && is_unknown && !self.limits.may_record_refusal(actor) {
             tracing::warn!(%order, "too many refused reports in a minute; the operation log lacks one");
         } else if has_room {
             let action = self.action(actor, kind, order, detail);
