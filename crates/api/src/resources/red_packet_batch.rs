@@ -33,6 +33,8 @@ use crate::{
 const PACKETS_MAX: usize = 100;
 /// Number of campaigns that are read at the same time for the answer.
 pub(crate) const READ_AT_ONCE: usize = 16;
+/// Keys of refused campaigns that are looked for in vain, before no further one is looked for.
+const MISSES_MAX: usize = 4;
 /// Names of the list in the request, and of the packet in one of its items.
 const POINTERS: (&str, &str) = ("red_packets", "red_packet");
 
@@ -59,10 +61,9 @@ struct KeyedRequest {
 
 /// Sends red packets from the caller's account, each as `createRedPacket` does.
 ///
-/// Each counts as one creation, unless its key was used before. They are recorded in their order and committed
-/// together. If one is refused, for example for lack of money, the others are not affected. An invalid field refuses
-/// the whole request before anything is done. Repeat the request after a lost answer: created packets are replayed,
-/// and the others are created.
+/// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
+/// example for lack of money, the others are not affected. An invalid field refuses the whole request before anything
+/// is done. Repeat the request after a lost answer: created packets are replayed, and the others are created.
 #[utoipa::path(post, path = "/v1/red-packets/batch", tag = "red packets", request_body = BatchRequest,
     operation_id = "createRedPackets", security(("bearer" = ["send"])),
     responses((status = 200, body = RedPacketResultList), (status = 403, body = Problem)))]
@@ -73,16 +74,10 @@ pub(crate) async fn create(
 ) -> Result<Json<RedPacketResultList>, ApiProblem> {
     caller.require(Scope::Send)?;
     let splits = splits(&app, &red_packets)?;
-    let keys = red_packets.iter().map(
-        |KeyedRequest {
-             idempotency_key,
-             red_packet,
-         }| { key_use(&caller.user, ROUTE, &idempotency_key.0, "", red_packet) },
-    );
-    let keys = with_bound(&app, keys.collect()).await;
     let mut prepared = Vec::with_capacity(red_packets.len());
-    for ((asked, split), key) in red_packets.iter().zip(splits).zip(keys) {
-        prepared.push(prepare(&app, &caller, (&asked.red_packet, split), key).await);
+    let mut repetitions = Repetitions::new(&app);
+    for (asked, split) in red_packets.iter().zip(splits) {
+        prepared.push(prepare(&caller, asked, split, &mut repetitions).await);
     }
     refuse_if_invalid(&mut prepared, POINTERS)?;
     let created = app.create_all(prepared).await;
@@ -153,27 +148,56 @@ pub(crate) fn refuse_if_invalid<T>(
     ApiProblem::from_parts(faults).map_or(Ok(()), Err)
 }
 
-/// Keys of a batch, each with whether it was bound before. Its campaign is then a repetition: after a lost answer, the
-/// limit of creations must not refuse it.
-pub(crate) async fn with_bound(
-    app: &App,
-    keys: Vec<KeyUse>,
-) -> Vec<(KeyUse, Result<bool, ApiProblem>)> {
-    let bound = keys.into_iter().map(async |used| {
-        let is_bound = app.is_bound(Some(&used)).await;
-        (used, is_bound)
-    });
-    stream::iter(bound).buffered(READ_AT_ONCE).collect().await
+/// Campaigns of a batch that the limit of creations refuses although an earlier request created them, as after a lost
+/// answer. Their keys are looked for until some are not found, so a batch of new campaigns costs few looks.
+pub(crate) struct Repetitions<'a> {
+    pub(crate) app: &'a App,
+    misses: usize,
+}
+
+impl<'a> Repetitions<'a> {
+    pub(crate) fn new(app: &'a App) -> Self {
+        Self { app, misses: 0 }
+    }
+
+    /// Whether a campaign that the limit refused was created before, under this key.
+    pub(crate) async fn is_one(
+        &mut self,
+        is_throttled: bool,
+        used: &KeyUse,
+    ) -> Result<bool, ApiProblem> {
+        if !is_throttled || self.misses >= MISSES_MAX {
+            return Ok(false);
+        }
+        let is_bound = self.app.is_bound(Some(used)).await?;
+        self.misses += usize::from(!is_bound);
+        Ok(is_bound)
+    }
+}
+
+/// Whether the limit of creations refused a campaign.
+pub(crate) fn is_throttled<T>(draft: &Result<T, ApiProblem>) -> bool {
+    matches!(draft, Err(problem) if problem.is(ProblemKind::CreationsThrottled))
 }
 
 /// Checks a packet, which then counts towards the sender's creation limits.
 async fn prepare(
-    app: &App,
     caller: &Caller,
-    (packet, split): (&RedPacketRequest, Split),
-    (used, is_bound): (KeyUse, Result<bool, ApiProblem>),
+    asked: &KeyedRequest,
+    split: Split,
+    repetitions: &mut Repetitions<'_>,
 ) -> Result<(KeyUse, PreparedCampaign), ApiProblem> {
-    let draft = packet.draft(app, caller, split, is_bound?).await?;
+    let KeyedRequest {
+        idempotency_key,
+        red_packet,
+    } = asked;
+    let app = repetitions.app;
+    let used = key_use(&caller.user, ROUTE, &idempotency_key.0, "", red_packet);
+    let draft = red_packet.draft(app, caller, split, false).await;
+    let draft = match repetitions.is_one(is_throttled(&draft), &used).await? {
+        true => red_packet.draft(app, caller, split, true).await?,
+        false => draft?,
+    };
     let prepared = app.prepare(caller, Some(&used), draft).await?;
     Ok((used, prepared))
 }

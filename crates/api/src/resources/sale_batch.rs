@@ -23,7 +23,8 @@ use crate::{
     resources::{
         create::{CreatedCampaign, PreparedCampaign},
         red_packet_batch::{
-            READ_AT_ONCE, logged, refuse_if_all_failed, refuse_if_invalid, with_bound,
+            READ_AT_ONCE, Repetitions, is_throttled, logged, refuse_if_all_failed,
+            refuse_if_invalid,
         },
         sales::{ROUTE, SaleRequest},
     },
@@ -55,10 +56,10 @@ struct KeyedSaleRequest {
 
 /// Opens sales, each as `createSale` does.
 ///
-/// Each counts as one creation, unless its key was used before. They are recorded in their order and committed
-/// together. If one is refused, for example because another campaign has its id, the others are not affected. An
-/// invalid field, or a seller for whom the token may not act, refuses the whole request before anything is done. Repeat
-/// the request after a lost answer: created sales are replayed, and the others are created.
+/// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
+/// example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom the
+/// token may not act, refuses the whole request before anything is done. Repeat the request after a lost answer:
+/// created sales are replayed, and the others are created.
 #[utoipa::path(post, path = "/v1/sales/batch", tag = "sales", request_body = SaleBatchRequest,
     operation_id = "createSales", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     responses((status = 200, body = SaleResultList), (status = 403, body = Problem)))]
@@ -74,16 +75,10 @@ pub(crate) async fn create(
         let detail = format!("a batch has 1 to {SALES_MAX} sales");
         return Err(ApiProblem::invalid_at("#/sales", detail));
     }
-    let keys = sales.iter().map(
-        |KeyedSaleRequest {
-             idempotency_key,
-             sale,
-         }| { key_use(&caller.user, ROUTE, &idempotency_key.0, "", sale) },
-    );
-    let keys = with_bound(&app, keys.collect()).await;
     let mut prepared = Vec::with_capacity(sales.len());
-    for (asked, key) in sales.iter().zip(keys) {
-        prepared.push(prepare(&app, &caller, &asked.sale, key).await);
+    let mut repetitions = Repetitions::new(&app);
+    for asked in &sales {
+        prepared.push(prepare(&caller, asked, &mut repetitions).await);
     }
     refuse_if_invalid(&mut prepared, ("sales", "sale"))?;
     let created = refuse_if_all_failed(app.create_all(prepared).await)?;
@@ -95,12 +90,17 @@ pub(crate) async fn create(
 
 /// Checks a sale, which then counts towards the caller's creation limit.
 async fn prepare(
-    app: &App,
     caller: &Caller,
-    sale: &SaleRequest,
-    (used, is_bound): (KeyUse, Result<bool, ApiProblem>),
+    asked: &KeyedSaleRequest,
+    repetitions: &mut Repetitions<'_>,
 ) -> Result<(KeyUse, PreparedCampaign), ApiProblem> {
-    let draft = sale.draft(app, caller, is_bound?).await?;
+    let (app, key) = (repetitions.app, &asked.idempotency_key.0);
+    let used = key_use(&caller.user, ROUTE, key, "", &asked.sale);
+    let draft = asked.sale.draft(app, caller, false).await;
+    let draft = match repetitions.is_one(is_throttled(&draft), &used).await? {
+        true => asked.sale.draft(app, caller, true).await?,
+        false => draft?,
+    };
     let prepared = app.prepare(caller, Some(&used), draft).await?;
     Ok((used, prepared))
 }
