@@ -34,11 +34,15 @@ pub(crate) struct ChangeTurn {
 }
 
 impl App {
-    /// Takes the turn of a campaign.
+    /// Takes the turn of a campaign. It waits for another change that has it, unless `waits` is false.
     ///
     /// # Errors
     /// `overloaded` if another change has it for too long. Then nothing was changed.
-    pub(crate) async fn take_turn(&self, campaign: CampaignId) -> Result<ChangeTurn, ApiProblem> {
+    pub(crate) async fn take_turn(
+        &self,
+        campaign: CampaignId,
+        waits: bool,
+    ) -> Result<ChangeTurn, ApiProblem> {
         let key = IdempotencyKey::new(&campaign.to_string());
         let key = key.map_err(|error| ApiProblem::internal(error.to_string()))?;
         let (used, ledger) = (KeyUse::new(SCOPE, key, [0; 32]), &self.ports.ledger);
@@ -59,6 +63,9 @@ impl App {
                 if is_taken {
                     return Ok(ChangeTurn { used, id });
                 }
+            }
+            if !waits {
+                break;
             }
             tokio::time::sleep(TURN_TRIES.1).await;
             // A look writes nothing.

@@ -246,7 +246,9 @@ impl App {
             Some(under_way) => Some(begun.in_time(under_way.enter_turn_queue()).await?),
             None => None,
         };
-        let turn = self.take_turn(change.campaign()).await?;
+        // A retry that decides has the lane alone, so it waits for no other node.
+        let waits = under_way.is_some();
+        let turn = self.take_turn(change.campaign(), waits).await?;
         let made = make_alone(change, begun, under_way).await;
         let is_unknown = |problem: &ApiProblem| problem.is(ProblemKind::Uncertain);
         if !made.as_ref().is_err_and(is_unknown) {
