@@ -650,10 +650,9 @@ export abstract class Operations {
   /**
    * Sends red packets from the caller's account, each as `createRedPacket` does.
    *
-   * Each counts as one creation, unless its key was used before. They are recorded in their order and committed
-   * together. If one is refused, for example for lack of money, the others are not affected. An invalid field refuses
-   * the whole request before anything is done. Repeat the request after a lost answer: created packets are replayed,
-   * and the others are created.
+   * Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
+   * example for lack of money, the others are not affected. An invalid field refuses the whole request before anything
+   * is done. Repeat the request after a lost answer: created packets are replayed, and the others are created.
    */
   createRedPackets(body: NewRedPackets): Promise<Page<RedPacketResult>> {
     return this.json({ method: "POST", path: "/v1/red-packets/batch", body });
@@ -728,10 +727,10 @@ export abstract class Operations {
   /**
    * Opens sales, each as `createSale` does.
    *
-   * Each counts as one creation, unless its key was used before. They are recorded in their order and committed
-   * together. If one is refused, for example because another campaign has its id, the others are not affected. An
-   * invalid field, or a seller for whom the token may not act, refuses the whole request before anything is done.
-   * Repeat the request after a lost answer: created sales are replayed, and the others are created.
+   * Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
+   * example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom
+   * the token may not act, refuses the whole request before anything is done. Repeat the request after a lost answer:
+   * created sales are replayed, and the others are created.
    */
   createSales(body: NewSales): Promise<Page<SaleResult>> {
     return this.json({ method: "POST", path: "/v1/sales/batch", body });
