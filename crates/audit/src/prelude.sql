@@ -202,7 +202,7 @@ SELECT e.campaign, e.seq, e.at,
            WHEN 4 THEN 'expired' WHEN 5 THEN 'reinstated' WHEN 6 THEN 'refund_due' WHEN 7 THEN 'paused'
            WHEN 8 THEN 'resumed' WHEN 9 THEN 'ended' WHEN 10 THEN 'closed' WHEN 11 THEN 'stock_changed'
             WHEN 12 THEN 'terms_changed' WHEN 16 THEN 'returned' WHEN 17 THEN 'change_made'
-            WHEN 18 THEN 'part_cancelled'
+            WHEN 18 THEN 'part_cancelled' WHEN 19 THEN 'hold_extended'
        END,
        e.number, coalesce(e.user, g.user), coalesce(e.quantity, g.quantity), coalesce(e.amount, g.amount), e.note,
        coalesce(CASE WHEN e.kind = 1 THEN e.quantity
@@ -215,7 +215,7 @@ SELECT e.campaign, e.seq, e.at,
        e.seq IN (SELECT seq FROM temp.aside WHERE partition = 0 AND discard >= 2)
 FROM events e
 LEFT JOIN temp.grants g
-    ON (e.kind BETWEEN 2 AND 6 OR e.kind IN (16, 18)) AND g.campaign = e.campaign AND g.number = e.number
+    ON (e.kind BETWEEN 2 AND 6 OR e.kind IN (16, 18, 19)) AND g.campaign = e.campaign AND g.number = e.number
 LEFT JOIN temp.given r ON e.kind = 16 AND r.seq = e.seq
 LEFT JOIN temp.reduced d ON d.seq = e.seq
 ORDER BY e.campaign, e.seq;
@@ -229,7 +229,8 @@ CREATE TEMP TABLE steps (
     kind     TEXT    NOT NULL,
     payment  TEXT,
     user     TEXT,
-    amount   INTEGER, -- the price, or other received money; for a return, the refund due
+    amount   INTEGER, -- the price, or other received money; for a return, the refund due; for an extended hold,
+                      -- milliseconds
     currency TEXT,    -- of other received money
     settled  INTEGER NOT NULL,
     key      TEXT,    -- of a partial cancellation or return
@@ -250,7 +251,8 @@ SELECT campaign, coalesce(number, 0), seq, at, kind,
        CASE WHEN instr(note, ' ') > 0 THEN substr(note, instr(note, ' ') + 1) END, settled,
        CASE WHEN kind IN ('returned', 'part_cancelled') THEN note END
 FROM temp.log
-WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned', 'part_cancelled')
+WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned', 'part_cancelled',
+               'hold_extended')
 ORDER BY campaign, number, seq;
 
 UPDATE temp.steps AS s

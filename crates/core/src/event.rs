@@ -82,6 +82,13 @@ pub enum Event {
         /// The order's number in its campaign.
         number: u32,
     },
+    /// The seller extended the hold of an order, once: it ends later by this time.
+    HoldExtended {
+        /// The order's number in its campaign.
+        number: u32,
+        /// Milliseconds, at least 1 and at most the hold of the sale.
+        extension_ms: i64,
+    },
     /// A payment arrived after expiry and the units could be reserved again: the order is paid.
     Reinstated {
         /// The order's number in its campaign.
@@ -183,6 +190,7 @@ impl Event {
             | Self::Cancelled { number }
             | Self::PartCancelled { number, .. }
             | Self::Expired { number }
+            | Self::HoldExtended { number, .. }
             | Self::Reinstated { number, .. }
             | Self::RefundDue { number, .. }
             | Self::Returned { number, .. } => Some(*number),
@@ -257,6 +265,7 @@ impl Event {
             Self::Cancelled { .. } => "cancelled",
             Self::PartCancelled { .. } => "part_cancelled",
             Self::Expired { .. } => "expired",
+            Self::HoldExtended { .. } => "hold_extended",
             Self::Reinstated { .. } => "reinstated",
             Self::RefundDue { .. } => "refund_due",
             Self::TransferredOut { .. } => "transferred_out",

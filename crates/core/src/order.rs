@@ -17,6 +17,10 @@ pub const REFUNDS_DUE_MAX: u32 = 1_000;
 /// the engine. The rest can still be cancelled or returned whole.
 pub const RETURNS_MAX: u32 = 1_000;
 
+/// Maximum number of held orders of a sale whose holds are extended at the same time; of a sale with shards, in each
+/// shard. They expire out of order, so an engine keeps them beside the others.
+pub const EXTENDED_HOLDS_MAX: u32 = 1_000;
+
 /// Some units of an order that are restocked: cancelled while the order is held, or returned after it is paid. The key
 /// names this part for good: the same one again changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +124,8 @@ pub enum OrderStep {
     Reinstate,
     /// The seller or the buyer returned the paid order.
     Return,
+    /// The seller extended the hold. The order stays held.
+    ExtendHold,
 }
 
 /// A step that the order's state does not allow.
@@ -142,6 +148,7 @@ impl OrderState {
             (Self::Held, OrderStep::Pay) | (Self::Expired, OrderStep::Reinstate) => Ok(Self::Paid),
             (Self::Held, OrderStep::Cancel) => Ok(Self::Cancelled),
             (Self::Held, OrderStep::Expire) => Ok(Self::Expired),
+            (Self::Held, OrderStep::ExtendHold) => Ok(Self::Held),
             (Self::Paid, OrderStep::Return) => Ok(Self::Returned),
             (from, step) => Err(OrderStepError { from, step }),
         }
@@ -169,6 +176,7 @@ impl fmt::Display for OrderStep {
             Self::Expire => "expire",
             Self::Reinstate => "be reinstated",
             Self::Return => "be returned",
+            Self::ExtendHold => "be held longer",
         })
     }
 }
@@ -203,9 +211,10 @@ mod tests {
             (Held, Expire, Expired),
             (Expired, Reinstate, Paid),
             (Paid, Return, Returned),
+            (Held, ExtendHold, Held),
         ];
         for from in [Held, Paid, Cancelled, Expired, Returned] {
-            for step in [Pay, Cancel, Expire, Reinstate, Return] {
+            for step in [Pay, Cancel, Expire, Reinstate, Return, ExtendHold] {
                 let expected = allowed
                     .iter()
                     .find(|a| (a.0, a.1) == (from, step))

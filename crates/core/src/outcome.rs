@@ -32,6 +32,8 @@ pub struct OrderTerms {
     /// Time at which the hold ends, if the order is not paid by then. It has no meaning for an order that costs
     /// nothing.
     pub hold_until: Timestamp,
+    /// Milliseconds by which the seller extended the hold, included in `hold_until`; 0 if it was not extended.
+    pub extension_ms: i64,
     /// Number of payments with a refund due: each one that did not pay the order, and the one that paid an order with
     /// returned units, unless it costs nothing.
     pub refunds_due: u32,

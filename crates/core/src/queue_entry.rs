@@ -136,10 +136,12 @@ impl QueueDecision {
                 let order = grant.order.map_or_else(String::new, |order| {
                     let until = order.hold_until.as_millis();
                     // Absent words at the end are 0.
-                    let returned = match (order.returned_quantity, order.cancelled_quantity) {
-                        (0, 0) => String::new(),
-                        (units, 0) => format!(" {units}"),
-                        (units, cancelled) => format!(" {units} {cancelled}"),
+                    let units = (order.returned_quantity, order.cancelled_quantity);
+                    let returned = match (units, order.extension_ms) {
+                        ((0, 0), 0) => String::new(),
+                        ((units, 0), 0) => format!(" {units}"),
+                        ((units, cancelled), 0) => format!(" {units} {cancelled}"),
+                        ((units, cancelled), millis) => format!(" {units} {cancelled} {millis}"),
                     };
                     format!(" {} {until} {}{returned}", order.state, order.refunds_due)
                 });
@@ -185,6 +187,10 @@ impl QueueDecision {
                             cancelled_quantity: match words.next() {
                                 None => 0,
                                 Some(units) => units.parse().ok()?,
+                            },
+                            extension_ms: match words.next() {
+                                None => 0,
+                                Some(millis) => millis.parse().ok()?,
                             },
                         }),
                     },
@@ -325,6 +331,7 @@ mod tests {
             refunds_due: 0,
             returned_quantity: 0,
             cancelled_quantity: 0,
+            extension_ms: 0,
         };
         let sold = Grant {
             order: Some(order),
@@ -345,12 +352,20 @@ mod tests {
             }),
             ..grant
         };
+        let extended = Grant {
+            order: Some(OrderTerms {
+                extension_ms: 60,
+                ..order
+            }),
+            ..grant
+        };
         let starts_at = Timestamp::from_millis(9);
         let outcomes = [
             Outcome::UnknownCampaign,
             Outcome::AlreadyGranted(sold),
             Outcome::AlreadyGranted(returned),
             Outcome::AlreadyGranted(reduced),
+            Outcome::AlreadyGranted(extended),
             Outcome::Paused,
             Outcome::NotStarted { starts_at },
             Outcome::Ended,

@@ -41,6 +41,8 @@ pub enum EventType {
     OrderCancelled,
     /// An order was not paid in time.
     OrderExpired,
+    /// The seller extended the hold of an order.
+    OrderHoldExtended,
     /// A paid order was returned: a refund of its price is due.
     OrderReturned,
     /// A payment arrived that pays nothing: its refund is due.
@@ -65,6 +67,7 @@ string_enum!(EventType {
     OrderPaid = "order.paid",
     OrderCancelled = "order.cancelled",
     OrderExpired = "order.expired",
+    OrderHoldExtended = "order.hold_extended",
     OrderReturned = "order.returned",
     OrderRefundDue = "order.refund_due",
     OrderRefunded = "order.refunded",

@@ -58,7 +58,7 @@ CREATE INDEX campaigns_live ON campaigns (ends_at, id) WHERE phase NOT IN ('draf
 CREATE INDEX campaigns_not_closed ON campaigns (id) WHERE phase <> 'closed';
 CREATE INDEX campaigns_claimed ON campaigns (ref)
     WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply;
-CREATE INDEX campaigns_holds_end ON campaigns (ends_at + hold_ms) WHERE kind = 'sale' AND phase = 'closed';
+CREATE INDEX campaigns_holds_end ON campaigns (ends_at + 2 * hold_ms) WHERE kind = 'sale' AND phase = 'closed';
 
 -- Shards of spread campaigns, as settled. A shard that has not opened has no row.
 CREATE TABLE parts (
@@ -145,6 +145,8 @@ CREATE TABLE orders (
     returned_in_parts INTEGER NOT NULL DEFAULT 0,
     -- The sum of its cancellations in order_returns. `quantity` and `amount` are without these units.
     cancelled_in_parts INTEGER NOT NULL DEFAULT 0,
+    -- Milliseconds by which the seller extended the hold, within `hold_until`.
+    extension_ms INTEGER NOT NULL DEFAULT 0 CHECK (extension_ms >= 0),
     PRIMARY KEY (campaign, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -155,6 +157,7 @@ CREATE INDEX orders_of_user ON orders (user, granted_at);
 CREATE INDEX orders_of_sale ON orders (campaign, granted_at);
 CREATE INDEX orders_by_time ON orders (granted_at);
 CREATE INDEX orders_held ON orders (campaign, number) WHERE state = 'held';
+CREATE INDEX orders_held_longer ON orders (campaign, number) WHERE state = 'held' AND extension_ms > 0;
 
 -- Parts of orders that were restocked, once by key: cancelled while the order was held, or returned after it was paid.
 -- The one that takes all that is left without a part has no row: the order is cancelled, or returned.
@@ -357,7 +360,8 @@ CREATE TABLE event_kinds (
 INSERT INTO event_kinds (kind, name) VALUES
     (0, 'opened'), (1, 'granted'), (2, 'paid'), (3, 'cancelled'), (4, 'expired'), (5, 'reinstated'),
     (6, 'refund_due'), (7, 'paused'), (8, 'resumed'), (9, 'ended'), (10, 'closed'), (11, 'stock_changed'),
-    (12, 'terms_changed'), (16, 'returned'), (17, 'change_made'), (18, 'part_cancelled');
+    (12, 'terms_changed'), (16, 'returned'), (17, 'change_made'), (18, 'part_cancelled'),
+    (19, 'hold_extended');
 
 CREATE TABLE events (
     seq      INTEGER PRIMARY KEY,

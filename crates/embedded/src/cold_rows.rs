@@ -22,13 +22,19 @@ const ORDERS_OF_USER: &str = "SELECT number FROM orders INDEXED BY orders_of_use
      WHERE user = ?2 AND campaign = ?1 ORDER BY number";
 const SHARE_OF_USER: &str = "SELECT number FROM shares WHERE campaign = ?1 AND user = ?2";
 const ORDER: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts, \
-     cancelled_in_parts FROM orders \
+     cancelled_in_parts, extension_ms FROM orders \
      WHERE campaign = ?1 AND number = ?2";
-/// The held orders of a sale, the oldest first. The index has held orders alone.
+/// The held orders of a sale whose holds are not extended, the oldest first. The index has held orders alone.
 const HELD: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts, \
-     cancelled_in_parts \
-     FROM orders INDEXED BY orders_held WHERE campaign = ?1 AND state = 'held' ORDER BY number LIMIT ?2";
-const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0 FROM shares \
+     cancelled_in_parts, extension_ms \
+     FROM orders INDEXED BY orders_held WHERE campaign = ?1 AND state = 'held' AND extension_ms = 0 \
+     ORDER BY number LIMIT ?2";
+/// The held orders of a sale whose holds are extended. An engine keeps few of them.
+const HELD_LONGER: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts, \
+     cancelled_in_parts, extension_ms \
+     FROM orders INDEXED BY orders_held_longer WHERE campaign = ?1 AND state = 'held' AND extension_ms > 0 \
+     ORDER BY number";
+const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0, 0 FROM shares \
      WHERE campaign = ?1 AND number = ?2";
 const PAYMENTS: &str = "SELECT number, payment, outcome, amount, currency FROM payments \
      WHERE campaign = ?1 AND number = ?2";
@@ -79,9 +85,9 @@ pub(crate) fn find(conn: &Connection, errand: &DeferredRead) -> Result<ColdRows,
     Ok(ColdRows::Excerpt(Box::new(excerpt)))
 }
 
-/// Reads what a tick of a campaign needs: its counters, and its `held_max` oldest held orders. The campaign must be
-/// settled. Also returns the number of these orders. `None` if it has not opened, or if the ledger does not have all
-/// of its entries.
+/// Reads what a tick of a campaign needs: its counters, its held orders with extended holds, and its `held_max` oldest
+/// other held orders. The campaign must be settled. Also returns the number of these orders. `None` if it has not
+/// opened, or if the ledger does not have all of its entries.
 pub(crate) fn find_due(
     conn: &Connection,
     id: CampaignId,
@@ -101,6 +107,11 @@ pub(crate) fn find_due(
         for columns in statement.query_map(params![campaign_ref, held_max as i64], columns)? {
             held.push(SettledRow::from_columns(columns?)?);
         }
+        let mut statement = conn.prepare_cached(HELD_LONGER)?;
+        for columns in statement.query_map([campaign_ref], columns)? {
+            held.push(SettledRow::from_columns(columns?)?);
+        }
+        held.sort_unstable_by_key(|row| row.number);
     }
     #[cfg(test)]
     crate::recall::ROWS_READ.with(|rows| rows.set(rows.get() + held.len() as u64));
@@ -254,6 +265,10 @@ mod tests {
                 "SEARCH payments USING PRIMARY KEY (campaign=? AND number=?)",
             ),
             (HELD, "SEARCH orders USING INDEX orders_held (campaign=?)"),
+            (
+                HELD_LONGER,
+                "SEARCH orders USING INDEX orders_held_longer (campaign=?)",
+            ),
             (LAST_ORDER, "SEARCH orders USING PRIMARY KEY (campaign=?)"),
         ] {
             let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

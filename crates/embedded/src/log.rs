@@ -33,6 +33,8 @@ const STOCK_CHANGED: u8 = 11;
 const TERMS_CHANGED: u8 = 12;
 /// Kind of entries that cancel some units of an order.
 const PART_CANCELLED: u8 = 18;
+/// Kind of entries that extend the hold of an order.
+const HOLD_EXTENDED: u8 = 19;
 
 /// The `kind` of [`Event::ChangeMade`].
 const CHANGE_MADE: u8 = 17;
@@ -248,6 +250,11 @@ impl<'a> EventColumns<'a> {
                 note: Some(part.key.as_str().into()),
                 ..Self::default()
             },
+            Event::HoldExtended { extension_ms, .. } => Self {
+                number,
+                amount: Some(*extension_ms),
+                ..Self::default()
+            },
             Event::Closed {
                 returned,
                 refunded_minor,
@@ -405,6 +412,7 @@ fn kind_of(event: &Event) -> u8 {
         Event::Closed { .. } => 10,
         Event::Returned { .. } => 16,
         Event::PartCancelled { .. } => PART_CANCELLED,
+        Event::HoldExtended { .. } => HOLD_EXTENDED,
         Event::StockChanged { .. } => STOCK_CHANGED,
         Event::TermsChanged { .. } => TERMS_CHANGED,
         Event::ChangeMade { .. } => CHANGE_MADE,
@@ -485,6 +493,10 @@ fn entry_of(
                 quantity: row.get(6)?,
                 key: IdempotencyKey::new(text(8)?).map_err(|_| bad("key"))?,
             },
+        },
+        HOLD_EXTENDED => Event::HoldExtended {
+            number: number()?,
+            extension_ms: row.get(7)?,
         },
         STOCK_CHANGED => Event::StockChanged { units: row.get(7)? },
         CHANGE_MADE => Event::ChangeMade {

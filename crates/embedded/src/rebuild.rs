@@ -123,21 +123,31 @@ impl Tail<'_> {
     }
 }
 
-/// Records the ends of campaigns and the oldest hold of each sale as due times.
+/// Records the ends of campaigns, the oldest hold of each sale and its extended holds as due times.
 fn expect_dues(conn: &Connection, book: &mut Book) -> Result<(), DataFileError> {
-    let due = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?));
+    let due = |row: &Row<'_>| <(String, i64, Option<i64>, i64)>::try_from(row);
     let mut windows = conn.prepare(
-        "SELECT id, ends_at, NULL FROM campaigns WHERE phase NOT IN ('draft', 'closed')",
+        "SELECT id, ends_at, NULL, 0 FROM campaigns WHERE phase NOT IN ('draft', 'closed')",
     )?;
     let mut holds = conn.prepare(
-        "SELECT c.id, o.granted_at, c.hold_ms FROM \
-         (SELECT campaign, min(number) AS number FROM orders WHERE state = 'held' GROUP BY campaign) h \
+        "SELECT c.id, o.granted_at, c.hold_ms, 0 FROM \
+         (SELECT campaign, min(number) AS number FROM orders WHERE state = 'held' AND extension_ms = 0 \
+          GROUP BY campaign) h \
          JOIN orders o ON o.campaign = h.campaign AND o.number = h.number JOIN campaigns c ON c.ref = h.campaign",
     )?;
-    for row in windows.query_map([], due)?.chain(holds.query_map([], due)?) {
-        let (id, at, hold_ms): (String, i64, Option<i64>) = row?;
+    let mut extended = conn.prepare(
+        "SELECT c.id, o.granted_at, c.hold_ms, o.extension_ms \
+         FROM orders o INDEXED BY orders_held_longer JOIN campaigns c ON c.ref = o.campaign \
+         WHERE o.state = 'held' AND o.extension_ms > 0",
+    )?;
+    let windows = windows.query_map([], due)?;
+    let holds = holds.query_map([], due)?;
+    for row in windows.chain(holds).chain(extended.query_map([], due)?) {
+        let (id, at, hold_ms, extension_ms) = row?;
         let (id, at) = (campaigns::campaign_id(&id)?, Timestamp::from_millis(at));
-        let due = hold_ms.map_or(at, |hold_ms| book.expires_at(at, hold_ms));
+        let due = hold_ms.map_or(at, |hold_ms| {
+            book.extended_expires_at(at, hold_ms, extension_ms)
+        });
         book.expect(due, id);
     }
     Ok(())

@@ -203,11 +203,11 @@ fn each_row(
     let sql = match is_sale {
         true => {
             "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts, \
-                 cancelled_in_parts FROM orders \
+                 cancelled_in_parts, extension_ms FROM orders \
              WHERE campaign = ?1 ORDER BY number"
         }
         false => {
-            "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0 FROM shares \
+            "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0, 0 FROM shares \
              WHERE campaign = ?1 ORDER BY number"
         }
     };

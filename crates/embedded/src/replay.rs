@@ -78,6 +78,7 @@ pub(crate) fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> 
         | Event::Cancelled { number }
         | Event::PartCancelled { number, .. }
         | Event::Expired { number }
+        | Event::HoldExtended { number, .. }
         | Event::Reinstated { number, .. }
         | Event::RefundDue { number, .. }
         | Event::Returned { number, .. } => {
@@ -96,6 +97,10 @@ pub(crate) fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> 
                 } => (part.quantity > left).then_some("it returns more than the order has"),
                 Event::PartCancelled { part, .. } => {
                     (part.quantity >= left).then_some("it cancels all that the order has")
+                }
+                Event::HoldExtended { .. } => {
+                    let extended = view.grant.order.is_some_and(|order| order.extension_ms > 0);
+                    extended.then_some("it extends a hold twice")
                 }
                 _ => None,
             }

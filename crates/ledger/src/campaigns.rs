@@ -355,3 +355,24 @@ pub(crate) async fn numbered_rows<D: Dialect>(
         .map(|row| Ok(SettledRow::from_columns(row)?))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    /// Shares and orders are read as the same columns. A statement with fewer fails once it has a row.
+    #[test]
+    fn each_statement_of_settled_rows_has_all_columns() {
+        for sql in [
+            include_str!("sql/settled_orders.sql"),
+            include_str!("sql/settled_orders_of_user.sql"),
+            include_str!("postgres/sql/settled_shares.sql"),
+            include_str!("postgres/sql/granted_shares.sql"),
+            include_str!("postgres/sql/share_of_user.sql"),
+            include_str!("mysql/sql/settled_shares.sql"),
+            include_str!("mysql/sql/granted_shares.sql"),
+            include_str!("mysql/sql/share_of_user.sql"),
+        ] {
+            let (columns, _) = sql.split_once("FROM").expect("it reads a table");
+            assert_eq!(columns.split(',').count(), 10, "{sql}");
+        }
+    }
+}

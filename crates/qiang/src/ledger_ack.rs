@@ -311,6 +311,7 @@ mod tests {
                 refunds_due: 0,
                 returned_quantity: 0,
                 cancelled_quantity: 0,
+                extension_ms: 0,
             };
             let grant = Grant {
                 campaign: case.target.id,

@@ -300,6 +300,7 @@ impl RedisEngine {
             Command::Act { campaign, .. } => *campaign,
             Command::Pay { order, .. }
             | Command::Cancel { order, .. }
+            | Command::ExtendHold { order, .. }
             | Command::Return { order, .. } => order.campaign,
         };
         let found = self.node.find((campaign, ReloadNeed::Any)).await;
@@ -316,6 +317,7 @@ impl RedisEngine {
         Ok(match command {
             Command::Pay { order, .. }
             | Command::Cancel { order, .. }
+            | Command::ExtendHold { order, .. }
             | Command::Return { order, .. } => {
                 vec![place(partitions.for_order(&meta, order.number))]
             }

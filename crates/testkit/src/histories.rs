@@ -62,6 +62,11 @@ pub enum CommandDraft {
         received: ReceivedMoney,
         cancelled: u32,
     },
+    ExtendHold {
+        campaign: usize,
+        number: u32,
+        extension_ms: i64,
+    },
     Cancel {
         campaign: usize,
         number: u32,
@@ -171,6 +176,17 @@ pub(crate) fn enough() -> ReceivedMoney {
     ReceivedMoney::Accepted(Money::new(1_000_000, currency()))
 }
 
+/// Extension of a hold: usually within the hold of each sale, sometimes above some or all, and rarely none.
+pub(crate) fn extension_ms() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        4 => Just(MINUTE_MS / 2),
+        2 => Just(MINUTE_MS),
+        1 => Just(2 * MINUTE_MS),
+        1 => Just(2 * MINUTE_MS + 1),
+        1 => Just(0),
+    ]
+}
+
 fn part_of(part: Option<(u32, u8)>) -> Option<ReturnPart> {
     part.map(|(quantity, key)| ReturnPart {
         quantity,
@@ -210,6 +226,9 @@ fn step() -> impl Strategy<Value = CommandDraft> {
             .prop_map(|(campaign, number, part)| CommandDraft::Cancel { campaign, number, part }),
         4 => (campaign(), 1..8_u32, part())
             .prop_map(|(campaign, number, part)| CommandDraft::Return { campaign, number, part }),
+        3 => (campaign(), 1..8_u32, extension_ms()).prop_map(|(campaign, number, extension_ms)| {
+            CommandDraft::ExtendHold { campaign, number, extension_ms }
+        }),
         1 => (campaign(), action).prop_map(|(campaign, action)| CommandDraft::Act { campaign, action }),
         2 => (campaign(), 0..16_u32)
             .prop_map(|(campaign, stock)| CommandDraft::SetStock { campaign, stock }),
@@ -299,6 +318,14 @@ impl CommandDraft {
             } => Command::Cancel {
                 order: target(campaign).order(number),
                 part: part_of(part),
+            },
+            Self::ExtendHold {
+                campaign,
+                number,
+                extension_ms,
+            } => Command::ExtendHold {
+                order: target(campaign).order(number),
+                extension_ms,
             },
             Self::Act { campaign, action } => Command::Act {
                 campaign: target(campaign).id,

@@ -154,6 +154,13 @@ impl SpreadBook {
                 order: self.booked(*order),
                 part: part.clone(),
             },
+            Command::ExtendHold {
+                order,
+                extension_ms,
+            } => Command::ExtendHold {
+                order: self.booked(*order),
+                extension_ms: *extension_ms,
+            },
             Command::Return { order, part } => Command::Return {
                 order: self.booked(*order),
                 part: part.clone(),
@@ -165,8 +172,12 @@ impl SpreadBook {
         for entry in entries {
             self.publish(entry);
         }
-        if let Ok(Reply::Payment(_, view) | Reply::Cancelled(view) | Reply::Returned(view)) =
-            &mut reply
+        if let Ok(
+            Reply::Payment(_, view)
+            | Reply::Cancelled(view)
+            | Reply::HoldExtended(view)
+            | Reply::Returned(view),
+        ) = &mut reply
         {
             self.publish_order(view);
         }
@@ -273,6 +284,7 @@ impl SpreadBook {
             }
             Event::Cancelled { number }
             | Event::PartCancelled { number, .. }
+            | Event::HoldExtended { number, .. }
             | Event::Expired { number }
             | Event::Reinstated { number, .. }
             | Event::RefundDue { number, .. }

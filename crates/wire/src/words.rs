@@ -121,6 +121,8 @@ words! {
         Transfer = "transfer",
         /// An order was cancelled by another user than its buyer.
         Cancel = "cancel",
+        /// The hold of an order was extended.
+        ExtendHold = "extend_hold",
         /// An order was returned by another user than its buyer.
         Return = "return",
         /// A webhook was deleted.
@@ -353,6 +355,8 @@ words! {
         OrderCancelled = "order.cancelled",
         /// An order was not paid in time.
         OrderExpired = "order.expired",
+        /// The seller extended the hold of an order.
+        OrderHoldExtended = "order.hold_extended",
         /// A paid order was returned. Its price is a refund due.
         OrderReturned = "order.returned",
         /// A payment bought nothing and is a refund due.

@@ -60,6 +60,7 @@ fn summary(kind: EventType) -> &'static str {
         EventType::OrderPaid => "An order was paid",
         EventType::OrderCancelled => "Units of a held order were cancelled, all of them or some",
         EventType::OrderExpired => "An order was not paid in time",
+        EventType::OrderHoldExtended => "The seller extended the hold of an order",
         EventType::OrderReturned => {
             "Units of a paid order were returned, all of them or some. A refund of what paid them is due to the buyer"
         }

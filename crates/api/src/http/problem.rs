@@ -344,6 +344,10 @@ impl From<Refusal> for ApiProblem {
             // The report is compared with the order's price again.
             Refusal::OrderChanged => ProblemKind::OrderChanged,
             Refusal::TooManyReturns => ProblemKind::TooManyReturns,
+            Refusal::AlreadyExtended { .. } => ProblemKind::HoldExtended,
+            Refusal::HoldOver => ProblemKind::HoldOver,
+            Refusal::ExtensionOutOfRange { .. } => ProblemKind::Invalid,
+            Refusal::TooManyExtensions => ProblemKind::TooManyExtensions,
             Refusal::ReturnTooLarge { .. } => ProblemKind::ReturnExceedsOrder,
             Refusal::CancelTooLarge { .. } => ProblemKind::CancellationExceedsOrder,
             Refusal::StockGranted { .. } => ProblemKind::StockGranted,

@@ -370,7 +370,7 @@ words_to_wire! {
     RuleName => SplitRuleName { Normal, DoubleAverage, Equal, Lazy }
     ActionKind => ActionKind {
         Deposit, Create, Change, Pause, Resume, Start, Close, Archive, Pay, Refund, Withdraw, Reverse, Transfer,
-        Cancel, Return, Delete,
+        Cancel, ExtendHold, Return, Delete,
         Redrive, Repair, Release, Audit, Reconcile, Discard, Run,
     }
     PostingKind => PostingKind {
@@ -379,7 +379,8 @@ words_to_wire! {
     }
     UserAccount => UserAccount { Available, RefundsDue }
     EventType => WebhookEventType {
-        ShareGranted, OrderHeld, OrderPaid, OrderCancelled, OrderExpired, OrderReturned, OrderRefundDue, OrderRefunded,
+        ShareGranted, OrderHeld, OrderPaid, OrderCancelled, OrderExpired, OrderHoldExtended,
+        OrderReturned, OrderRefundDue, OrderRefunded,
         CampaignOpened, CampaignSoldOut, CampaignChanged, CampaignClosed;
         Test => Other
     }

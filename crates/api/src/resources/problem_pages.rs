@@ -151,6 +151,17 @@ fn advice(kind: ProblemKind) -> &'static str {
             "The returns of an order are at most its units: see <code>quantity</code> and \
              <code>returned_quantity</code> of <code>GET /v1/orders/{id}</code>. Nothing was returned."
         }
+        Kind::HoldExtended => {
+            "The hold of an order is extended once. See <code>hold_until</code> of <code>GET /v1/orders/{id}</code>. \
+             The same extension again is answered. Nothing was changed."
+        }
+        Kind::HoldOver => {
+            "The hold has ended, and the order expires. A payment still pays it if units are left. Nothing was changed."
+        }
+        Kind::TooManyExtensions => {
+            "At most 1,000 held orders of a sale have an extended hold at the same time, and of a spread sale as many \
+             in each shard. One that is paid, cancelled or expired makes room. Nothing was changed."
+        }
         Kind::TooManyReturns => {
             "An order is cancelled and returned in at most 1,000 parts. Cancel or return what is left without a \
              <code>quantity</code>. Nothing was changed."

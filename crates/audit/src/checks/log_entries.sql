@@ -8,7 +8,8 @@ WHERE c.ref IS NULL
    OR l.kind IS NULL
    OR l.kind = 'granted' AND (l.number IS NULL OR l.user IS NULL OR coalesce(l.quantity, 0) < 1 OR l.amount IS NULL
                               OR l.amount < 0 OR c.kind = 'red_packet' AND (l.quantity <> 1 OR l.amount < 1))
-   OR l.kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned', 'part_cancelled')
+   OR l.kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned', 'part_cancelled',
+                 'hold_extended')
       AND (l.number IS NULL OR l.user IS NULL OR c.kind <> 'sale')
    OR l.kind IN ('paid', 'reinstated', 'refund_due') AND l.note IS NULL
    -- The entry's own amount, because `l.amount` may be that of the grant.

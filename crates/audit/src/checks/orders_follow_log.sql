@@ -11,7 +11,11 @@ WHERE c.kind = 'sale' AND g.settled
       IS NOT (g.user, g.quantity,
               -- Cancelled units have lowered the price.
               CASE o.cancelled_in_parts WHEN 0 THEN g.amount ELSE g.amount / max(g.quantity, 1) * o.quantity END,
-              g.at, g.at + c.hold_ms,
+              g.at,
+              g.at + c.hold_ms
+              + coalesce((SELECT sum(s.amount) FROM temp.steps s
+                          WHERE s.campaign = g.campaign AND s.number = g.number AND s.kind = 'hold_extended'
+                            AND s.settled), 0),
               CASE c.terms_revision WHEN 0 THEN c.per_user_limit = 1 ELSE o.one_per_user END)
 UNION ALL
 SELECT format('campaign #%d: order %d has another key than entry %d', o.campaign, o.number, e.seq)

@@ -20,7 +20,7 @@ CREATE TABLE shares (campaign INTEGER, number INTEGER, amount INTEGER, user TEXT
 CREATE TABLE orders (
     campaign INTEGER, number INTEGER, user TEXT, quantity INTEGER, amount INTEGER, state TEXT, one_per_user INTEGER,
     granted_at INTEGER, hold_until INTEGER, updated_at INTEGER, key TEXT, returned_in_parts INTEGER,
-    cancelled_in_parts INTEGER
+    cancelled_in_parts INTEGER, extension_ms INTEGER
 );
 CREATE TABLE order_returns (
     campaign INTEGER, number INTEGER, key TEXT, quantity INTEGER, amount INTEGER, at INTEGER, kind TEXT

@@ -71,7 +71,7 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
             (kind, Some(number?), units)
         }
         "part_cancelled" => (kind, Some(number?), Some(words.next()?.parse().ok()?)),
-        "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" => {
+        "paid" | "cancelled" | "expired" | "hold_extended" | "reinstated" | "refund_due" => {
             (kind, Some(number?), None)
         }
         "opened" | "paused" | "resumed" | "ended" | "transferred_out" | "transferred_in"

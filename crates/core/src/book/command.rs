@@ -8,7 +8,9 @@ use crate::{
         TransitionError,
     },
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
-    order::{OrderState, OrderStepError, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
+    order::{
+        EXTENDED_HOLDS_MAX, OrderState, OrderStepError, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart,
+    },
     outcome::Grant,
     payment::{PaymentOutcome, ReceivedMoney},
     time::Timestamp,
@@ -100,6 +102,13 @@ pub enum Command {
         order: OrderId,
         /// The units; `None` for all units that the order has. If these are all its units, the order is cancelled.
         part: Option<ReturnPart>,
+    },
+    /// Extend the hold of a held order, once. The same extension again changes nothing.
+    ExtendHold {
+        /// The order.
+        order: OrderId,
+        /// Milliseconds after the present end of the hold: at least 1, and at most the hold of the sale.
+        extension_ms: i64,
     },
     /// Pause, resume, start or close a campaign.
     Act {
@@ -203,9 +212,10 @@ impl Command {
     pub fn campaign(&self) -> Option<CampaignId> {
         match self {
             Self::Open(setup) => Some(setup.campaign.id),
-            Self::Pay { order, .. } | Self::Cancel { order, .. } | Self::Return { order, .. } => {
-                Some(order.campaign)
-            }
+            Self::Pay { order, .. }
+            | Self::Cancel { order, .. }
+            | Self::ExtendHold { order, .. }
+            | Self::Return { order, .. } => Some(order.campaign),
             Self::Act { campaign, .. }
             | Self::SetStock { campaign, .. }
             | Self::SetTerms { campaign, .. }
@@ -254,6 +264,8 @@ pub enum Reply {
     },
     /// Reply to `Return`.
     Returned(OrderView),
+    /// Reply to `ExtendHold`.
+    HoldExtended(OrderView),
 }
 
 /// Reason why a claim or a command is refused. Nothing changed.
@@ -292,6 +304,24 @@ pub enum Refusal {
         /// Units that it has.
         left: u32,
     },
+    /// The hold was already extended, by another time.
+    #[error("the hold of this order was already extended by {extension_ms} ms")]
+    AlreadyExtended {
+        /// Milliseconds of the extension.
+        extension_ms: i64,
+    },
+    /// The hold has ended, so it cannot be extended.
+    #[error("the hold of this order has ended")]
+    HoldOver,
+    /// The extension is not within its bounds.
+    #[error("a hold of this sale can be extended by 1 to {max_ms} ms")]
+    ExtensionOutOfRange {
+        /// Longest extension in milliseconds.
+        max_ms: i64,
+    },
+    /// The sale has the maximum number of extended holds.
+    #[error("{EXTENDED_HOLDS_MAX} holds of this sale are extended, which is the maximum")]
+    TooManyExtensions,
     /// Units of the order were cancelled after a payment's money was compared with its price.
     #[error("units of the order were cancelled since its price was compared")]
     OrderChanged,

@@ -85,6 +85,7 @@ impl Excerpt {
             state.claimed_minor = funded - standing.refunded_minor - stored.escrow_minor;
         }
         self.restored.take_standing(standing)?;
+        self.restored.state_mut().skip_to_held();
         Ok(self)
     }
 

@@ -230,7 +230,8 @@ impl Book {
     /// Makes the changes that are due of a campaign which is not in the book, as a tick does, and appends up to about
     /// `events_max` entries to `log`. Notes the time at which the campaign next needs a tick.
     ///
-    /// The excerpt must have the campaign's oldest held orders: all of them, or more than `events_max`.
+    /// The excerpt must have the campaign's held orders whose holds are extended, and the oldest of its other held
+    /// orders: all of them, or more than `events_max`.
     pub fn tick_absent(
         &mut self,
         now: Timestamp,
@@ -274,7 +275,15 @@ impl Book {
         enough: usize,
         log: &mut Vec<Entry>,
     ) {
-        // Holds first: if they expire while the campaign is still open, their units are restocked.
+        // Holds first: if they expire while the campaign is still open, their units are restocked. Extended holds
+        // expire before others, in the order of their numbers.
+        let extended = self.campaigns.get(&id).into_iter();
+        let extended = extended.flat_map(|state| state.due_extensions(&self.agenda, now));
+        for number in extended.collect::<Vec<_>>() {
+            if log.len() < enough {
+                self.record(now, id, Event::Expired { number }, log);
+            }
+        }
         while log.len() < enough {
             let Some(state) = self.campaigns.get(&id) else {
                 return;

@@ -132,7 +132,17 @@ impl Book {
 
     /// Time at which an unpaid order expires that was granted at an instant.
     pub fn expires_at(&self, granted_at: Timestamp, hold_ms: i64) -> Timestamp {
-        self.agenda.expires_at(granted_at, hold_ms)
+        self.agenda.expires_at(granted_at, hold_ms, 0)
+    }
+
+    /// As [`Book::expires_at`], for an order whose hold was extended.
+    pub fn extended_expires_at(
+        &self,
+        granted_at: Timestamp,
+        hold_ms: i64,
+        extension_ms: i64,
+    ) -> Timestamp {
+        self.agenda.expires_at(granted_at, hold_ms, extension_ms)
     }
 
     /// The last entry that this book has decided or replayed.
@@ -168,6 +178,13 @@ impl Book {
             Command::Cancel { order, part } => {
                 let cancelled = self.cancel(now, *order, part.as_ref(), log);
                 cancelled.map(Reply::Cancelled)
+            }
+            Command::ExtendHold {
+                order,
+                extension_ms,
+            } => {
+                let extended = self.extend_hold(now, *order, *extension_ms, log);
+                extended.map(Reply::HoldExtended)
             }
             Command::Act { campaign, action } => {
                 self.act(now, *campaign, *action, log).map(Reply::Acted)
@@ -404,8 +421,9 @@ impl Agenda {
         until
     }
 
-    fn expires_at(&self, granted_at: Timestamp, hold_ms: i64) -> Timestamp {
-        let until = self.held_until(granted_at, hold_ms);
+    /// Time at which an order expires whose hold of `hold_ms` was extended by `extension_ms`.
+    fn expires_at(&self, granted_at: Timestamp, hold_ms: i64, extension_ms: i64) -> Timestamp {
+        let until = self.held_until(granted_at, hold_ms.saturating_add(extension_ms));
         self.grace.expires_at(hold_ms, until)
     }
 

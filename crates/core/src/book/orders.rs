@@ -1,10 +1,13 @@
-//! Orders: payments, cancellations and returns.
+//! Orders: payments, extended holds, cancellations and returns.
 
 use super::{Book, OrderView, PaymentOutcome, Refusal, Reply};
 use crate::{
     event::{Entry, Event},
     id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep, PartKind, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
+    order::{
+        EXTENDED_HOLDS_MAX, OrderState, OrderStep, PartKind, REFUNDS_DUE_MAX, RETURNS_MAX,
+        ReturnPart,
+    },
     payment::{PaymentState, ReceivedMoney},
     time::Timestamp,
 };
@@ -65,6 +68,48 @@ impl Book {
         };
         let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
         Ok(Reply::Payment(outcome, view))
+    }
+
+    /// Extends the hold of a held order: [`Command::ExtendHold`](super::Command::ExtendHold).
+    pub(super) fn extend_hold(
+        &mut self,
+        now: Timestamp,
+        id: OrderId,
+        extension_ms: i64,
+        log: &mut Vec<Entry>,
+    ) -> Result<OrderView, Refusal> {
+        let number = id.number;
+        let known = self.campaigns.get(&id.campaign);
+        let state = known.ok_or(Refusal::UnknownOrder)?;
+        let view = state.order(number).ok_or(Refusal::UnknownOrder)?;
+        let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
+        let before = order.extension_ms;
+        // The hold is already extended by this time: a retry is a replay.
+        if before > 0 && before == extension_ms {
+            return Ok(view);
+        }
+        order.state.after(OrderStep::ExtendHold)?;
+        if before > 0 {
+            return Err(Refusal::AlreadyExtended {
+                extension_ms: before,
+            });
+        }
+        let max_ms = state.hold_ms();
+        if !(1..=max_ms).contains(&extension_ms) {
+            return Err(Refusal::ExtensionOutOfRange { max_ms });
+        }
+        if now >= self.agenda.held_until(view.grant.granted_at, max_ms) {
+            return Err(Refusal::HoldOver);
+        }
+        if state.payments.extended_holds() >= EXTENDED_HOLDS_MAX as usize {
+            return Err(Refusal::TooManyExtensions);
+        }
+        let event = Event::HoldExtended {
+            number,
+            extension_ms,
+        };
+        self.record(now, id.campaign, event, log);
+        self.order(id).ok_or(Refusal::UnknownOrder)
     }
 
     pub(super) fn cancel(

@@ -68,6 +68,8 @@ pub struct FormerGrant<'a> {
     pub returned: u32,
     /// Units of an order that were cancelled while it was held. Units and amount are without them.
     pub cancelled: u32,
+    /// Milliseconds by which the hold of an order was extended; 0 if it was not.
+    pub extension_ms: i64,
 }
 
 /// A campaign outside a book, in its state after an entry of the log.
@@ -163,6 +165,9 @@ impl CampaignSnapshot {
         };
         state.grants.return_units(number, returned);
         state.payments.note_cancelled(number, grant.cancelled);
+        if grant.extension_ms > 0 {
+            state.extend_hold(number, grant.extension_ms);
+        }
         if state.offer.kind() == CampaignKind::RedPacket {
             state.claimed_minor = state.claimed_minor.saturating_add(grant.amount_minor);
         }

@@ -1,6 +1,7 @@
 //! State of one campaign in the book: its counters, its phase and its grants.
 
 mod evolve;
+mod hold_extensions;
 mod payments;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +14,7 @@ use super::{
     offer::CampaignOffer,
 };
 use crate::{
-    campaign::{AckLevel, CampaignKind, Phase, SaleSettings, Tally},
+    campaign::{AckLevel, CampaignKind, Phase, Sale, SaleSettings, Tally},
     event::{Event, Seq},
     fair_share::OwnerDigest,
     gate::CampaignGate,
@@ -46,7 +47,7 @@ pub(super) struct CampaignState {
     pub(super) refunded_minor: i64,
     pub(super) grants: Grants,
     pub(super) payments: Payments,
-    /// Position of the oldest held order; after the last one if none is held.
+    /// Position of the oldest held order whose hold is not extended; after the last one if there is none.
     first_held: u32,
     /// The last entry that changed this campaign.
     pub(super) touched: Seq,
@@ -287,7 +288,12 @@ impl CampaignState {
     fn grant(&self, number: u32, row: &Row) -> Grant {
         let order = self.offer.sale().map(|sale| OrderTerms {
             state: row.state,
-            hold_until: row.granted_at.plus_millis(sale.hold_ms()),
+            hold_until: {
+                let extension_ms = self.payments.extension_ms(number);
+                row.granted_at
+                    .plus_millis(sale.hold_ms().saturating_add(extension_ms))
+            },
+            extension_ms: self.payments.extension_ms(number),
             refunds_due: {
                 // No price is due for an order that costs nothing.
                 let is_price_due = row.returned > 0 && row.amount_minor != 0;
@@ -365,14 +371,55 @@ impl CampaignState {
         let end = (self.phase != Phase::Closed).then_some(self.window.ends_at());
         end.into_iter()
             .chain(self.oldest_hold(agenda).map(|(_, expires_at)| expires_at))
+            .chain(self.extended_due(agenda))
             .min()
     }
 
-    /// The oldest held order, and the time at which it expires.
+    /// Hold of its orders in milliseconds; 0 for a red packet.
+    pub(super) fn hold_ms(&self) -> i64 {
+        self.offer.sale().map_or(0, Sale::hold_ms)
+    }
+
+    /// Time at which the first order with an extended hold expires.
+    fn extended_due(&self, agenda: &Agenda) -> Option<Timestamp> {
+        let hold_ms = self.hold_ms();
+        let mut due: Option<Timestamp> = None;
+        for (until, number) in self.payments.extended() {
+            // Downtimes only delay expiries.
+            let earliest = agenda.grace.expires_at(hold_ms, until);
+            if due.is_some_and(|due| due <= earliest) {
+                break;
+            }
+            let expires_at = self.extended_expires_at(agenda, number);
+            due = due.into_iter().chain(Some(expires_at)).min();
+        }
+        due
+    }
+
+    /// Numbers of orders with extended holds that expire now, ascending.
+    pub(super) fn due_extensions(&self, agenda: &Agenda, now: Timestamp) -> Vec<u32> {
+        let hold_ms = self.hold_ms();
+        let extended = self.payments.extended();
+        let mut due: Vec<u32> = extended
+            .take_while(|(until, _)| agenda.grace.expires_at(hold_ms, *until) <= now)
+            .filter(|(_, number)| self.extended_expires_at(agenda, *number) <= now)
+            .map(|(_, number)| number)
+            .collect();
+        due.sort_unstable();
+        due
+    }
+
+    fn extended_expires_at(&self, agenda: &Agenda, number: u32) -> Timestamp {
+        let granted_at = self.grants.row(number).granted_at;
+        let extension_ms = self.payments.extension_ms(number);
+        agenda.expires_at(granted_at, self.hold_ms(), extension_ms)
+    }
+
+    /// The oldest held order whose hold is not extended, and the time at which it expires.
     pub(super) fn oldest_hold(&self, agenda: &Agenda) -> Option<(u32, Timestamp)> {
         let sale = self.offer.sale()?;
         let row = self.grants.at(self.first_held)?;
-        let expires_at = agenda.expires_at(row.granted_at, sale.hold_ms());
+        let expires_at = agenda.expires_at(row.granted_at, sale.hold_ms(), 0);
         Some((self.grants.number_at(self.first_held), expires_at))
     }
 }

@@ -74,6 +74,10 @@ impl fmt::Display for Event {
                 received,
             } => write!(line, " {number} {payment}{received}"),
             Event::Cancelled { number } | Event::Expired { number } => write!(line, " {number}"),
+            Event::HoldExtended {
+                number,
+                extension_ms,
+            } => write!(line, " {number} {extension_ms}"),
             Event::PartCancelled {
                 number,
                 part: ReturnPart { quantity, key },
@@ -180,6 +184,10 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         "expired" => Event::Expired {
             number: next()?.parse().ok()?,
         },
+        "hold_extended" => Event::HoldExtended {
+            number: next()?.parse().ok()?,
+            extension_ms: next()?.parse().ok().filter(|millis| *millis > 0)?,
+        },
         "transferred_out" => Event::TransferredOut {
             to: PartitionId(next()?.parse().ok()?),
             units: next()?.parse().ok()?,
@@ -261,6 +269,7 @@ mod tests {
             "cancelled 7",
             "part_cancelled 7 2 key-1",
             "expired 4294967295",
+            "hold_extended 7 900000",
             "transferred_out 3 10 500",
             "transferred_in 0 10 0",
             "transfer_returned 65535 1 7",
@@ -304,6 +313,10 @@ mod tests {
             format!("1 2 {ID} part_cancelled 7 2"),
             format!("1 2 {ID} part_cancelled 7 0 key"),
             format!("1 2 {ID} part_cancelled 7 2 key more"),
+            format!("1 2 {ID} hold_extended 7"),
+            format!("1 2 {ID} hold_extended 7 0"),
+            format!("1 2 {ID} hold_extended 7 -1"),
+            format!("1 2 {ID} hold_extended 7 1 more"),
             format!("1 2 {ID} returned 7 2"),
             format!("1 2 {ID} returned 7 0 key"),
             format!("1 2 {ID} returned 7 2 key more"),

@@ -89,6 +89,8 @@ pub enum ActionKind {
     Transfer,
     /// An order was cancelled by a caller other than its buyer.
     Cancel,
+    /// The hold of an order was extended.
+    ExtendHold,
     /// An order was returned by a caller other than its buyer.
     Return,
     /// A webhook was deleted.
@@ -124,6 +126,7 @@ string_enum!(ActionKind {
     Reverse = "reverse",
     Transfer = "transfer",
     Cancel = "cancel",
+    ExtendHold = "extend_hold",
     Return = "return",
     Delete = "delete",
     Redrive = "redrive",

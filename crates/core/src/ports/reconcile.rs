@@ -78,6 +78,8 @@ pub struct SettledRow {
     pub returned: u32,
     /// Units of an order that were cancelled while it was held. Units and amount are without them.
     pub cancelled: u32,
+    /// Milliseconds by which the hold of an order was extended; 0 if it was not.
+    pub extension_ms: i64,
     /// Key of the claim for an order, if it had one. `None` for a share, because a user has one share, independent of
     /// keys.
     pub key: Option<IdempotencyKey>,
@@ -98,6 +100,7 @@ impl SettledRow {
             state: self.state,
             returned: self.returned,
             cancelled: self.cancelled,
+            extension_ms: self.extension_ms,
         })
     }
 }

@@ -23,7 +23,7 @@ pub enum DifferenceKind {
     AmountDiffers,
     /// Two users have the same number, or one user exceeds the limit on both sides together.
     Double,
-    /// The order has another state, or a payment another outcome.
+    /// The order has another state or end of its hold, or a payment another outcome.
     StateDiffers,
     /// The engine counts other units for a user of a sale than the user has by orders.
     UserDiffers,
@@ -234,7 +234,8 @@ fn kind_of(engine: Option<&GrantRow>, ledger: Option<&GrantRow>) -> Option<Diffe
     {
         Some(DifferenceKind::AmountDiffers)
     } else {
-        let same = (engine.state, engine.returned) == (ledger.state, ledger.returned);
+        let same = (engine.state, engine.returned, engine.extension_ms)
+            == (ledger.state, ledger.returned, ledger.extension_ms);
         (!same).then_some(DifferenceKind::StateDiffers)
     }
 }
@@ -280,6 +281,7 @@ fn describe(row: &GrantRow) -> String {
         state,
         returned,
         cancelled,
+        extension_ms,
         ..
     } = row;
     let returned = match (state, returned) {
@@ -290,5 +292,9 @@ fn describe(row: &GrantRow) -> String {
         0 => String::new(),
         units => format!(", {units} cancelled"),
     };
-    format!("{user} {quantity} {amount_minor} {state}{returned}{cancelled}")
+    let extended = match extension_ms {
+        0 => String::new(),
+        millis => format!(", held {millis} ms longer"),
+    };
+    format!("{user} {quantity} {amount_minor} {state}{returned}{cancelled}{extended}")
 }

@@ -31,6 +31,8 @@ pub struct GrantRow {
     pub returned: u32,
     /// Units that were cancelled while the order was held. Units and price are without them.
     pub cancelled: u32,
+    /// Milliseconds by which the hold of an order was extended; 0 if it was not.
+    pub extension_ms: i64,
 }
 
 impl GrantRow {
@@ -142,6 +144,7 @@ impl PartRows {
                     state: OrderState::Held,
                     returned: 0,
                     cancelled: 0,
+                    extension_ms: 0,
                 };
                 self.grants.insert(*number, row);
             }
@@ -153,6 +156,10 @@ impl PartRows {
             Event::Cancelled { number } => self.step(*number, OrderState::Cancelled),
             Event::PartCancelled { number, part } => self.cancel_part(*number, part),
             Event::Expired { number } => self.step(*number, OrderState::Expired),
+            Event::HoldExtended {
+                number,
+                extension_ms,
+            } => self.extend_hold(*number, *extension_ms),
             Event::Returned { number, part: None } => self.step(*number, OrderState::Returned),
             Event::Returned {
                 number,
@@ -254,6 +261,14 @@ impl PartRows {
     fn step(&mut self, number: u32, state: OrderState) {
         if let Some(row) = self.grants.get_mut(&number) {
             row.step(state);
+        }
+    }
+
+    /// Extends the hold of an order, which may have left its hold since.
+    fn extend_hold(&mut self, number: u32, extension_ms: i64) {
+        let row = self.grants.get_mut(&number);
+        if let Some(row) = row.filter(|row| row.extension_ms == 0) {
+            row.extension_ms = extension_ms;
         }
     }
 

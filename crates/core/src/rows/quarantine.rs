@@ -150,6 +150,7 @@ pub fn discarded_orders(entries: &[Entry]) -> Vec<DiscardedOrder> {
                 state: OrderState::Held,
                 returned: 0,
                 cancelled: 0,
+                extension_ms: 0,
                 key: key.clone(),
             };
             orders.entry(*number).or_insert(DiscardedOrder {
@@ -175,6 +176,9 @@ pub fn discarded_orders(entries: &[Entry]) -> Vec<DiscardedOrder> {
             let kind = PartKind::Return;
             let part = part.clone();
             returns.extend(part.map(|part| SettledReturn { number, kind, part }));
+        }
+        if let Event::HoldExtended { extension_ms, .. } = event {
+            row.extension_ms = *extension_ms;
         }
         if let Event::PartCancelled { number, part } = event {
             let left = row.quantity.saturating_sub(part.quantity);

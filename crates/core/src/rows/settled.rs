@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state, key, returned_in_parts,
-/// cancelled_in_parts.
+/// cancelled_in_parts, extension_ms.
 pub type SettledRowColumns = (
     i64,
     Option<i64>,
@@ -24,6 +24,7 @@ pub type SettledRowColumns = (
     Option<String>,
     i64,
     i64,
+    i64,
 );
 
 impl SettledRow {
@@ -32,7 +33,8 @@ impl SettledRow {
     /// # Errors
     /// If a column has an invalid value.
     pub fn from_columns(columns: SettledRowColumns) -> Result<Self, Contradiction> {
-        let (number, amount_minor, user, at, quantity, state, key, returned, cancelled) = columns;
+        let (number, amount_minor, user, at, quantity, state, key, returned, cancelled, extension) =
+            columns;
         let bad = |what: &str| Contradiction::new(format!("grant {number} has a bad {what}"));
         let user = user.map(|user| UserId::new(&user).map_err(|_| bad("user")));
         let key = key.map(|key| IdempotencyKey::new(&key).map_err(|_| bad("key")));
@@ -53,6 +55,9 @@ impl SettledRow {
             cancelled: cancelled
                 .try_into()
                 .map_err(|_| bad("number of cancelled units"))?,
+            extension_ms: Some(extension)
+                .filter(|millis| *millis >= 0)
+                .ok_or_else(|| bad("extension of its hold"))?,
             key: key.transpose()?,
         })
     }

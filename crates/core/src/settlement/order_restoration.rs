@@ -254,7 +254,8 @@ impl<'a> Planner<'a> {
         }
         let parts = self.put_back_returns(known, (order, paid), left, &mut postings, now)?;
         let ended_at = order.ended_at(row.state).map(|at| at.as_millis());
-        let hold_until = row.granted_at.plus_millis(known.hold_ms).as_millis();
+        let length_ms = known.hold_ms.saturating_add(row.extension_ms);
+        let hold_until = row.granted_at.plus_millis(length_ms).as_millis();
         let mut at = match row.state {
             OrderState::Held => row.granted_at.as_millis(),
             OrderState::Paid => paid_at.unwrap_or(now),
@@ -292,6 +293,7 @@ impl<'a> Planner<'a> {
             one_per_user: known.one_per_user,
             granted_at: row.granted_at.as_millis(),
             hold_until,
+            extension_ms: row.extension_ms,
             updated_at: at,
             key: row.key.as_ref().map(IdempotencyKey::as_str),
         })

@@ -48,6 +48,8 @@ struct PlannedOrder<'a> {
     changed: bool,
     /// Whether its state has changed.
     moved: bool,
+    /// Milliseconds by which its hold is extended.
+    extended_ms: i64,
 }
 
 /// A return of units of an order.
@@ -91,6 +93,7 @@ impl<'a> PlannedOrders<'a> {
                 one_per_user: once.contains(&order.campaign),
                 granted_at: 0,
                 hold_until: 0,
+                extension_ms: order.extension_ms,
                 updated_at: 0,
                 key: None,
             };
@@ -105,6 +108,7 @@ impl<'a> PlannedOrders<'a> {
                 known: true,
                 changed: false,
                 moved: false,
+                extended_ms: 0,
             });
         }
         all
@@ -125,6 +129,7 @@ impl<'a> PlannedOrders<'a> {
             known: false,
             changed: false,
             moved: false,
+            extended_ms: 0,
         });
         Ok(())
     }
@@ -166,6 +171,27 @@ impl<'a> PlannedOrders<'a> {
             )));
         }
         self.step(campaign, number, state, at)
+    }
+
+    /// Extends the hold of a held order, once.
+    pub(super) fn extend_hold(
+        &mut self,
+        campaign: i64,
+        number: u32,
+        extension_ms: i64,
+    ) -> Result<(), Contradiction> {
+        let place = self.place(campaign, number)?;
+        let order = &mut self.orders[place];
+        let (state, before) = (order.row.state, order.row.extension_ms);
+        if state != OrderState::Held || before != 0 {
+            return Err(Contradiction::new(format!(
+                "order {number} of #{campaign} is {state}, extended by {before} ms: its hold cannot be extended"
+            )));
+        }
+        (order.changed, order.extended_ms) = (true, extension_ms);
+        order.row.extension_ms = extension_ms;
+        order.row.hold_until = order.row.hold_until.saturating_add(extension_ms);
+        Ok(())
     }
 
     /// Cancels units of a held order that keeps at least one. Returns their price.
@@ -310,6 +336,7 @@ impl<'a> PlannedOrders<'a> {
                     quantity: row.quantity,
                     amount: row.amount,
                     cancelled_in_parts: row.cancelled_in_parts,
+                    extension_ms: order.extended_ms,
                     at: order.moved.then_some(row.updated_at),
                 });
             }

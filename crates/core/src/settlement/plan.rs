@@ -316,6 +316,7 @@ impl<'a> Planner<'a> {
                         one_per_user,
                         granted_at: entry.at.as_millis(),
                         hold_until: entry.at.plus_millis(known.hold_ms).as_millis(),
+                        extension_ms: 0,
                         updated_at: entry.at.as_millis(),
                         key: key.as_ref().map(IdempotencyKey::as_str),
                     }),
@@ -353,6 +354,10 @@ impl<'a> Planner<'a> {
             }
             Event::PartCancelled { number, part } => self.cancel_part(place, entry, *number, part),
             Event::Expired { number } => self.give_back(place, entry, *number, OrderState::Expired),
+            Event::HoldExtended {
+                number,
+                extension_ms,
+            } => (self.orders).extend_hold(campaign_ref, *number, *extension_ms),
             Event::Closed {
                 returned,
                 refunded_minor,

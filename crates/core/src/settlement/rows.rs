@@ -55,8 +55,10 @@ pub struct NewOrder<'a> {
     pub one_per_user: bool,
     /// Time of the grant, in milliseconds.
     pub granted_at: i64,
-    /// End of the hold, in milliseconds.
+    /// End of the hold, in milliseconds, with its extension.
     pub hold_until: i64,
+    /// Milliseconds by which the hold was extended.
+    pub extension_ms: i64,
     /// Time of the last change of state, in milliseconds.
     pub updated_at: i64,
     /// Idempotency key of the claim, if it had one.
@@ -64,10 +66,10 @@ pub struct NewOrder<'a> {
 }
 
 impl<'a> NewOrder<'a> {
-    /// Columns of `orders`, in the order of the fields.
-    pub fn columns(&self) -> [Value<'a>; 13] {
+    /// Columns of `orders`, in the order of the table.
+    pub fn columns(&self) -> [Value<'a>; 14] {
         columns!(self; campaign, number, user, quantity, amount, state, one_per_user, granted_at,
-            hold_until, updated_at, key, returned_in_parts, cancelled_in_parts)
+            hold_until, updated_at, key, returned_in_parts, cancelled_in_parts, extension_ms)
     }
 }
 
@@ -88,15 +90,18 @@ pub struct OrderChange {
     pub amount: i64,
     /// Units of partial cancellations.
     pub cancelled_in_parts: i64,
+    /// Milliseconds by which these entries extend the hold; 0 if they do not.
+    pub extension_ms: i64,
     /// Time of the last change of state, in milliseconds; `None` if the state is unchanged.
     pub at: Option<i64>,
 }
 
 impl OrderChange {
     /// Columns `campaign`, `number`, `state`, `updated_at`, null if unchanged, `returned_in_parts`, `quantity`,
-    /// `amount` and `cancelled_in_parts`.
-    pub fn columns(&self) -> [Value<'static>; 8] {
-        columns!(self; campaign, number, state, at, returned_in_parts, quantity, amount, cancelled_in_parts)
+    /// `amount`, `cancelled_in_parts` and `extension_ms`.
+    pub fn columns(&self) -> [Value<'static>; 9] {
+        columns!(self; campaign, number, state, at, returned_in_parts, quantity, amount, cancelled_in_parts,
+            extension_ms)
     }
 }
 
@@ -370,8 +375,19 @@ impl KnownCampaign {
 }
 
 /// Columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, units of partial returns, units of
-/// partial cancellations, and the paid amount, or null.
-pub type KnownOrderColumns = (i64, i64, String, i64, i64, String, i64, i64, Option<i64>);
+/// partial cancellations, milliseconds by which the hold was extended, and the paid amount, or null.
+pub type KnownOrderColumns = (
+    i64,
+    i64,
+    String,
+    i64,
+    i64,
+    String,
+    i64,
+    i64,
+    i64,
+    Option<i64>,
+);
 
 /// Data of an order that settlement needs.
 #[derive(Debug, Clone)]
@@ -392,6 +408,8 @@ pub struct KnownOrder {
     pub returned_in_parts: i64,
     /// Units of partial cancellations.
     pub cancelled_in_parts: i64,
+    /// Milliseconds by which the hold was extended.
+    pub extension_ms: i64,
     /// Minor units that paid it; `None` if it is not paid.
     pub paid_minor: Option<i64>,
 }
@@ -402,7 +420,7 @@ impl KnownOrder {
     /// # Errors
     /// If a column has an invalid value.
     pub fn from_columns(columns: KnownOrderColumns) -> Result<Self, Contradiction> {
-        let (campaign, number, user, quantity, amount, state, returned, cancelled, paid_minor) =
+        let (campaign, number, user, quantity, amount, state, returned, cancelled, extension, paid) =
             columns;
         let state = OrderState::from_name(&state).ok_or_else(|| {
             Contradiction::new(format!("order {number} of #{campaign} has a bad state"))
@@ -416,7 +434,8 @@ impl KnownOrder {
             state,
             returned_in_parts: returned,
             cancelled_in_parts: cancelled,
-            paid_minor,
+            extension_ms: extension,
+            paid_minor: paid,
         })
     }
 }

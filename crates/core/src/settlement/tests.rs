@@ -60,6 +60,7 @@ fn order(number: i64, user: &str, state: OrderState) -> KnownOrder {
         state,
         returned_in_parts: 0,
         cancelled_in_parts: 0,
+        extension_ms: 0,
         paid_minor: None,
     }
 }

@@ -150,6 +150,7 @@ fn type_of(entry: &Entry) -> Option<EventType> {
         Event::Paid { .. } | Event::Reinstated { .. } => EventType::OrderPaid,
         Event::Cancelled { .. } | Event::PartCancelled { .. } => EventType::OrderCancelled,
         Event::Expired { .. } => EventType::OrderExpired,
+        Event::HoldExtended { .. } => EventType::OrderHoldExtended,
         Event::Returned { .. } => EventType::OrderReturned,
         Event::RefundDue { .. } => EventType::OrderRefundDue,
         Event::Closed { .. } => EventType::CampaignClosed,

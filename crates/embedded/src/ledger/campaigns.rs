@@ -203,7 +203,7 @@ pub(crate) fn grants(
     after: u32,
     limit: u32,
 ) -> Result<Vec<GrantRecord>, DataFileError> {
-    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0 FROM shares \
+    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0, 0 FROM shares \
                   WHERE campaign = ?1 AND number > ?2 AND user IS NOT NULL ORDER BY number LIMIT ?3";
     let rows = numbered_rows(conn, id, (after, limit), shares)?;
     Ok(rows.into_iter().filter_map(GrantRecord::from_row).collect())
@@ -237,10 +237,10 @@ pub(crate) fn grant_times(
 }
 
 /// A user's share of a packet, or orders of a sale. Without the name of the index SQLite goes through the campaign.
-const SHARE_OF_USER: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0 FROM shares \
+const SHARE_OF_USER: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0, 0 FROM shares \
      WHERE campaign = ?1 AND user = ?2";
 const ORDERS_OF_USER: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts, \
-     cancelled_in_parts \
+     cancelled_in_parts, extension_ms \
      FROM orders INDEXED BY orders_of_user WHERE user = ?2 AND campaign = ?1 ORDER BY number";
 
 /// A user's rows in a campaign, in order.
@@ -280,7 +280,7 @@ pub(super) fn numbered_rows(
         return Ok(Vec::new());
     };
     let orders = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts, \
-         cancelled_in_parts FROM orders \
+         cancelled_in_parts, extension_ms FROM orders \
                   WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
     let sql = match kind == CampaignKind::RedPacket.name() {
         true => shares,

@@ -21,7 +21,7 @@ pub(super) const NOT_CLOSED: &str = "SELECT id, parts, phase FROM campaigns INDE
      WHERE phase <> 'closed' AND id > ?1 ORDER BY id LIMIT ?2";
 pub(super) const CLOSED_WITH_HELD: &str = "SELECT id, parts, phase FROM campaigns c INDEXED BY campaigns_holds_end \
      WHERE kind = 'sale' AND phase = 'closed' \
-     AND ends_at + hold_ms > (SELECT created_at FROM campaigns ORDER BY ref DESC LIMIT 1) - 2592000000 \
+     AND ends_at + 2 * hold_ms > (SELECT created_at FROM campaigns ORDER BY ref DESC LIMIT 1) - 2592000000 \
      AND EXISTS (SELECT 1 FROM orders o INDEXED BY orders_held WHERE o.campaign = c.ref AND o.state = 'held') \
      AND id > ?1 ORDER BY id LIMIT ?2";
 
@@ -96,7 +96,7 @@ pub(crate) fn settled_rows(
     after: u32,
     limit: u32,
 ) -> Result<Vec<SettledRow>, DataFileError> {
-    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0 FROM shares \
+    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0, 0, 0 FROM shares \
                   WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
     let rows = campaigns::numbered_rows(conn, id, (after, limit), shares)?;
     let discarded = discards::discarded(conn, id)?;

@@ -206,7 +206,7 @@ fn known_orders(
     }
     let mut statement = conn.prepare_cached(
         "SELECT o.campaign, o.number, o.user, o.quantity, o.amount, o.state, o.returned_in_parts, \
-         o.cancelled_in_parts, ( \
+         o.cancelled_in_parts, o.extension_ms, ( \
              SELECT p.amount FROM payments p WHERE p.campaign = o.campaign AND p.number = o.number \
              AND p.outcome IN ('paid', 'reinstated') LIMIT 1 \
          ) FROM orders o WHERE o.campaign = ?1 AND o.number = ?2",
@@ -243,8 +243,8 @@ pub(super) fn write(
     assign_shares(conn, &plan, campaigns)?;
     change_orders(conn, &plan.leaving_orders)?;
     let enter = "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
-                 hold_until, updated_at, key, returned_in_parts, cancelled_in_parts) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+                 hold_until, updated_at, key, returned_in_parts, cancelled_in_parts, extension_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
     execute_rows(conn, enter, plan.new_orders.iter().map(NewOrder::columns))?;
     for order in &plan.loosened_orders {
         let sql = "UPDATE orders SET one_per_user = 0 WHERE campaign = ?1 AND number = ?2";
@@ -298,7 +298,8 @@ fn assign_shares(
 
 fn change_orders(conn: &Connection, orders: &[OrderChange]) -> Result<(), DataFileError> {
     let sql = "UPDATE orders SET state = ?3, updated_at = coalesce(?4, updated_at), returned_in_parts = ?5, \
-               quantity = ?6, amount = ?7, cancelled_in_parts = ?8 \
+               quantity = ?6, amount = ?7, cancelled_in_parts = ?8, hold_until = hold_until + ?9, \
+               extension_ms = extension_ms + ?9 \
                WHERE campaign = ?1 AND number = ?2";
     execute_rows(conn, sql, orders.iter().map(OrderChange::columns))
 }

@@ -17,8 +17,8 @@ use crate::{cold_rows, error::DataFileError, ledger::settle, log, task::WriterTa
 
 /// Maximum entries of one transaction: some milliseconds. Claims get their turn between two of them.
 const EVENTS_MAX: usize = 256;
-/// Rows after which a transaction reads no further campaign. It reads up to 257 rows more, and its counters count as
-/// [`ROWS_OF_CAMPAIGN`].
+/// Rows after which a transaction reads no further campaign. It reads up to 257 rows and all extended holds more, and
+/// its counters count as [`ROWS_OF_CAMPAIGN`].
 const ROWS_MAX: usize = 2 * EVENTS_MAX;
 const ROWS_OF_CAMPAIGN: usize = 8;
 /// Maximum wait for the settlement of the log. After it, the campaign is reloaded whole by the second reload thread.

@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS campaigns (
         (CASE WHEN kind = 'red_packet' AND phase <> 'closed' AND granted = supply THEN 1 END) STORED,
     live               TINYINT GENERATED ALWAYS AS (CASE WHEN phase <> 'closed' THEN 1 END) STORED,
     holds_end          BIGINT GENERATED ALWAYS AS
-        (CASE WHEN kind = 'sale' AND phase = 'closed' THEN ends_at + hold_ms END) STORED,
+        (CASE WHEN kind = 'sale' AND phase = 'closed' THEN ends_at + 2 * hold_ms END) STORED,
     UNIQUE KEY campaigns_id (id),
     KEY campaigns_phase (phase, ref),
     KEY campaigns_owner (owner, id),
@@ -139,6 +139,8 @@ CREATE TABLE IF NOT EXISTS orders (
     returned_in_parts BIGINT NOT NULL DEFAULT 0,
     -- The sum of its cancellations in order_returns. `quantity` and `amount` are without these units.
     cancelled_in_parts BIGINT NOT NULL DEFAULT 0,
+    -- Milliseconds by which the seller extended the hold, within `hold_until`.
+    extension_ms BIGINT NOT NULL DEFAULT 0 CHECK (extension_ms >= 0),
     once_user    VARCHAR(128) GENERATED ALWAYS AS
         (CASE WHEN one_per_user = 1 AND state IN ('held', 'paid') THEN user END) STORED,
     PRIMARY KEY (campaign, number),

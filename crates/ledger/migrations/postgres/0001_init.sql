@@ -47,7 +47,7 @@ CREATE TABLE campaigns (
     claimed            SMALLINT GENERATED ALWAYS AS
         (CASE WHEN kind = 'red_packet' AND phase <> 'closed' AND granted = supply THEN 1 END) STORED,
     holds_end          BIGINT GENERATED ALWAYS AS
-        (CASE WHEN kind = 'sale' AND phase = 'closed' THEN ends_at + hold_ms END) STORED,
+        (CASE WHEN kind = 'sale' AND phase = 'closed' THEN ends_at + 2 * hold_ms END) STORED,
     -- Each shard of a spread sale settles for itself. A unit that one shard returned may be sold by another before the
     -- return is settled: the bound holds there once all shards are closed.
     CHECK (granted + returned <= supply OR kind = 'sale' AND parts > 1 AND phase <> 'closed'),
@@ -139,6 +139,8 @@ CREATE TABLE orders (
     returned_in_parts BIGINT NOT NULL DEFAULT 0,
     -- The sum of its cancellations in order_returns. `quantity` and `amount` are without these units.
     cancelled_in_parts BIGINT NOT NULL DEFAULT 0,
+    -- Milliseconds by which the seller extended the hold, within `hold_until`.
+    extension_ms BIGINT NOT NULL DEFAULT 0 CHECK (extension_ms >= 0),
     PRIMARY KEY (campaign, number)
 );
 

@@ -1,4 +1,5 @@
-SELECT number, amount, "user", granted_at, quantity, state, "key", returned_in_parts, cancelled_in_parts
+SELECT number, amount, "user", granted_at, quantity, state, "key", returned_in_parts, cancelled_in_parts,
+       extension_ms
 FROM orders
 WHERE campaign = $1 AND number > $2
 ORDER BY number

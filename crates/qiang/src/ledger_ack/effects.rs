@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::{Phase, SaleSettings, SaleSettingsChange},
     id::{CampaignId, OrderId},
     order::{OrderState, ReturnPart},
-    ports::{CampaignRecord, Ledger, LedgerError},
+    ports::{CampaignRecord, Ledger, LedgerError, SettledRow},
 };
 
 /// Whether the ledger has the effect that the reply to a command states. The ledger has a campaign before it opens, so
@@ -49,6 +49,13 @@ pub(crate) async fn has_effect(
                 _ => OrderState::Cancelled,
             };
             is_in(ledger, *order, state).await
+        }
+        Command::ExtendHold {
+            order,
+            extension_ms,
+        } => {
+            let row = settled_order(ledger, *order).await?;
+            Ok(row.is_some_and(|row| row.extension_ms == *extension_ms))
         }
         Command::Return { order, part: None } => is_in(ledger, *order, OrderState::Returned).await,
         Command::Return {
@@ -121,9 +128,17 @@ async fn has_part(
 
 /// Whether the ledger has an order in this state.
 async fn is_in(ledger: &dyn Ledger, id: OrderId, state: OrderState) -> Result<bool, LedgerError> {
+    let row = settled_order(ledger, id).await?;
+    Ok(row.is_some_and(|row| row.state == state))
+}
+
+/// The order in the ledger.
+async fn settled_order(
+    ledger: &dyn Ledger,
+    id: OrderId,
+) -> Result<Option<SettledRow>, LedgerError> {
     let number = id.number;
     let rows = ledger.settled_rows(id.campaign, number.saturating_sub(1), 1);
     let rows = rows.await?;
-    let order = rows.iter().find(|row| row.number == number);
-    Ok(order.is_some_and(|row| row.state == state))
+    Ok(rows.into_iter().find(|row| row.number == number))
 }

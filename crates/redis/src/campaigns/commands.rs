@@ -91,6 +91,13 @@ impl Node {
                 self.pay(order, &payment, (paid_at, received)).await
             }
             Command::Cancel { order, part } => self.cancel(order, part).await.map(Reply::Cancelled),
+            Command::ExtendHold {
+                order,
+                extension_ms,
+            } => {
+                let extended = self.extend_hold(order, extension_ms).await;
+                extended.map(Reply::HoldExtended)
+            }
             Command::Act { campaign, action } => {
                 let act = || self.act(campaign, action, made);
                 let settled = |record: &_| settled_action(record, action);

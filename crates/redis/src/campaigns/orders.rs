@@ -1,4 +1,4 @@
-//! Orders: paying, cancelling, returning and reading them.
+//! Orders: paying, holding longer, cancelling, returning and reading them.
 
 use std::sync::Arc;
 
@@ -9,14 +9,17 @@ use crate::{
     protocol::{
         campaign_meta::{CachedCampaign, FoundCampaign},
         reply,
-        scripts::{CANCEL, ORDER, PAY, RETURN_ORDER},
+        scripts::{CANCEL, EXTEND_HOLD, ORDER, PAY, RETURN_ORDER},
     },
 };
 use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
     event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX, RETURNS_MAX, ReturnPart},
+    order::{
+        EXTENDED_HOLDS_MAX, OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX, RETURNS_MAX,
+        ReturnPart,
+    },
     payment::ReceivedMoney,
     ports::EngineError,
     time::Timestamp,
@@ -66,6 +69,45 @@ impl Node {
         let event = Event::payment_recorded(number, payment, state);
         kept.keep_steps(&meta, before, event);
         Ok(Reply::Payment(state.outcome, view))
+    }
+
+    /// Extends the hold of a held order: [`Command::ExtendHold`](qiang_core::book::Command::ExtendHold).
+    pub(crate) async fn extend_hold(
+        &self,
+        order: OrderId,
+        extension_ms: i64,
+    ) -> Result<OrderView, EngineError> {
+        let issuer = self.issuer(order).await?;
+        let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
+        let reply = self
+            .change(
+                partition,
+                &EXTEND_HOLD,
+                (&meta, ReloadNeed::Owed),
+                &|command| {
+                    command
+                        .arg(order.number)
+                        .arg(extension_ms)
+                        .arg(u8::from(self.may_be_down(partition)))
+                        .arg(EXTENDED_HOLDS_MAX)
+                },
+            )
+            .await?;
+        if reply.status == "refused" {
+            let text = str::from_utf8(&reply.text).ok();
+            let refusal = text.and_then(extension_refusal);
+            return Err(refusal.ok_or_else(unreadable)?.into());
+        }
+        let text = reply.found(Refusal::UnknownOrder)?;
+        let view = reply::order(&meta, &text).ok_or_else(unreadable)?;
+        let event = Event::HoldExtended {
+            number: order.number,
+            extension_ms,
+        };
+        self.runtime(partition)
+            .unsettled_answers
+            .keep_step(&meta, event);
+        Ok(view)
     }
 
     /// Cancels a held order, or some units of it: [`Command::Cancel`](qiang_core::book::Command::Cancel).
@@ -166,6 +208,24 @@ impl Node {
             (meta, partition)
         }))
     }
+}
+
+/// Reason why a hold was not extended.
+fn extension_refusal(text: &str) -> Option<Refusal> {
+    Some(match text.split_once(' ') {
+        Some(("by", millis)) => Refusal::AlreadyExtended {
+            extension_ms: millis.parse().ok()?,
+        },
+        Some(("max", millis)) => Refusal::ExtensionOutOfRange {
+            max_ms: millis.parse().ok()?,
+        },
+        _ if text == "over" => Refusal::HoldOver,
+        _ if text == "many" => Refusal::TooManyExtensions,
+        _ => Refusal::Order(OrderStepError {
+            from: reply::order_state(text)?,
+            step: OrderStep::ExtendHold,
+        }),
+    })
 }
 
 /// Reason why a step of an order was refused.

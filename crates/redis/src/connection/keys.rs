@@ -70,6 +70,7 @@
 //!   are the numbers of fields in `users`, in a sale's `payments` and `keys`, and in `transfers`: see `whole.lua`.
 //!   `owner` is the digest of the seller or sender. `skipped` are runs of ordinals, `FIRST-LAST FIRST-LAST …`, that no
 //!   order of a sale has, because users may have received them before Redis and the ledger lost their orders.
+//!   `extended` are the held orders of a sale with extended holds: see `campaign.lua`.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
 //! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key. For a sale: user → units held,
 //!   returned orders, newest order, keys and their orders; `+` before the first key if further ones are in `keys`.

@@ -155,12 +155,20 @@ impl Node {
         let partitions = &self.partitions;
         let mut get = redis::cmd("HMGET");
         get.arg(partitions.keys().campaign(partition, campaign));
-        get.arg(&["first", "grants", "parts", "kind"]);
-        type Fields = (Option<u64>, Option<u64>, Option<u16>, Option<String>);
-        let (first, grants, parts, kind): Fields = partitions.query(partition, &get).await?;
+        get.arg(&["first", "grants", "parts", "kind", "extended"]);
+        type Fields = (
+            Option<u64>,
+            Option<u64>,
+            Option<u16>,
+            Option<String>,
+            Option<String>,
+        );
+        let (first, grants, parts, kind, extended): Fields =
+            partitions.query(partition, &get).await?;
         let is_sale = kind.as_deref() == Some(CampaignKind::Sale.name());
         let oldest = first.zip(grants).filter(|_| is_sale);
-        if oldest.is_some_and(|(first, grants)| first <= grants) {
+        let is_held = oldest.is_some_and(|(first, grants)| first <= grants);
+        if is_held || extended.is_some_and(|extended| !extended.is_empty()) {
             return Ok(true);
         }
         let is_first = partitions.home(campaign) == partition;

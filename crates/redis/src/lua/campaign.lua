@@ -11,7 +11,7 @@ if broken then
 end
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
   'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply', 'opens',
-  'terms', 'behind', 'admit', 'withheld', 'withheld_minor', 'skipped'}
+  'terms', 'behind', 'admit', 'withheld', 'withheld_minor', 'skipped', 'extended'}
 local values = redis.call('HMGET', KEYS[5], unpack(fields))
 if not values[1] then
   return {'unknown', 'campaign'}
@@ -25,6 +25,8 @@ c.money = tonumber(c.money)
 c.opens, c.terms, c.behind = c.opens or c.starts, c.terms or 0, c.behind or 0
 -- `supply` and `funded` exclude what repairs withhold.
 c.withheld, c.withheld_minor = c.withheld or 0, c.withheld_minor or 0
+-- Extended holds of held orders, each as " number:offset:milliseconds" with the offset of the grant and the whole hold.
+c.extended = c.extended or ''
 -- The last number issued. After a repair, the last number of a lazy packet may exceed its grants; it has no orders.
 local numbered = math.max(c.granted, c.grants)
 if c.kind ~= 'sale' then
@@ -60,11 +62,12 @@ local function number_of(ordinal)
 end
 
 local function order_in(text, number)
-  local state, refunds, user, quantity, returned, returns, cancelled, amount, offset, key =
-    string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)%-?(%d*)%-?(%d*)%-?(%d*)\t(%d+)\t(-?%d+)\t(.*)$')
+  local state, refunds, user, quantity, returned, returns, cancelled, amount, offset, extension, key =
+    string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)%-?(%d*)%-?(%d*)%-?(%d*)\t(%d+)\t(-?%d+)%+?(%d*)\t(.*)$')
   return {number = number, state = state, refunds = tonumber(refunds), user = user, quantity = tonumber(quantity),
     returned = state == 'r' and tonumber(quantity) or tonumber(returned) or 0, returns = tonumber(returns) or 0,
-    cancelled = tonumber(cancelled) or 0, amount = amount, offset = tonumber(offset), key = key}
+    cancelled = tonumber(cancelled) or 0, amount = amount, offset = tonumber(offset),
+    extension = tonumber(extension) or 0, key = key}
 end
 
 local function order_of(number)
@@ -73,7 +76,8 @@ local function order_of(number)
 end
 
 -- If units of an order were returned, two numbers follow its units, each after a hyphen: those units, and its restocked
--- parts. If units were cancelled while it was held, their number is the third one.
+-- parts. If units were cancelled while it was held, their number is the third one. If its hold was extended, a plus
+-- sign and the milliseconds follow its offset.
 local function text_of(order)
   local quantity = order.quantity
   local returned = order.state == 'p' and order.returned or 0
@@ -81,8 +85,8 @@ local function text_of(order)
     quantity = int(quantity) .. '-' .. int(returned) .. '-' .. int(order.returns)
       .. (order.cancelled > 0 and '-' .. int(order.cancelled) or '')
   end
-  return table.concat({order.state, order.refunds, order.user, quantity, order.amount, int(order.offset),
-    order.key}, '\t')
+  local offset = int(order.offset) .. (order.extension > 0 and '+' .. int(order.extension) or '')
+  return table.concat({order.state, order.refunds, order.user, quantity, order.amount, offset, order.key}, '\t')
 end
 
 -- Whether an order costs nothing and is paid, or was paid and is returned.
@@ -90,7 +94,18 @@ local function is_paid_for_nothing(order)
   return order.amount == '0' and (order.state == 'p' or order.state == 'r')
 end
 
+-- Removes an order from the extended holds.
+local function end_extension(number)
+  local rest, count = string.gsub(c.extended, ' ' .. int(number) .. ':%-?%d+:%d+', '', 1)
+  if count > 0 then
+    put('extended', rest)
+  end
+end
+
 local function put_order(order)
+  if order.extension > 0 and order.state ~= 'h' then
+    end_extension(order.number)
+  end
   local number, text = int(order.number), text_of(order)
   redis.call('HSET', KEYS[9], number, text)
   put('newest_order', number .. '\n' .. text)
@@ -133,17 +148,24 @@ end
 -- are accepted. Only ticks set both and read downtimes. Other scripts may schedule a tick too early.
 local grace, since = 0, 0
 
-local function expires_at(order)
-  return math.max(held_until(c.starts + order.offset, c.hold), since) + math.min(grace, c.hold)
+-- When an order expires that was granted at this offset and is held for this time.
+local function expires_at(offset, length)
+  return math.max(held_until(c.starts + offset, length), since) + math.min(grace, c.hold)
 end
 
--- When the order at `first` is due. No earlier order is held. The tick checks whether this one still is.
+-- When the first extended hold is due, or the order at `first`. No earlier order is held without an extension. The tick
+-- checks whether this one still is.
 local function next_due()
-  if c.first > c.grants then
-    return nil
+  local due
+  if c.first <= c.grants then
+    local order = order_of(number_of(c.first))
+    due = order and expires_at(order.offset, c.hold) or now
   end
-  local order = order_of(number_of(c.first))
-  return order and expires_at(order) or now
+  for offset, length in string.gmatch(c.extended, ':(%-?%d+):(%d+)') do
+    local expires = expires_at(tonumber(offset), tonumber(length))
+    due = math.min(due or expires, expires)
+  end
+  return due
 end
 
 local function record(event)
@@ -246,8 +268,10 @@ local function orders_from(ordinal, count)
   return numbers, redis.call('HMGET', KEYS[9], unpack(numbers))
 end
 
+-- Whether an order is held and its hold is not extended.
 local function is_held(text)
   return text and string.sub(text, 1, 1) == 'h'
+    and not string.find(text, '^h\t%d+\t[^\t]*\t[^\t]*\t%d+\t%-?%d+%+')
 end
 
 -- Schedules the next tick. It is due at once while other shards may lack the changed terms.
@@ -260,8 +284,8 @@ local function reschedule()
   return due
 end
 
--- Advances `first` past an order that is no longer held, if it was the first, and past some orders after it. Ticks
--- advance past the rest.
+-- Advances `first` past an order that is no longer held, or whose hold was extended, if it was the first, and past some
+-- orders after it. Ticks advance past the rest.
 local function step_past(order)
   local STEPS_MAX, READ_MAX = 100, 10
   local first = not_skipped(c.first + 1)

@@ -9,7 +9,7 @@
 -- Replies: {"ok", ""}, {"stays", the reason}
 -- luacheck: read globals seq int schedule skipped_of
 local c = redis.call('HMGET', KEYS[5], 'phase', 'kind', 'first', 'grants', 'behind', 'frozen', 'touched', 'granted',
-  'returned', 'refunded')
+  'returned', 'refunded', 'extended')
 local phase, settled = c[1], tonumber(ARGV[7])
 
 local function differs_in_orders()
@@ -17,7 +17,7 @@ local function differs_in_orders()
 end
 
 local function reason()
-  if c[2] == 'sale' and tonumber(c[3]) <= tonumber(c[4]) then
+  if c[2] == 'sale' and (tonumber(c[3]) <= tonumber(c[4]) or c[11] and c[11] ~= '') then
     return 'held'
   elseif c[5] == '1' or redis.call('HLEN', KEYS[11]) > 0 then
     return 'moving'

@@ -31,7 +31,7 @@ elseif not outcome then
   expect_downtimes(ARGV[11] == '1')
   -- The time of a payment is at most the time of its report.
   local expires = was_held
-    and math.min(tonumber(ARGV[9]) or now, now) >= held_until(c.starts + order.offset, c.hold)
+    and math.min(tonumber(ARGV[9]) or now, now) >= held_until(c.starts + order.offset, c.hold + order.extension)
   if was_held and not expires then
     outcome = 'p'
   elseif expires or pays and order.state == 'x' then

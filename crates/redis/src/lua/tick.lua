@@ -1,6 +1,6 @@
--- Performs what is due for one campaign. First the oldest holds expire, so that their units can be granted again while
--- the campaign is open. Then the window ends. `first` advances once past each order that is not held, up to a limit per
--- call, so that no call takes long.
+-- Performs what is due for one campaign. First extended holds expire, by number, then the oldest other ones, so that
+-- their units can be granted again while the campaign is open. Then the window ends. `first` advances once past each
+-- order that is not held, up to a limit per call, so that no call takes long.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] maximum number of holds that expire, ARGV[8] milliseconds that an order keeps
 -- its units after its hold, ARGV[9] time before which no payment report was accepted; 0 if neither this nor a running
@@ -8,7 +8,7 @@
 -- Replies: {"ok", events " " (1 if more is due, else 0; 2 if the other shards must follow the terms)}, {"unknown", ""},
 -- {"busy", ""} while a transfer of units is pending
 -- luacheck: read globals c now answer put events phase_at orders_from order_in is_held put_order move record close
--- luacheck: read globals finish reschedule expires_at downtimes expect_downtimes not_skipped
+-- luacheck: read globals finish reschedule expires_at downtimes expect_downtimes not_skipped order_of end_extension
 -- luacheck: globals grace since
 grace, since = tonumber(ARGV[8]), tonumber(ARGV[9])
 expect_downtimes(ARGV[10] == '1' and since > 0)
@@ -17,20 +17,43 @@ if since > 0 and #downtimes > 0 then
 end
 local STEPS_MAX, READ_MAX = 5000, 100
 local most, steps, first = tonumber(ARGV[7]), STEPS_MAX, not_skipped(c.first)
+local function expire(order)
+  order.state = 'x'
+  put_order(order)
+  move(order, -1)
+  record('expired ' .. string.format('%d', order.number))
+end
+
+local extended = {}
+for number, offset, length in string.gmatch(c.extended, ' (%d+):(%-?%d+):(%d+)') do
+  if expires_at(tonumber(offset), tonumber(length)) <= now then
+    extended[#extended + 1] = tonumber(number)
+  end
+end
+table.sort(extended)
+for _, number in ipairs(extended) do
+  if #events >= most then
+    break
+  end
+  local order = order_of(number)
+  if order and order.state == 'h' then
+    expire(order)
+  else
+    end_extension(number)
+  end
+end
+
 local waits = false
 while not waits and first <= c.grants and steps > 0 and #events < most do
   local numbers, texts = orders_from(first, READ_MAX)
   for n, text in ipairs(texts) do
     if is_held(text) then
       local order = order_in(text, tonumber(numbers[n]))
-      waits = expires_at(order) > now
+      waits = expires_at(order.offset, c.hold) > now
       if waits or #events >= most then
         break
       end
-      order.state = 'x'
-      put_order(order)
-      move(order, -1)
-      record('expired ' .. numbers[n])
+      expire(order)
     end
     first = first + 1
     steps = steps - 1

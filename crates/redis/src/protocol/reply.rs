@@ -21,7 +21,8 @@
 //! A packet's row is `NNNNNNamount \t offset [\t key]`, NNNNNN the number in base 36; a sale's is `number \t amount \t
 //! offset \t units \t key`; an order is `number \t state \t refunds \t user \t units \t amount \t offset \t key`. If
 //! units of a paid order were returned, a hyphen, their count, a hyphen, and the number of returns follow its units.
-//! Offsets are milliseconds after the start.
+//! Offsets are milliseconds after the start. If the hold of an order was extended, a plus sign and the milliseconds
+//! follow its offset.
 
 use qiang_core::{
     admission::AdmissionBound,
@@ -127,6 +128,8 @@ pub(crate) struct GrantLine<'a> {
     pub(crate) quantity: u32,
     /// Units that were cancelled since. Units and amount are without them.
     pub(crate) cancelled: u32,
+    /// Milliseconds by which the hold was extended since.
+    pub(crate) extension_ms: i64,
     /// Empty if the claim had none.
     pub(crate) key: &'a str,
 }
@@ -144,6 +147,7 @@ impl<'a> GrantLine<'a> {
                     offset: next()?,
                     quantity: 1,
                     cancelled: 0,
+                    extension_ms: 0,
                     key: next().unwrap_or_default(),
                 }
             }
@@ -153,6 +157,7 @@ impl<'a> GrantLine<'a> {
                 offset: next()?,
                 quantity: next()?.parse().ok()?,
                 cancelled: 0,
+                extension_ms: 0,
                 key: next().unwrap_or_default(),
             },
         })
@@ -193,7 +198,8 @@ impl<'a> GrantLine<'a> {
         let granted_at = meta.at(self.offset)?;
         let order = OrderTerms {
             state,
-            hold_until: granted_at.plus_millis(meta.hold_ms),
+            hold_until: granted_at.plus_millis(meta.hold_ms.saturating_add(self.extension_ms)),
+            extension_ms: self.extension_ms,
             refunds_due: {
                 // No refund is due for an order that costs nothing.
                 let is_price_due = returned_quantity > 0 && self.amount_minor != 0;
@@ -339,6 +345,11 @@ impl<'a> OrderText<'a> {
         if returned > quantity || units.next().is_some() {
             return None;
         }
+        let (amount_minor, offset) = (next()?.parse().ok()?, next()?);
+        let (offset, extension_ms) = match offset.split_once('+') {
+            Some((offset, millis)) => (offset, millis.parse().ok()?),
+            None => (offset, 0),
+        };
         Some(Self {
             state,
             refunds_due,
@@ -351,8 +362,9 @@ impl<'a> OrderText<'a> {
                 number,
                 quantity,
                 cancelled,
-                amount_minor: next()?.parse().ok()?,
-                offset: next()?,
+                extension_ms,
+                amount_minor,
+                offset,
                 key: next().unwrap_or_default(),
             },
         })
@@ -415,6 +427,18 @@ mod tests {
         check("h\t0\tann\t3-0-1-2-1\t30\t5\t", None);
         check("p\t0\tann\t3-4\t30\t5\t", None);
         check("p\t0\tann\t3-\t30\t5\t", None);
+    }
+
+    #[test]
+    fn an_extension_follows_the_offset() {
+        let check = |text: &str, expected: Option<(&str, i64, &str)>| {
+            let order = OrderText::parse(7, text);
+            let row = order.map(|order| (order.row.offset, order.row.extension_ms, order.row.key));
+            assert_eq!(row, expected, "{text}");
+        };
+        check("h\t0\tann\t3\t30\t5\tkey", Some(("5", 0, "key")));
+        check("h\t0\tann\t3\t30\t-5+900\t+k", Some(("-5", 900, "+k")));
+        check("h\t0\tann\t3\t30\t5+\tkey", None);
     }
 
     #[test]

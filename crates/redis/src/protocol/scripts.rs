@@ -62,6 +62,7 @@ scripts! {
     RELOAD_ROOM = "reload_room", AT_MAXMEMORY "prelude", "reload_room";
     PAY = "pay", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "pay";
     CANCEL = "cancel", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "cancel";
+    EXTEND_HOLD = "extend_hold", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "extend_hold";
     RETURN_ORDER = "return_order", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "return_order";
     CHANGE_PHASE = "change_phase", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "change_phase";
     SET_STOCK = "set_stock", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "set_stock";

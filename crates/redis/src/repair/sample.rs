@@ -527,5 +527,6 @@ fn grant_of(row: SettledRow) -> Option<GrantRow> {
         state: row.state,
         returned: row.returned,
         cancelled: row.cancelled,
+        extension_ms: row.extension_ms,
     })
 }

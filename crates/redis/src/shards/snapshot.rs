@@ -401,6 +401,7 @@ pub(crate) fn read_order(
             state: order.state,
             returned: order.returned,
             cancelled: order.row.cancelled,
+            extension_ms: order.row.extension_ms,
             ..share_row(meta, order.user, &order.row)?
         };
         rows.grants.insert(number, row);
@@ -436,6 +437,7 @@ fn share_row(meta: &CachedCampaign, user: &str, row: &GrantLine<'_>) -> Option<G
         state: OrderState::Held,
         returned: 0,
         cancelled: 0,
+        extension_ms: 0,
     })
 }
 
@@ -539,6 +541,7 @@ impl SettledSnapshot {
                     state: row.state,
                     returned: row.returned,
                     cancelled: row.cancelled,
+                    extension_ms: row.extension_ms,
                 };
                 rows.grants.insert(row.number, grant);
             }

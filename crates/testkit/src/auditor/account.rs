@@ -60,6 +60,8 @@ pub struct Row {
     pub cancelled: u32,
     /// Units of each partial cancellation, by its key.
     pub cancellations: BTreeMap<String, u32>,
+    /// Milliseconds by which the hold was extended.
+    pub extension_ms: i64,
     /// Index of the log that contains the grant.
     log: usize,
 }
@@ -243,6 +245,7 @@ impl Account {
                     returns: BTreeMap::new(),
                     cancelled: 0,
                     cancellations: BTreeMap::new(),
+                    extension_ms: 0,
                     log,
                 };
                 self.grant(*number, row)?;
@@ -280,11 +283,17 @@ impl Account {
                 let Rules::Sale(sale) = &self.setup.campaign.rules else {
                     return Err("a share of a red packet expired".to_owned());
                 };
-                let hold_ms = sale.hold_ms();
-                let until = self.row(*number)?.granted_at.plus_millis(hold_ms);
+                let row = self.row(*number)?;
+                let until = row
+                    .granted_at
+                    .plus_millis(sale.hold_ms() + row.extension_ms);
                 check(entry.at >= until, "expired before the hold ended")?;
                 self.step(*number, RowState::Had, RowState::Expired)?;
             }
+            Event::HoldExtended {
+                number,
+                extension_ms,
+            } => self.extend_hold(*number, *extension_ms)?,
             Event::TransferredOut {
                 to,
                 units,

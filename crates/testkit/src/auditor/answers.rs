@@ -99,6 +99,18 @@ fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result
             same_grant(row, &view.grant)
         }
         (
+            Command::ExtendHold {
+                order,
+                extension_ms,
+            },
+            Reply::HoldExtended(view),
+        ) => {
+            let row = row(expected, *order)?;
+            same("user", &row.user, &view.user)?;
+            same_grant(row, &view.grant)?;
+            same("extension", &row.extension_ms, extension_ms)
+        }
+        (
             Command::Return {
                 order,
                 part: Some(part),

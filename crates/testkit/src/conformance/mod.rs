@@ -19,6 +19,7 @@ pub mod free;
 pub mod gate;
 pub mod histories;
 pub mod history_lists;
+pub mod hold_extensions;
 pub mod keyed_changes;
 pub mod keys;
 pub mod ledger;
@@ -234,6 +235,13 @@ macro_rules! engine_conformance {
             partial_cancellations::cancellations_after_the_close_are_the_owners,
             partial_cancellations::cancelled_parts_of_a_free_order_are_returned,
             partial_cancellations::cancellations_of_parts_are_bounded,
+            hold_extensions::an_extended_hold_ends_at_its_new_end,
+            hold_extensions::a_payment_in_the_extension_pays,
+            hold_extensions::a_payment_after_the_extension_reinstates,
+            hold_extensions::a_hold_is_extended_once,
+            hold_extensions::extensions_at_once_extend_once,
+            hold_extensions::an_extended_order_is_cancelled,
+            hold_extensions::a_hold_is_extended_after_the_close,
             partial_returns::parts_of_an_order_owe_exactly_what_was_paid,
             partial_returns::the_rest_of_an_order_is_returned_after_a_part,
             partial_returns::returns_at_once_return_what_was_bought,
@@ -373,6 +381,13 @@ macro_rules! engine_conformance {
             partial_cancellations::cancellations_after_the_close_are_the_owners,
             partial_cancellations::cancelled_parts_of_a_free_order_are_returned,
             partial_cancellations::cancellations_of_parts_are_bounded,
+            hold_extensions::an_extended_hold_ends_at_its_new_end,
+            hold_extensions::a_payment_in_the_extension_pays,
+            hold_extensions::a_payment_after_the_extension_reinstates,
+            hold_extensions::a_hold_is_extended_once,
+            hold_extensions::extensions_at_once_extend_once,
+            hold_extensions::an_extended_order_is_cancelled,
+            hold_extensions::a_hold_is_extended_after_the_close,
             partial_returns::parts_of_an_order_owe_exactly_what_was_paid,
             partial_returns::the_rest_of_an_order_is_returned_after_a_part,
             partial_returns::returns_at_once_return_what_was_bought,

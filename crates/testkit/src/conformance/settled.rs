@@ -87,6 +87,16 @@ async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
         assert_eq!(found, expected, "{id}");
     }
 
+    let rows = ledger.settled_rows(id, 0, PAGE).await.unwrap();
+    let found = rows.iter().filter(|row| row.extension_ms > 0);
+    let found: Vec<_> = found.map(|row| (row.number, row.extension_ms)).collect();
+    let expected = account.rows.iter().take(PAGE as usize);
+    let expected = expected.filter(|(_, row)| row.extension_ms > 0);
+    let expected: Vec<_> = expected
+        .map(|(number, row)| (*number, row.extension_ms))
+        .collect();
+    assert_eq!(found, expected, "extended holds of {id}");
+
     let mut rows = account.rows.iter();
     let mut after = 0;
     loop {

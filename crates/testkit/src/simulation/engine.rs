@@ -280,8 +280,10 @@ impl SimulatedEngine {
         }
         let rows = self.rows();
         book.begin_at(rows.position());
-        for (id, at, hold_ms) in rows.dues() {
-            let due = hold_ms.map_or(at, |hold_ms| book.expires_at(at, hold_ms));
+        for (id, at, hold) in rows.dues() {
+            let due = hold.map_or(at, |(hold_ms, extension_ms)| {
+                book.extended_expires_at(at, hold_ms, extension_ms)
+            });
             book.expect(due, id);
         }
         let unsettled = |entry: &&Entry| entry.seq > rows.position();

@@ -41,6 +41,9 @@ struct Row {
     returns: Vec<SettledReturn>,
 }
 
+/// A campaign and the end of its window; or the grant time of an order, with the hold of its sale and the extension.
+pub(crate) type DueTime = (CampaignId, Timestamp, Option<(i64, i64)>);
+
 /// Rows of a campaign, for a book that does not have it.
 pub enum Loaded {
     /// Its opening is settled.
@@ -213,20 +216,26 @@ impl Rows {
         Some(self.row(id)?.phase == Phase::Draft)
     }
 
-    /// End of each window. For sales also the grant time of the oldest held order and the length of its hold.
+    /// End of each window. For sales also the grant times of the oldest held order and of held orders with extended
+    /// holds, with the hold of the sale and the extension.
     #[must_use]
-    pub fn dues(&self) -> Vec<(CampaignId, Timestamp, Option<i64>)> {
+    pub fn dues(&self) -> Vec<DueTime> {
         let mut dues = Vec::new();
         for row in &self.campaigns {
             let campaign = &row.setup.campaign;
             if !matches!(row.phase, Phase::Draft | Phase::Closed) {
                 dues.push((campaign.id, campaign.window.ends_at(), None));
             }
-            let held = |grant: &&SettledRow| grant.state == OrderState::Held;
-            let oldest = row.grants.values().find(held);
-            let since = oldest.and_then(|grant| Some(grant.granted.as_ref()?.1));
-            if let (Some(sale), Some(since)) = (campaign.rules.sale(), since) {
-                dues.push((campaign.id, since, Some(sale.hold_ms())));
+            let Some(sale) = campaign.rules.sale() else {
+                continue;
+            };
+            let held = row.grants.values();
+            let held = held.filter(|grant| grant.state == OrderState::Held);
+            let (longer, others): (Vec<_>, Vec<_>) = held.partition(|it| it.extension_ms > 0);
+            for grant in longer.into_iter().chain(others.into_iter().next()) {
+                let since = grant.granted.as_ref().map(|(_, at)| *at);
+                let hold = Some((sale.hold_ms(), grant.extension_ms));
+                dues.extend(since.map(|since| (campaign.id, since, hold)));
             }
         }
         dues
@@ -268,6 +277,7 @@ impl Rows {
                 state: grant.state,
                 returned: grant.returned,
                 cancelled: grant.cancelled,
+                extension_ms: grant.extension_ms,
             })?;
         }
         for payment in &row.payments {
@@ -322,6 +332,7 @@ impl Rows {
                 own.map(|it| i64::from(it.part.quantity)).sum()
             },
             cancelled_in_parts: grant.cancelled.into(),
+            extension_ms: grant.extension_ms,
             paid_minor: self.paid_minor(campaign, number, grant.amount_minor?),
         })
     }
@@ -362,6 +373,7 @@ impl Rows {
                 state: OrderState::Held,
                 returned: 0,
                 cancelled: 0,
+                extension_ms: 0,
                 key: None,
             };
             let row = self.row_of(share.campaign);
@@ -416,6 +428,7 @@ impl Rows {
                 grant.quantity = order.quantity as u32;
                 grant.amount_minor = Some(order.amount);
                 grant.cancelled = order.cancelled_in_parts as u32;
+                grant.extension_ms += order.extension_ms;
                 grant.returned = match order.state {
                     OrderState::Returned => grant.quantity,
                     _ => order.returned_in_parts as u32,
@@ -449,6 +462,7 @@ fn new_order(order: &NewOrder<'_>) -> Result<SettledRow, LedgerError> {
             _ => order.returned_in_parts as u32,
         },
         cancelled: order.cancelled_in_parts as u32,
+        extension_ms: order.extension_ms,
         key: key.transpose().map_err(damaged)?,
     })
 }

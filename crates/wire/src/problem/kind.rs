@@ -64,6 +64,9 @@ kinds! {
     RefundExceedsDue = 409, "refund-exceeds-due", "Less is due for the order";
     CancellationExceedsOrder = 409, "cancellation-exceeds-order", "Fewer units of the order can be cancelled";
     ReturnExceedsOrder = 409, "return-exceeds-order", "Fewer units of the order can be returned";
+    HoldExtended = 409, "hold-extended", "The hold of the order was already extended";
+    HoldOver = 409, "hold-over", "The hold of the order has ended";
+    TooManyExtensions = 409, "too-many-extensions", "As many holds of the sale as may be are extended";
     TooManyReturns = 409, "too-many-returns", "As many parts of the order as may be were cancelled or returned";
     ReversalExceedsDeposit = 409, "reversal-exceeds-deposit", "Less of the deposit is left";
     ReferenceUsed = 409, "reference-used", "The reference is another payment's";

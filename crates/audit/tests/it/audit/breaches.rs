@@ -7,8 +7,8 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{
-    amount_breaches, broken, cancellation_breaches, change_breaches, history, large_breaches,
-    list_breaches, payout_breaches, return_breaches, split_breaches,
+    amount_breaches, broken, cancellation_breaches, change_breaches, extension_breaches, history,
+    large_breaches, list_breaches, payout_breaches, return_breaches, split_breaches,
 };
 
 /// Changes a ledger against its own constraints.
@@ -262,7 +262,7 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             "an order from nowhere",
             &["orders_follow_log"],
             sql("INSERT INTO orders SELECT campaign, 2, 'mallory', quantity, amount, state, one_per_user, granted_at, \
-                 hold_until, updated_at, key, 0, 0 FROM orders WHERE campaign = @held"),
+                 hold_until, updated_at, key, 0, 0, 0 FROM orders WHERE campaign = @held"),
         ),
         (
             "an order with another key",
@@ -468,6 +468,7 @@ fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
         payout_breaches::breaches(),
         return_breaches::breaches(),
         cancellation_breaches::breaches(),
+        extension_breaches::breaches(),
         list_breaches::breaches(),
         change_breaches::breaches(),
         split_breaches::breaches(),

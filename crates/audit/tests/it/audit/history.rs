@@ -296,6 +296,7 @@ pub(crate) fn live(path: &Path) -> World {
     super::amount_breaches::accepted(&mut world);
     super::return_breaches::returned(&mut world);
     super::cancellation_breaches::cancelled(&mut world);
+    super::extension_breaches::extended(&mut world);
     world.settle();
     let money = |minor| Money::new(minor, "CNY".parse().unwrap());
     let (sender, other) = (

@@ -4,6 +4,7 @@ mod amount_breaches;
 mod breaches;
 mod cancellation_breaches;
 mod change_breaches;
+mod extension_breaches;
 mod history;
 mod large_breaches;
 mod list_breaches;

@@ -43,6 +43,10 @@ impl CampaignState {
             Event::Cancelled { number } => self.step(*number, OrderStep::Cancel),
             Event::PartCancelled { number, part } => self.cancel_units(*number, part),
             Event::Expired { number } => self.step(*number, OrderStep::Expire),
+            Event::HoldExtended {
+                number,
+                extension_ms,
+            } => self.extend_hold(*number, *extension_ms),
             Event::Returned { number, part } => self.return_units(*number, part.as_ref()),
             Event::Reinstated {
                 number, payment, ..
@@ -105,6 +109,7 @@ impl CampaignState {
             return;
         };
         let before = self.grants.set_state(number, after);
+        self.payments.end_extension(number);
         match (before.keeps_units(), after.keeps_units()) {
             (true, false) if closed => {
                 self.granted -= quantity;
@@ -120,6 +125,16 @@ impl CampaignState {
             }
             _ => {}
         }
+        self.skip_from(number);
+    }
+
+    /// Extends the hold of a held order. The decision has checked the step.
+    pub(in crate::book) fn extend_hold(&mut self, number: u32, extension_ms: i64) {
+        let row = self.grants.row(number);
+        let length_ms = self.hold_ms().saturating_add(extension_ms);
+        let until = row.granted_at.plus_millis(length_ms);
+        let held = (row.state == OrderState::Held).then_some(until);
+        self.payments.note_extension(number, extension_ms, held);
         self.skip_from(number);
     }
 
@@ -160,20 +175,26 @@ impl CampaignState {
         }
     }
 
-    /// Keeps `first_held` at the oldest held order, after order `number` has left that state. It passes each order
-    /// once.
+    /// Keeps `first_held` at its order, after order `number` has left that state or its hold was extended. It passes
+    /// each order once.
     fn skip_from(&mut self, number: u32) {
         if self.grants.place_of(number) == self.first_held {
             self.skip_to_held();
         }
     }
 
-    /// Advances `first_held` to the next held order, or keeps it.
+    /// Advances `first_held` to the next held order whose hold is not extended, or keeps it.
     pub(in crate::book) fn skip_to_held(&mut self) {
-        let left = |row: &Row| row.state != OrderState::Held;
-        while self.grants.at(self.first_held).is_some_and(left) {
-            self.first_held += 1;
+        let is_extended = |place| {
+            let number = self.grants.number_at(place);
+            self.payments.extension_ms(number) > 0
+        };
+        let mut place = self.first_held;
+        let left = |row: &Row, place| row.state != OrderState::Held || is_extended(place);
+        while self.grants.at(place).is_some_and(|row| left(row, place)) {
+            place += 1;
         }
+        self.first_held = place;
     }
 
     pub(in crate::book) fn note_payment(

@@ -1,11 +1,13 @@
-//! Payments for a campaign's orders, and parts of orders that were restocked. Most campaigns have neither.
+//! Payments for a campaign's orders, parts of orders that were restocked, and extended holds. Most campaigns have none.
 
 use hashbrown::HashMap;
 
+use super::hold_extensions::HoldExtensions;
 use crate::{
     book::{PaymentOutcome, grants::fingerprint},
     id::PaymentRef,
     order::{PartKind, ReturnPart},
+    time::Timestamp,
 };
 
 /// Fingerprints and outcomes of payments, by order number.
@@ -28,9 +30,10 @@ struct PaymentRecords {
     parts: HashMap<u32, Vec<PartRecord>>,
     /// Units that were cancelled while an order was held, by order number.
     cancelled: HashMap<u32, u32>,
+    extensions: HoldExtensions,
 }
 
-/// Payments and returns of a campaign. Uses no memory while there are none.
+/// Payments, returns and extended holds of a campaign. Uses no memory while there are none.
 #[derive(Debug, Default)]
 pub(in crate::book) struct Payments(Option<Box<PaymentRecords>>);
 
@@ -73,6 +76,41 @@ impl Payments {
             let records = self.0.get_or_insert_default();
             let cancelled = records.cancelled.entry(number).or_default();
             *cancelled = cancelled.saturating_add(units);
+        }
+    }
+
+    /// Milliseconds by which the hold of an order was extended; 0 if it was not.
+    pub(in crate::book) fn extension_ms(&self, number: u32) -> i64 {
+        let extensions = self.0.as_ref().map(|all| &all.extensions);
+        extensions.map_or(0, |extensions| extensions.extension_ms(number))
+    }
+
+    /// Extended holds of held orders: ends without downtimes, ascending, and numbers.
+    pub(in crate::book) fn extended(&self) -> impl Iterator<Item = (Timestamp, u32)> {
+        let extensions = self.0.iter().map(|all| &all.extensions);
+        extensions.flat_map(HoldExtensions::held)
+    }
+
+    /// Number of extended holds of held orders.
+    pub(in crate::book) fn extended_holds(&self) -> usize {
+        self.0.as_ref().map_or(0, |all| all.extensions.held_count())
+    }
+
+    /// Records that the hold of an order was extended; `until` is its end if the order is still held.
+    pub(in crate::book) fn note_extension(
+        &mut self,
+        number: u32,
+        extension_ms: i64,
+        until: Option<Timestamp>,
+    ) {
+        let records = self.0.get_or_insert_default();
+        records.extensions.add(number, extension_ms, until);
+    }
+
+    /// Records that an order is no longer held.
+    pub(in crate::book) fn end_extension(&mut self, number: u32) {
+        if let Some(records) = &mut self.0 {
+            records.extensions.end(number);
         }
     }
 

@@ -266,6 +266,7 @@ fn cancellations_survive_a_reload() {
         state: OrderState::Held,
         returned: 0,
         cancelled: 1,
+        extension_ms: 0,
     })
     .unwrap();
     let kind = PartKind::Cancellation;

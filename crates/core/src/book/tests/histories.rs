@@ -26,6 +26,11 @@ enum Step {
         number: u32,
         part: Option<(u32, u8)>,
     },
+    ExtendHold {
+        campaign: usize,
+        number: u32,
+        extension_ms: i64,
+    },
     Return {
         campaign: usize,
         number: u32,
@@ -88,6 +93,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(campaign, number, part)| Step::Cancel { campaign, number, part }),
         3 => (2_usize..4, 1_u32..12, proptest::option::of((1_u32..3, 0_u8..4)))
             .prop_map(|(campaign, number, part)| Step::Return { campaign, number, part }),
+        3 => (2_usize..4, 1_u32..12, prop_oneof![5 => 1..=HOLD, 1 => Just(HOLD), 1 => -1..=0_i64])
+            .prop_map(|(campaign, number, extension_ms)| Step::ExtendHold { campaign, number, extension_ms }),
         1 => (campaign.clone(), 0..16_u32).prop_map(|(campaign, stock)| Step::SetStock { campaign, stock }),
         1 => (campaign.clone(), proptest::option::of(-HOLD..HOLD * 9), proptest::option::of(0..6_u32), -1..90_i64)
             .prop_map(|(campaign, ends, per_user_limit, price)| Step::SetTerms {
@@ -163,6 +170,13 @@ proptest! {
                     let first = fixture.apply(command.clone());
                     let again = fixture.apply(command);
                     prop_assert_eq!(first, again, "a cancellation's replay differs");
+                }
+                Step::ExtendHold { campaign, number, extension_ms } => {
+                    let order = fixture.order(&setups[campaign], number);
+                    let command = Command::ExtendHold { order, extension_ms };
+                    let first = fixture.apply(command.clone());
+                    let again = fixture.apply(command);
+                    prop_assert_eq!(first, again, "an extension's replay differs");
                 }
                 Step::Return { campaign, number, part } => {
                     let order = fixture.order(&setups[campaign], number);

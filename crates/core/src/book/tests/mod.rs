@@ -3,6 +3,7 @@
 mod amounts;
 mod cancellations;
 mod histories;
+mod hold_extensions;
 mod orders;
 mod phases;
 mod recall;

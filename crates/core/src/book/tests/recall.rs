@@ -31,7 +31,10 @@ pub(super) fn excerpt_ticks_as_the_book_does(fixture: &Fixture, setup: &Setup, e
     let orders = (1..state.grants.next_number()).filter_map(|number| state.order(number));
     let is_held =
         |view: &OrderView| view.grant.order.map(|order| order.state) == Some(OrderState::Held);
-    let held: Vec<_> = orders.filter(is_held).take(events_max + 1).collect();
+    let is_longer = |view: &OrderView| view.grant.order.is_some_and(|it| it.extension_ms > 0);
+    let (mut held, others): (Vec<_>, Vec<_>) = orders.filter(is_held).partition(is_longer);
+    held.extend(others.into_iter().take(events_max + 1));
+    held.sort_by_key(|view| view.grant.number);
     let numbers: Vec<_> = held.iter().map(|view| view.grant.number).collect();
     let mut excerpt = Excerpt::new(campaign, &numbers);
     for view in &held {
@@ -45,6 +48,7 @@ pub(super) fn excerpt_ticks_as_the_book_does(fixture: &Fixture, setup: &Setup, e
             state: OrderState::Held,
             returned: 0,
             cancelled: 0,
+            extension_ms: view.grant.order.map_or(0, |order| order.extension_ms),
         };
         excerpt.add(&former).unwrap();
     }
@@ -135,6 +139,7 @@ fn what_was_read_too_early_is_read_again() {
             state: OrderState::Held,
             returned: 0,
             cancelled: 0,
+            extension_ms: 0,
         })
         .unwrap();
         read.finish().unwrap()
@@ -185,6 +190,7 @@ fn an_excerpt_answers_about_its_grants_as_the_book_does() {
                 state: OrderState::Held,
                 returned: 0,
                 cancelled: 0,
+                extension_ms: 0,
             };
             excerpt.add(&former).unwrap();
         }

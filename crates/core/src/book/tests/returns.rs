@@ -153,6 +153,7 @@ fn returns_survive_a_reload() {
         state: OrderState::Paid,
         returned,
         cancelled: 0,
+        extension_ms: 0,
     };
     for returned in [4, 5] {
         let mut read = CampaignSnapshot::opened(setup.clone(), standing, head);

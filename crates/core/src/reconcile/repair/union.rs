@@ -2,6 +2,7 @@
 
 mod cancellations;
 mod entries;
+mod hold_extensions;
 mod kept_answers;
 mod payments;
 mod returns;
@@ -116,6 +117,7 @@ impl<'a> Union<'a> {
                 Some(known) if known.user == row.user => {
                     known.key = row.key.clone().or(known.key.take());
                     self.follow_cancellations(*number);
+                    self.extend_hold(*number, row.extension_ms);
                     if self.may_follow(*number, row.state) {
                         self.follow(*number, row);
                     }
@@ -176,6 +178,9 @@ impl<'a> Union<'a> {
         }
         if matches!(event, Event::PartCancelled { .. }) {
             return self.cancel_kept_parts(number);
+        }
+        if let Event::HoldExtended { extension_ms, .. } = event {
+            return self.extend_hold(number, *extension_ms);
         }
         if let Some((payment, state)) = self.payment_of_more_units(number, event) {
             return self.note_payment(number, payment, state);
@@ -284,7 +289,10 @@ impl<'a> Union<'a> {
             return;
         }
         let hold_ms = self.facts().hold_ms;
-        let is_due = |held: &GrantRow| held.granted_at.plus_millis(hold_ms) <= row.granted_at;
+        let is_due = |held: &GrantRow| {
+            let length_ms = hold_ms.saturating_add(held.extension_ms);
+            held.granted_at.plus_millis(length_ms) <= row.granted_at
+        };
         let has_limit = self.facts().limit.is_some();
         let of_user = |held: &GrantRow| has_limit && held.user == row.user;
         let held = self.rows.grants.iter();

@@ -9,6 +9,7 @@ mod closed;
 mod deleted_orders;
 mod free;
 mod histories;
+mod hold_extensions;
 mod returns;
 mod spread;
 
@@ -47,12 +48,14 @@ fn row(user: &str, quantity: u32, state: OrderState) -> GrantRow {
             _ => 0,
         },
         cancelled: 0,
+        extension_ms: 0,
     }
 }
 
 /// Rows of the form `number user quantity state`, followed by the payment of paid orders. `free` rows have no price and
 /// are paid. A payment with a leading minus has a refund due, and one that ends in `:minor` is of this money. A partial
-/// return is `key=units`, and a partial cancellation, which precedes the state, `~key=units`.
+/// return is `key=units`, and a partial cancellation, which precedes the state, `~key=units`. An extension of the hold
+/// is `+milliseconds`.
 fn rows(text: &str) -> PartRows {
     let mut rows = PartRows::new(Phase::Scheduled);
     for line in text
@@ -80,6 +83,10 @@ fn rows(text: &str) -> PartRows {
                 rows.grants.get_mut(&number).unwrap().state = OrderState::Held;
                 rows.apply(at(1_000), &Event::from_text(&event).unwrap());
                 rows.grants.get_mut(&number).unwrap().step(state);
+                continue;
+            }
+            if let Some(millis) = word.strip_prefix('+') {
+                rows.grants.get_mut(&number).unwrap().extension_ms = millis.parse().unwrap();
                 continue;
             }
             if let Some((key, units)) = word.split_once('=') {

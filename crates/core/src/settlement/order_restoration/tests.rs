@@ -57,6 +57,7 @@ fn deleted(state: OrderState, payments: &[(&str, PaymentOutcome)]) -> DeletedOrd
             state,
             returned: 0,
             cancelled: 0,
+            extension_ms: 0,
         },
         payments: BTreeMap::from_iter(payments.iter().map(payment)),
         returns: BTreeMap::new(),

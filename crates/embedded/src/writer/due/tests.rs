@@ -385,7 +385,7 @@ fn an_evicted_campaign_has_the_entries_of_one_in_memory() {
         for (engine, setup, evicts) in &mut engines {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             for step in 0..60 {
-                match rng.random_range(0..8) {
+                match rng.random_range(0..9) {
                     0..4 => {
                         drop(engine.claim(setup, &format!("user-{}", rng.random_range(0..20))));
                     }
@@ -397,6 +397,14 @@ fn an_evicted_campaign_has_the_entries_of_one_in_memory() {
                             PendingReply::new().0,
                         );
                         engine.push(cancel);
+                    }
+                    6 => {
+                        let extend = Command::ExtendHold {
+                            order: Target::of(setup).order(rng.random_range(1..30)),
+                            extension_ms: rng.random_range(1..=HOLD_MS),
+                        };
+                        let extend = WriterTask::Command(extend, PendingReply::new().0);
+                        engine.push(extend);
                     }
                     _ => {
                         let last = step > 55;

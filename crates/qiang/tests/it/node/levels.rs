@@ -30,6 +30,7 @@ const BACK_MAX: Duration = Duration::from_secs(60);
 const STOCK: u32 = 10;
 const NEW_STOCK: u64 = 7;
 const NEW_PRICE: i64 = 777;
+const EXTENSION_MS: i64 = 600_000;
 /// Price of the order.
 const PRICE: i64 = 100 * UNITS as i64;
 /// Units of the order.
@@ -45,6 +46,7 @@ const LIMITS: QueueLimits = QueueLimits {
 enum Does {
     Pay,
     Cancel,
+    ExtendHold,
     Return,
     ReturnPart,
     Pause,
@@ -56,9 +58,10 @@ enum Does {
     Enter,
 }
 
-const ALL: [Does; 11] = [
+const ALL: [Does; 12] = [
     Does::Pay,
     Does::Cancel,
+    Does::ExtendHold,
     Does::Return,
     Does::ReturnPart,
     Does::Pause,
@@ -101,6 +104,10 @@ impl Does {
                 cancelled: 0,
             },
             Self::Cancel => Command::Cancel { order, part: None },
+            Self::ExtendHold => Command::ExtendHold {
+                order,
+                extension_ms: EXTENSION_MS,
+            },
             Self::Return => Command::Return { order, part: None },
             Self::ReturnPart => Command::Return {
                 order,
@@ -160,6 +167,7 @@ impl Does {
         Ok(match self {
             Self::Pay => state == Some(OrderState::Paid),
             Self::Cancel => state == Some(OrderState::Cancelled),
+            Self::ExtendHold => order.is_some_and(|order| order.extension_ms == EXTENSION_MS),
             Self::Return => state == Some(OrderState::Returned),
             Self::ReturnPart => order.is_some_and(|order| order.returned_quantity == 1),
             Self::Pause => tally.phase == Phase::Paused,

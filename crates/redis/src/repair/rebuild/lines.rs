@@ -191,6 +191,7 @@ fn order_line(meta: &CachedCampaign, number: u32, row: &GrantRow, rows: &PartRow
         quantity,
         amount_minor,
         cancelled,
+        extension_ms,
         ..
     } = row;
     let returned = match row.state {
@@ -204,6 +205,10 @@ fn order_line(meta: &CachedCampaign, number: u32, row: &GrantRow, rows: &PartRow
         _ => format!("{quantity}-{returned}-{}-{cancelled}", parts()),
     };
     let (offset, key) = (offset(meta, row.granted_at), key_of(row));
+    let offset = match extension_ms {
+        0 => offset.to_string(),
+        millis => format!("{offset}+{millis}"),
+    };
     format!("{state}\t{due}\t{user}\t{units}\t{amount_minor}\t{offset}\t{key}")
 }
 

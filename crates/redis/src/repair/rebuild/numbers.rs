@@ -23,11 +23,13 @@ impl Numbers {
     ) -> Self {
         let rows = &repair.rows;
         let held = rows.grants.iter();
-        let mut held = held
+        let held = held
             .filter(|(_, row)| facts.kind == CampaignKind::Sale && row.state == OrderState::Held);
-        let oldest = held.next();
+        // Orders with extended holds expire out of order: see campaign.lua.
+        let (longer, others): (Vec<_>, Vec<_>) = held.partition(|(_, row)| row.extension_ms > 0);
+        let oldest = others.first();
         let first = match oldest {
-            Some((number, _)) => facts.ordinal_of(*number),
+            Some((number, _)) => facts.ordinal_of(**number),
             None => repair.numbered + 1,
         };
         let last = rows.grants.values().map(|row| row.granted_at).max();
@@ -54,6 +56,14 @@ impl Numbers {
         all.insert("funded", repair.funded_minor.to_string());
         all.insert("refunded", repair.refunded_minor.to_string());
         all.insert("last", last.unwrap_or_default().as_millis().to_string());
+        if facts.kind == CampaignKind::Sale {
+            let extended = longer.iter().map(|(number, row)| {
+                let offset = row.granted_at.millis_since(meta.origin);
+                let length_ms = facts.hold_ms.saturating_add(row.extension_ms);
+                format!(" {number}:{offset}:{length_ms}")
+            });
+            all.insert("extended", extended.collect());
+        }
         if facts.kind == CampaignKind::RedPacket && !facts.fixed_shares {
             let money = repair.funded_minor - rows.amount_minor() - repair.refunded_minor;
             all.insert("money", money.to_string());
@@ -97,7 +107,10 @@ impl Numbers {
         let due = end
             .into_iter()
             .chain(leads.then(Timestamp::default))
-            .chain(oldest.map(|(_, row)| row.granted_at.plus_millis(facts.hold_ms)))
+            .chain(longer.iter().chain(oldest).map(|(_, row)| {
+                let length_ms = facts.hold_ms.saturating_add(row.extension_ms);
+                row.granted_at.plus_millis(length_ms)
+            }))
             .min();
         let fields = all.into_iter();
         Self {

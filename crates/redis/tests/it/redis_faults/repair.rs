@@ -4,6 +4,7 @@
 mod cancellations;
 mod closed;
 mod damage;
+mod hold_extensions;
 mod late;
 mod late_campaigns;
 mod ledger_position;

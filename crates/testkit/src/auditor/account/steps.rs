@@ -1,6 +1,9 @@
 //! State changes of orders: the units that they move, the price of a cancelled part, and the refund due of a return.
 
-use qiang_core::{campaign::CampaignKind, order::ReturnPart};
+use qiang_core::{
+    campaign::{CampaignKind, Sale},
+    order::ReturnPart,
+};
 
 use super::{Account, Checked, RowState, check, transfer};
 
@@ -23,6 +26,21 @@ impl Account {
             (false, true) => transfer(&mut self.units, stock, 1, quantity),
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Extends the hold of a held order, once, by at most the hold of the sale.
+    pub(super) fn extend_hold(&mut self, number: u32, extension_ms: i64) -> Checked {
+        let hold_ms = self.setup.campaign.rules.sale().map_or(0, Sale::hold_ms);
+        let row = self.rows.get_mut(&number);
+        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
+        check(row.state == RowState::Had, "extended no hold")?;
+        check(row.extension_ms == 0, "extended a hold twice")?;
+        check(
+            (1..=hold_ms).contains(&extension_ms),
+            "extended a hold beyond its bound",
+        )?;
+        row.extension_ms = extension_ms;
         Ok(())
     }
 

@@ -89,6 +89,9 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (2..4_usize, 1..=20_u32, histories::part()).prop_map(|(campaign, number, part)| {
             Step::Command(CommandDraft::Cancel { campaign, number, part })
         }),
+        3 => (2..4_usize, 1..=20_u32, histories::extension_ms()).prop_map(|(campaign, number, extension_ms)| {
+            Step::Command(CommandDraft::ExtendHold { campaign, number, extension_ms })
+        }),
         5 => (2..4_usize, 1..=20_u32, histories::part()).prop_map(|(campaign, number, part)| {
             Step::Command(CommandDraft::Return { campaign, number, part })
         }),

@@ -36,13 +36,15 @@ impl Union<'_> {
                 let leaves = match event {
                     Event::Cancelled { .. }
                     | Event::PartCancelled { .. }
-                    | Event::Expired { .. } => true,
+                    | Event::Expired { .. }
+                    // An extension precedes the expiry of its order.
+                    | Event::HoldExtended { .. } => true,
                     // The payment that precedes a return goes with it.
                     Event::Paid { .. } | Event::Returned { .. } => returned && !round_trip,
                     _ => false,
                 };
                 let at = now.max(row.granted_at.plus_millis(match event {
-                    Event::Expired { .. } => facts.hold_ms,
+                    Event::Expired { .. } => facts.hold_ms.saturating_add(row.extension_ms),
                     _ => 0,
                 }));
                 match known {
@@ -105,6 +107,7 @@ impl Union<'_> {
                 let part = ReturnPart { quantity, key };
                 Event::PartCancelled { number, part }
             }));
+            events.extend(self.extension_beyond(number, row, settled));
         }
         match (from, to) {
             (OrderState::Held, OrderState::Cancelled) => events.push(Event::Cancelled { number }),

@@ -18,6 +18,7 @@ impl Union<'_> {
                 of_order.push(&entry.event);
             }
         }
+        self.extend_kept(None);
         for event in paying.values().flatten() {
             self.add_step(event);
         }
@@ -25,6 +26,7 @@ impl Union<'_> {
             match entry.event {
                 Event::Granted { .. } => {
                     self.add_grant(entry);
+                    self.extend_kept(entry.event.number());
                     let payments = paying.get(&entry.event.number());
                     for event in payments.into_iter().flatten() {
                         self.add_step(event);
