@@ -30,11 +30,12 @@ use crate::{
     resources::{
         accounts, audits, campaigns, events, grant_timeline,
         health::{self, HealthState},
-        histories, lists, metadata, movement_lists, operation_log, order_cancellations, order_list,
-        orders, partition_commands, partitions, payment_list, payments, problem_pages, profile,
-        provider_notifications, quarantine, reconciliation, recorded_events, red_packet_batch,
-        red_packets, refunds, sale_batch, sale_changes, sale_orders, sales, server_seeds, sessions,
-        stats, test_clock, transfers, webhook_changes, webhook_deliveries, webhooks,
+        histories, hold_extensions, lists, metadata, movement_lists, operation_log,
+        order_cancellations, order_list, orders, partition_commands, partitions, payment_list,
+        payments, problem_pages, profile, provider_notifications, quarantine, reconciliation,
+        recorded_events, red_packet_batch, red_packets, refunds, sale_batch, sale_changes,
+        sale_orders, sales, server_seeds, sessions, stats, test_clock, transfers, webhook_changes,
+        webhook_deliveries, webhooks,
     },
 };
 
@@ -131,6 +132,7 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(provider_notifications::wechat))
         .routes(routes!(provider_notifications::alipay))
         .routes(routes!(orders::cancel))
+        .routes(routes!(hold_extensions::extend))
         .routes(routes!(order_cancellations::cancel))
         .routes(routes!(orders::return_order))
         .routes(routes!(accounts::account))

@@ -85,6 +85,18 @@ impl Client {
             .await
     }
 
+    /// Extends the hold of a held order by these seconds, once. The same extension again changes nothing. Scope
+    /// `campaigns:write` for orders of the caller's sales, otherwise `admin`.
+    ///
+    /// # Errors
+    /// `hold-extended` if it was extended by another time, `hold-over` and `order-conflict` if it is no longer held;
+    /// see [`Error`].
+    pub async fn extend_hold(&self, id: &OrderId, seconds: u32) -> Result<Order, Error> {
+        let body = json!({ "seconds": seconds });
+        let call = RepeatableCall::post(path(id, "/hold-extension")).json(&body)?;
+        self.json(call.keyed(self)).await
+    }
+
     /// Cancels one part of the held orders of a sale that match a filter, the newest first. The units are restocked.
     /// The next part begins at `next` of this one. Scope `campaigns:write` or `campaigns:write:any`.
     ///

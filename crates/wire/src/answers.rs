@@ -287,6 +287,10 @@ bodies! {
         /// When the hold of an unpaid order ends. Absent in lists.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold_until: Option<Timestamp>,
+        /// Seconds by which the seller extended the hold: `hold_until` includes them. Absent if the hold was not
+        /// extended, and in lists.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold_extension_seconds: Option<u32>,
         /// Number of its payments with a refund due. Absent in lists and in the answer to a claim.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refundable_payments: Option<u32>,

@@ -74,6 +74,7 @@ __all__ = [
     "Money",
     "NewCancellation",
     "NewDeposit",
+    "NewHoldExtension",
     "NewInvitation",
     "NewOrder",
     "NewOrderCancellations",
@@ -620,6 +621,14 @@ class NewDeposit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NewHoldExtension:
+    """Extension of the hold of an order."""
+
+    seconds: int
+    """Seconds after the present end of the hold: at least 1, and at most the `hold_seconds` of the sale."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NewInvitation:
     """An invitation to sign."""
 
@@ -940,6 +949,10 @@ class Order:
     """Time of the decision."""
     ack: AckLevel | None = None
     """Acknowledgement level that it has reached. Only in the answer to a claim."""
+    hold_extension_seconds: int | None = None
+    """Seconds by which the seller extended the hold: `hold_until` includes them. Absent if the hold was not extended,
+    and in lists.
+    """
     hold_until: datetime | None = None
     metadata: dict[str, str] | None = None
     """Metadata of the shop. Only in lists, for callers who may read it."""

@@ -31,6 +31,7 @@ from .models import (
     MetadataChange,
     NewCancellation,
     NewDeposit,
+    NewHoldExtension,
     NewInvitation,
     NewOrderCancellations,
     NewPayment,
@@ -412,6 +413,19 @@ class Operations(Caller):
         is returned, and no refund is due.
         """
         return self._json("POST", f"/v1/orders/{self._part(order_id)}/cancellation", Order, body=body, keyed=True)
+
+    def extend_hold(self, order_id: str, body: NewHoldExtension) -> Order:
+        """Extends the hold of a held order, once.
+
+        Use it while a payment service still decides about a payment. The order keeps its units until the new
+        `hold_until`, and a payment until then pays it. The buyer sees the new end, and webhooks get
+        `order.hold_extended`. The extension is at most the hold of the sale. An extended order can be paid and
+        cancelled like any other one. A sale that has ended or closed keeps its held orders, and their holds can be
+        extended too. The same extension again changes nothing and is answered with the order, also once it is paid.
+        Another extension of the same order is refused. Sellers extend holds of their own sales with the scope
+        `campaigns:write`; other orders need `admin`.
+        """
+        return self._json("POST", f"/v1/orders/{self._part(order_id)}/hold-extension", Order, body=body, keyed=True)
 
     def get_order_metadata(self, order_id: str) -> Metadata:
         """Metadata of an order.

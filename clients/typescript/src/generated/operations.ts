@@ -34,6 +34,7 @@ import type {
   MetadataChange,
   NewCancellation,
   NewDeposit,
+  NewHoldExtension,
   NewInvitation,
   NewOrderCancellations,
   NewPayment,
@@ -401,6 +402,20 @@ export abstract class Operations {
    */
   cancelOrder(orderId: string, body?: NewCancellation): Promise<Order> {
     return this.json({ method: "POST", path: `/v1/orders/${part(orderId)}/cancellation`, body, keyed: true });
+  }
+
+  /**
+   * Extends the hold of a held order, once.
+   *
+   * Use it while a payment service still decides about a payment. The order keeps its units until the new `hold_until`,
+   * and a payment until then pays it. The buyer sees the new end, and webhooks get `order.hold_extended`. The extension
+   * is at most the hold of the sale. An extended order can be paid and cancelled like any other one. A sale that has
+   * ended or closed keeps its held orders, and their holds can be extended too. The same extension again changes
+   * nothing and is answered with the order, also once it is paid. Another extension of the same order is refused.
+   * Sellers extend holds of their own sales with the scope `campaigns:write`; other orders need `admin`.
+   */
+  extendHold(orderId: string, body: NewHoldExtension): Promise<Order> {
+    return this.json({ method: "POST", path: `/v1/orders/${part(orderId)}/hold-extension`, body, keyed: true });
   }
 
   /**

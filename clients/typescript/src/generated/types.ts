@@ -27,6 +27,7 @@ export type ActionKind =
   | "reverse"
   | "transfer"
   | "cancel"
+  | "extend_hold"
   | "return"
   | "delete"
   | "redrive"
@@ -188,6 +189,9 @@ export type ProblemType =
   | "/problems/refund-exceeds-due"
   | "/problems/cancellation-exceeds-order"
   | "/problems/return-exceeds-order"
+  | "/problems/hold-extended"
+  | "/problems/hold-over"
+  | "/problems/too-many-extensions"
   | "/problems/too-many-returns"
   | "/problems/reversal-exceeds-deposit"
   | "/problems/reference-used"
@@ -298,6 +302,7 @@ export type WebhookEventType =
   | "order.paid"
   | "order.cancelled"
   | "order.expired"
+  | "order.hold_extended"
   | "order.returned"
   | "order.refund_due"
   | "order.refunded"
@@ -722,6 +727,12 @@ export interface NewDeposit {
   metadata?: Record<string, string>;
 }
 
+/** Extension of the hold of an order. */
+export interface NewHoldExtension {
+  /** Seconds after the present end of the hold: at least 1, and at most the `hold_seconds` of the sale. */
+  seconds: number;
+}
+
 /** An invitation to sign. */
 export interface NewInvitation {
   /** Time from which it is not valid; default: the end of the campaign. */
@@ -1019,6 +1030,11 @@ export interface Order {
   created_at: string;
   /** Acknowledgement level that it has reached. Only in the answer to a claim. */
   ack?: AckLevel | null;
+  /**
+   * Seconds by which the seller extended the hold: `hold_until` includes them. Absent if the hold was not extended, and
+   * in lists.
+   */
+  hold_extension_seconds?: number | null;
   hold_until?: string | null;
   /** Metadata of the shop. Only in lists, for callers who may read it. */
   metadata?: Record<string, string>;

@@ -63,6 +63,7 @@ fn example_for_one(schema: &str, property: &str) -> Option<Value> {
         ("Metadata", "object") => json!("order"),
         ("Metadata", "id") => json!(ORDER),
         ("NewOrder", "quantity") => json!(1),
+        ("NewHoldExtension", "seconds") => json!(60),
         ("Credentials", "passphrase") => json!("芝麻开门"),
         ("NewInvitation", "expires_at") => json!("2026-11-22T12:00:00.000Z"),
         ("Place", "place") => json!(42),

@@ -75,6 +75,11 @@ pub(crate) fn order_body(view: &OrderView, currency: Currency) -> Result<Order, 
     Ok(order)
 }
 
+/// Seconds of an extension. The service extends holds by whole seconds.
+fn extension_seconds(extension_ms: i64) -> u32 {
+    u32::try_from(extension_ms / 1_000).unwrap_or(u32::MAX)
+}
+
 fn order_of(grant: &Grant, user: &UserId, currency: Currency) -> Option<Order> {
     let terms = grant.order?;
     Some(Order {
@@ -89,6 +94,7 @@ fn order_of(grant: &Grant, user: &UserId, currency: Currency) -> Option<Order> {
         amount: Money::new(grant.amount_minor, currency).to_wire(),
         state: terms.state.to_wire(),
         hold_until: Some(terms.hold_until.to_wire()),
+        hold_extension_seconds: Some(extension_seconds(terms.extension_ms)).filter(|it| *it > 0),
         refundable_payments: None,
         title: None,
         reference: None,
@@ -113,6 +119,7 @@ pub(crate) fn settled_order(campaign: CampaignId, grant: GrantRecord, currency: 
         amount: Money::new(grant.amount_minor, currency).to_wire(),
         state: grant.state.to_wire(),
         hold_until: None,
+        hold_extension_seconds: None,
         refundable_payments: None,
         title: None,
         reference: None,

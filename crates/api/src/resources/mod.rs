@@ -10,6 +10,7 @@ pub(crate) mod events;
 pub(crate) mod grant_timeline;
 pub(crate) mod health;
 pub(crate) mod histories;
+pub(crate) mod hold_extensions;
 pub(crate) mod lists;
 pub(crate) mod metadata;
 pub(crate) mod money_room;

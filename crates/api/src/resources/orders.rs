@@ -88,7 +88,7 @@ pub(crate) struct CancelRequest {
 impl App {
     /// Order that the caller may see as its buyer, as the seller, or with this scope. For other callers it does not
     /// exist.
-    async fn visible_order(
+    pub(crate) async fn visible_order(
         &self,
         caller: &Caller,
         id: OrderId,
@@ -193,7 +193,7 @@ async fn submit(
 impl App {
     /// Answers a change that the order's state refuses for good, so that repetitions under new keys write nothing. A
     /// key that is bound already has the answer. `comes_back` says whether a payment may lead out of the state.
-    async fn check_final(
+    pub(crate) async fn check_final(
         &self,
         used: Option<&KeyUse>,
         (order, part): (OrderId, Option<&ReturnPart>),
@@ -228,7 +228,7 @@ fn detail_of(part: Option<&ReturnPart>) -> Value {
 }
 
 /// Refusal of a step by the state of an order.
-fn refusal(view: &OrderView, step: OrderStep) -> Option<OrderStepError> {
+pub(crate) fn refusal(view: &OrderView, step: OrderStep) -> Option<OrderStepError> {
     let order = view.grant.order?;
     order.state.after(step).err()
 }

@@ -127,6 +127,17 @@ enum OrderCommand {
         #[arg(long)]
         reference: Id,
     },
+    /// Extend the hold of a held order, once, by at most the hold of its sale. Idempotent.
+    #[command(
+        after_help = "Example: qiang order extend-hold 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --seconds 600"
+    )]
+    ExtendHold {
+        /// The order's id.
+        order: OrderId,
+        /// Seconds after the present end of the hold.
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        seconds: u32,
+    },
     /// Cancel units of a held order and restock them. Without a quantity, cancel the order; this is idempotent. With a
     /// quantity, each call cancels that many more, unless it repeats the --idempotency-key.
     #[command(
@@ -302,6 +313,7 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
                 format!("{order}: {} due again", amounts::shown(&reversed.amount))
             });
         }
+        OrderCommand::ExtendHold { order, seconds } => client.extend_hold(order, *seconds).await?,
         OrderCommand::Cancel { order, quantity } => match quantity {
             Some(quantity) => client.cancel_units(order, *quantity).await?,
             None => client.cancel_order(order).await?,
@@ -377,8 +389,13 @@ fn shown(order: &Order) -> String {
         0 => String::new(),
         units => format!(", {units} cancelled"),
     };
+    let extended = match order.hold_extension_seconds {
+        Some(seconds) => format!(" ({seconds} s longer)"),
+        None => String::new(),
+    };
     format!(
-        "{}: {}\nbuyer    {}\nunits    {} for {}{returned}{cancelled}\ngranted  {}, hold until {}\nrefunds  {} due",
+        "{}: {}\nbuyer    {}\nunits    {} for {}{returned}{cancelled}\ngranted  {}, hold until {}{extended}\nrefunds  \
+         {} due",
         order.id,
         order.state,
         order.user,

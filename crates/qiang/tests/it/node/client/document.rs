@@ -50,6 +50,7 @@ fn answers_are_as_documented() {
     check::<State>("pauseCampaign", "200", None);
     check::<State>("startSale", "200", None);
     check::<OrderCancellations>("cancelOrders", "200", None);
+    check::<Order>("extendHold", "200", None);
     check::<State>("getCampaignState", "200", None);
     check::<GrantTimeline>("getGrantTimeline", "200", None);
     check::<Order>("orderUnits", "201", None);
@@ -174,6 +175,7 @@ fn each_operation_has_a_call() {
         "changeOrderMetadata": change_order_metadata,
         "getOrder": get_order,
         "cancelOrder": cancel_order,
+        "extendHold": extend_hold,
         "payOrder": pay_order,
         "getRefunds": refunds,
         "refundOrder": refund_order,

@@ -32,6 +32,7 @@ mod free;
 mod grant_timeline;
 mod headers;
 mod history_lists;
+mod hold_extensions;
 mod idempotency;
 mod jwks_url;
 mod late_retries;

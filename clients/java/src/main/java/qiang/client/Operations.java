@@ -35,6 +35,7 @@ import qiang.client.model.Metadata;
 import qiang.client.model.MetadataChange;
 import qiang.client.model.NewCancellation;
 import qiang.client.model.NewDeposit;
+import qiang.client.model.NewHoldExtension;
 import qiang.client.model.NewInvitation;
 import qiang.client.model.NewOrderCancellations;
 import qiang.client.model.NewPayment;
@@ -506,6 +507,24 @@ public abstract class Operations {
      */
     public Order cancelOrder(String orderId, NewCancellation body) {
         return json(new Call("POST", "/v1/orders/" + part(orderId) + "/cancellation").keyed().body(body), Order.class);
+    }
+
+    /**
+     * Extends the hold of a held order, once.
+     *
+     * Use it while a payment service still decides about a payment. The order keeps its units until the new
+     * `hold_until`, and a payment until then pays it. The buyer sees the new end, and webhooks get
+     * `order.hold_extended`. The extension is at most the hold of the sale. An extended order can be paid and cancelled
+     * like any other one. A sale that has ended or closed keeps its held orders, and their holds can be extended too.
+     * The same extension again changes nothing and is answered with the order, also once it is paid. Another extension
+     * of the same order is refused. Sellers extend holds of their own sales with the scope `campaigns:write`; other
+     * orders need `admin`.
+     */
+    public Order extendHold(String orderId, NewHoldExtension body) {
+        Call call = new Call("POST", "/v1/orders/" + part(orderId) + "/hold-extension")
+                .keyed()
+                .body(body);
+        return json(call, Order.class);
     }
 
     /**

@@ -21,6 +21,7 @@ public enum ActionKind {
     REVERSE("reverse"),
     TRANSFER("transfer"),
     CANCEL("cancel"),
+    EXTEND_HOLD("extend_hold"),
     RETURN("return"),
     DELETE("delete"),
     REDRIVE("redrive"),

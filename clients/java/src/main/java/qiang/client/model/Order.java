@@ -21,6 +21,8 @@ import java.util.Map;
  * @param state Its state.
  * @param createdAt Time of the decision.
  * @param ack Acknowledgement level that it has reached. Only in the answer to a claim. May be null.
+ * @param holdExtensionSeconds Seconds by which the seller extended the hold: `hold_until` includes them. Absent if the
+ *     hold was not extended, and in lists. May be null.
  * @param holdUntil hold_until May be null.
  * @param metadata Metadata of the shop. Only in lists, for callers who may read it. May be null.
  * @param reference The shop's own number. Only in lists, for callers who may read the metadata. May be null.
@@ -41,6 +43,7 @@ public record Order(
         @JsonProperty("state") OrderState state,
         @JsonProperty("created_at") Instant createdAt,
         @JsonProperty("ack") AckLevel ack,
+        @JsonProperty("hold_extension_seconds") Long holdExtensionSeconds,
         @JsonProperty("hold_until") Instant holdUntil,
         @JsonProperty("metadata") Map<String, String> metadata,
         @JsonProperty("reference") String reference,

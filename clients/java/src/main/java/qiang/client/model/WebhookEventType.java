@@ -12,6 +12,7 @@ public enum WebhookEventType {
     ORDER_PAID("order.paid"),
     ORDER_CANCELLED("order.cancelled"),
     ORDER_EXPIRED("order.expired"),
+    ORDER_HOLD_EXTENDED("order.hold_extended"),
     ORDER_RETURNED("order.returned"),
     ORDER_REFUND_DUE("order.refund_due"),
     ORDER_REFUNDED("order.refunded"),
