@@ -4,8 +4,8 @@
 import { LINES_MAX, save } from "./csv.js";
 import { showActions } from "./desk-actions.js";
 import { chip, tell } from "./desk.js";
-import { ask, digitsOf, element, facts, field, freshKey, grouped, keepFocus, mark, minor, price, say, show, whole } from
-  "./qiang.js";
+import { ask, digitsOf, element, facts, field, freshKey, grouped, keepFocus, mark, minor, moment, price, say, show,
+  whole } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 
@@ -42,13 +42,15 @@ async function showOrder(id, sale) {
   if (order?.status !== 200) return tell(order);
   const refunds = await ask("GET", `/v1/orders/${id}/refunds`);
   if (refunds?.status !== 200) return tell(refunds);
-  const { user, quantity, returned_quantity, amount, state } = order.body;
+  const { user, quantity, returned_quantity, amount, state, hold_until } = order.body;
   const returned = returned_quantity;
   const units = returned ? say("units_returned", { quantity, returned }) : grouped(quantity);
   const buyer = Object.assign(document.createElement("button"), { className: "plain", textContent: user });
   buyer.addEventListener("click", () => lookUp(user));
   showFigures([["user", buyer], ["quantity", units], ["amount", price(amount)],
-    ["state", chip(state, say(`order_${state}`))], ...dueOf(refunds.body),
+    ["state", chip(state, say(`order_${state}`))],
+    .../** @type {[string, string][]} */ (state === "held" ? [["held_until", moment(Date.parse(hold_until))]] : []),
+    ...dueOf(refunds.body),
     ["sale", link(`/admin/sales/${sale}`, sale)]]);
   /** @type {Owed} */
   const { due, refunded } = refunds.body;
@@ -60,7 +62,7 @@ async function showOrder(id, sale) {
 // --- Actions on an order.
 
 /** @typedef {{ id: string, quantity: number, returned_quantity?: number, amount: Money, state: string,
- *   due: Money, refunded: Money }} Ordered */
+ *   due: Money, refunded: Money, created_at: string, hold_until: string, hold_extension_seconds?: number }} Ordered */
 /** @typedef {{ scopes: string[], is: (order: Ordered) => boolean, path: string | ((reference: string) => string),
  *   fields: string[], danger?: boolean }} Deed */
 
@@ -72,12 +74,19 @@ const DEEDS = {
   refund: { scopes: ["pay"], is: ({ due }) => due.amount > 0, path: "refunds", fields: ["reference", "money"] },
   reversal: { scopes: ["pay"], is: ({ refunded }) => refunded.amount > 0,
     path: (reference) => `refunds/${encodeURIComponent(reference)}/reversal`, fields: ["reference"], danger: true },
+  // By as much as may be: the hold of the sale again.
+  extend: { scopes: ["campaigns:write", "admin"],
+    is: ({ state, hold_extension_seconds: longer }) => state === "held" && !longer, path: "hold-extension",
+    fields: [] },
   cancel: {
     scopes: ["admin", "campaigns:write"],
     is: ({ state, amount }) => state === "held" || (state === "paid" && amount.amount === 0),
     path: "cancellation", fields: ["units"], danger: true,
   },
 };
+
+/** Hold of an order that is not extended. @param {Ordered} order */
+const holdSeconds = (order) => Math.round((Date.parse(order.hold_until) - Date.parse(order.created_at)) / 1_000);
 
 /** What is asked for: an order that is paid, as a free one is, is cancelled whole. @param {string} name
  * @param {Ordered} order */
@@ -155,7 +164,7 @@ element("confirm-form").addEventListener("submit", async (event) => {
     return;
   }
   const body = { ...(fields.includes("money") && { reference, amount: { amount, currency } }),
-    ...(fields.includes("units") && { quantity: units }) };
+    ...(fields.includes("units") && { quantity: units }), ...(asked === "extend" && { seconds: holdSeconds(order) }) };
   const what = typeof path === "string" ? { path, body } : { path: path(reference) };
   const answer = await ask("POST", `/v1/orders/${order.id}/${what.path}`, { body: what.body, key: deedKey });
   confirm.close();

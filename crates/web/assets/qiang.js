@@ -15,7 +15,7 @@
 /** @typedef {{ id: string, title: string, state: State, per_user_limit: number, unit_price: Money,
  *   hold_seconds: number, audience?: string, requirements: string[] }} Sale */
 /** @typedef {{ id: string, campaign: string, quantity: number, amount: Money, state: string, created_at: string,
- *   hold_until?: string, returned_quantity?: number }} Order */
+ *   hold_until?: string, hold_extension_seconds?: number, returned_quantity?: number }} Order */
 /** @typedef {{ texts: Record<string, string>, language: string, session: { user: string, scopes: string[] } | null,
  *   desk?: Record<string, string>, packet: Packet, draws: { data: ShortShare[], next?: string } | null,
  *   own: Share | null, sale: Sale,

@@ -30,6 +30,8 @@ function replaceIfDead(picture) {
   else picture.decode().catch(replace);
 }
 
+/** How long before its end a hold is looked at again. */
+const ENDS_SOON_MS = 20_000;
 /** How often the numbers are asked for until they have what this user has. */
 const LOOKS_MAX = 5;
 
@@ -76,8 +78,10 @@ function salePage() {
   /** The order that is to be paid next. */
   const due = () => [...orders.values()].filter(isOpen).sort((a, b) => untilEnd(a) - untilEnd(b))[0];
   const canPay = facts.sandbox || facts.payment_url !== "";
+  /** A hold with its extension, in milliseconds. @param {Order} order */
+  const wholeHold = (order) => (sale.hold_seconds + (order.hold_extension_seconds ?? 0)) * 1_000;
   /** However late the answer came, a hold is no longer than it is. @param {Order} order */
-  const holdLeft = (order) => duration(Math.min(untilEnd(order), sale.hold_seconds * 1_000));
+  const holdLeft = (order) => duration(Math.min(untilEnd(order), wholeHold(order)));
 
   /** What the one button does, and what it says. Without a deed it cannot be pressed.
    * @param {ReturnType<typeof phase>} is
@@ -220,6 +224,8 @@ function salePage() {
       part("cancel").hidden = !isHeld && !isFree;
       part("cancel").setAttribute("aria-label", `${say("cancel")}: ${yours}`);
       if (order.state === "held" && untilEnd(order) < -1_000) void lookAgain();
+      // The seller may have extended the hold.
+      else if (isHeld && untilEnd(order) < ENDS_SOON_MS) void lookAgain(ENDS_SOON_MS / 2);
       return line;
     });
     const list = element("orders");
@@ -278,12 +284,12 @@ function salePage() {
   };
 
   let isWaiting = false;
-  /** The same, once a second at most. */
-  const lookAgain = async () => {
+  /** The same, once in this time at most. */
+  const lookAgain = async (pauseMs = 1_000) => {
     if (isWaiting) return;
     isWaiting = true;
     await lookAtAll();
-    await sleep(1_000);
+    await sleep(pauseMs);
     isWaiting = false;
   };
 

@@ -57,6 +57,12 @@ texts! {
     return_order: "Return units…", "退货…";
     record_refund: "Record refund…", "登记退款…";
     reverse_refund: "Reverse refund…", "撤销退款…";
+    extend_hold: "Extend hold…", "延长保留时间…";
+    held_until: "Held until", "保留至";
+    extend_title: "Extend the hold of this order?", "延长该订单的保留时间？";
+    extend_help: "The buyer can pay for as long again as the sale holds orders. An order’s hold is extended once.",
+        "买家可再获得一次完整的付款时限。每个订单只能延长一次。";
+    extend_do: "Extend hold", "延长保留时间";
     cancel_order: "Cancel order…", "取消订单…";
     reference: "Payment reference", "支付流水号";
     bad_units: "Enter a number from 1 to the units that are left.", "请输入 1 到剩余件数之间的整数。";
@@ -255,6 +261,7 @@ texts! {
     did_refund: "recorded a refund", "登记退款";
     did_cancel: "cancelled the order", "取消订单";
     did_return: "returned the order", "登记退货";
+    did_extend_hold: "extended the hold", "延长了保留时间";
     who: "Activity log", "操作记录";
     who_hidden: "You need the scope read:any to see the activity log.", "查看操作记录需要 read:any 权限。";
     nobody: "No activity yet.", "还没有操作。";

@@ -24,7 +24,7 @@ use crate::{
 /// Page size of orders.
 const ORDERS_PAGE: usize = 1_000;
 /// Fields of an order that the page's script reads.
-const ORDER_FIELDS: [&str; 7] = [
+const ORDER_FIELDS: [&str; 8] = [
     "id",
     "quantity",
     "returned_quantity",
@@ -32,6 +32,7 @@ const ORDER_FIELDS: [&str; 7] = [
     "state",
     "created_at",
     "hold_until",
+    "hold_extension_seconds",
 ];
 /// Maximum number of pages that are read for one campaign: the newest come first.
 pub(crate) const PAGES_MAX: usize = 5;
