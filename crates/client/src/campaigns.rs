@@ -22,7 +22,7 @@ use crate::{
     requests::{KeyedRedPacket, KeyedSale, NewRedPacket, NewSale, SaleChange},
     values::Timestamp,
     wire::RawAnswer,
-    words::Phase,
+    words::{BatchMode, Phase},
 };
 
 /// Filter for lists of campaigns. The default lists the caller's own campaigns that are not archived.
@@ -133,6 +133,21 @@ impl Client {
         Ok(results.data)
     }
 
+    /// As [`Client::create_sales`], but if one sale is refused, none is created. A repeated call after a lost answer
+    /// finds all of them or creates all of them.
+    ///
+    /// # Errors
+    /// The first refused sale's problem; its `errors` name all refused sales. See [`Error`].
+    pub async fn create_sales_together(
+        &self,
+        sales: &[KeyedSale],
+    ) -> Result<Vec<SaleResult>, Error> {
+        let body = json!({ "sales": sales, "mode": BatchMode::All });
+        let call = RepeatableCall::post("/v1/sales/batch").json(&body)?;
+        let results: List<SaleResult> = self.json(call.changing()).await?;
+        Ok(results.data)
+    }
+
     /// A sale with its current counters.
     ///
     /// # Errors
@@ -216,6 +231,21 @@ impl Client {
         red_packets: &[KeyedRedPacket],
     ) -> Result<Vec<RedPacketResult>, Error> {
         let body = json!({ "red_packets": red_packets });
+        let call = RepeatableCall::post("/v1/red-packets/batch").json(&body)?;
+        let results: List<RedPacketResult> = self.json(call.changing()).await?;
+        Ok(results.data)
+    }
+
+    /// As [`Client::create_red_packets`], but if one red packet is refused, none is sent. A repeated call after a lost
+    /// answer finds all of them or sends all of them.
+    ///
+    /// # Errors
+    /// The first refused red packet's problem; its `errors` name all refused ones. See [`Error`].
+    pub async fn create_red_packets_together(
+        &self,
+        red_packets: &[KeyedRedPacket],
+    ) -> Result<Vec<RedPacketResult>, Error> {
+        let body = json!({ "red_packets": red_packets, "mode": BatchMode::All });
         let call = RepeatableCall::post("/v1/red-packets/batch").json(&body)?;
         let results: List<RedPacketResult> = self.json(call.changing()).await?;
         Ok(results.data)

@@ -30,6 +30,8 @@ pub(crate) type Entered = Vec<Result<KeyBinding, LedgerError>>;
 /// Request to enter campaigns together, with the channel of its answer.
 pub(crate) struct NewCampaignIds {
     campaigns: Arc<[Creation]>,
+    /// Whether a refusal of one campaign undoes all of them.
+    pub(crate) is_whole: bool,
     /// Result of each campaign in the trial; empty before the trial.
     foreseen: Entered,
     /// Reserved `ref`s of the campaigns whose shares are written first; empty before the trial.
@@ -47,6 +49,7 @@ impl NewCampaignIds {
         let (answer, receiver) = channel();
         let campaigns = Self {
             campaigns: campaigns.into(),
+            is_whole: false,
             foreseen: Vec::new(),
             reserved: Vec::new(),
             next: (0, 1),
@@ -77,7 +80,7 @@ impl NewCampaignIds {
     }
 
     /// Enters the campaigns without shares as a trial, stores the results and rolls back. Returns whether any campaign
-    /// is new.
+    /// is new, and would be entered.
     pub(crate) fn foresee(
         &mut self,
         conn: &FencedConnection,
@@ -102,7 +105,7 @@ impl NewCampaignIds {
         }
         drop(entering);
         tx.rollback()?;
-        Ok(any_new)
+        Ok(any_new && !(self.is_whole && self.foreseen.iter().any(Result::is_err)))
     }
 
     /// Reserves the `ref`s under which shares are written.
@@ -162,9 +165,14 @@ impl LedgerJob for NewCampaignIds {
                 }
             });
         }
+        let refusal = entered.iter().find_map(|it| it.as_ref().err().cloned());
+        let undone = refusal.filter(|_| self.is_whole);
+        if undone.is_some() {
+            entering.is_undone();
+        }
         *context.entering = Some(entering);
         self.entered = Some(entered);
-        Ok(())
+        undone.map_or(Ok(()), |refusal| Err(DataFileError::Refused(refusal)))
     }
 
     fn entries(&self) -> usize {

@@ -6,7 +6,7 @@ use qiang_core::{
     money::Money,
     ports::{
         Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, Payout,
-        PayoutReceipt, first_id_at, same_deposit, setup_under,
+        PayoutReceipt, WholeCreation, first_id_at, same_deposit, setup_under,
     },
     time::Timestamp,
 };
@@ -164,6 +164,14 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         .await
     }
 
+    async fn create_whole(&self, campaigns: Vec<Creation>) -> Result<WholeCreation, LedgerError> {
+        let args = (self.now(), campaigns);
+        self.run(AccessMode::Enter, args, |conn, (now, campaigns)| {
+            Box::pin(create_whole::<D>(conn, *now, campaigns))
+        })
+        .await
+    }
+
     async fn pay_out_under(
         &self,
         used: &KeyUse,
@@ -283,6 +291,31 @@ async fn create_all<D: Dialect>(
     if let [campaign] = campaigns {
         return Ok(vec![Ok(create_under::<D>(conn, now, campaign).await?)]);
     }
+    create_each::<D>(conn, now, campaigns).await
+}
+
+/// Enters campaigns under their keys. A refusal undoes all of them.
+async fn create_whole<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    campaigns: &[Creation],
+) -> Result<WholeCreation, WorkError> {
+    D::run(conn, "SAVEPOINT batch").await?;
+    let created = create_each::<D>(conn, now, campaigns).await?;
+    let whole = WholeCreation::from_results(created);
+    if matches!(whole, WholeCreation::Refused(_)) {
+        D::run(conn, "ROLLBACK TO SAVEPOINT batch").await?;
+    }
+    D::run(conn, "RELEASE SAVEPOINT batch").await?;
+    Ok(whole)
+}
+
+/// Enters campaigns under their keys. A refusal undoes only its own campaign.
+async fn create_each<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    campaigns: &[Creation],
+) -> Result<Vec<Result<KeyBinding, LedgerError>>, WorkError> {
     let mut created = Vec::with_capacity(campaigns.len());
     for campaign in campaigns {
         D::run(conn, "SAVEPOINT campaign").await?;

@@ -49,7 +49,8 @@ pub struct Problem {
     /// Scope that the token must have; for `forbidden`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// Known wrong fields and parameters; for `bad-request` and `invalid`.
+    /// Known wrong fields and parameters; for `bad-request` and `invalid`. For a batch with the mode `all`, the refused
+    /// campaigns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
     /// Exceeded limits; for status 429.

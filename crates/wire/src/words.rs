@@ -258,6 +258,13 @@ words! {
         /// The report was refused; its money is not recorded.
         Refused = "refused",
     }
+    /// Meaning of a refusal for the other campaigns of a batch.
+    BatchMode {
+        /// The others are created.
+        Each = "each",
+        /// None is created.
+        All = "all",
+    }
     /// Result of one creation of a batch.
     CreationResult {
         /// Created by this request.

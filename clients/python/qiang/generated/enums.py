@@ -12,6 +12,7 @@ __all__ = [
     "ActionKind",
     "AudienceKind",
     "AuditStatus",
+    "BatchMode",
     "Cover",
     "CreationResult",
     "Draws",
@@ -89,6 +90,13 @@ class AuditStatus(OpenEnum):
     OK = "ok"
     BROKEN = "broken"
     FAILED = "failed"
+
+
+class BatchMode(OpenEnum):
+    """Meaning of a refusal for the other campaigns of a batch."""
+
+    EACH = "each"
+    ALL = "all"
 
 
 class Cover(OpenEnum):

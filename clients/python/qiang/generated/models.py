@@ -16,6 +16,7 @@ from .enums import (
     ActionKind,
     AudienceKind,
     AuditStatus,
+    BatchMode,
     Cover,
     CreationResult,
     Draws,
@@ -737,6 +738,10 @@ class NewRedPackets:
     """
 
     red_packets: list[KeyedRedPacket]
+    mode: BatchMode | None = None
+    """`each`: a refused packet does not affect the others. `all`: if one packet is refused, none is sent, and the whole
+    request is refused. Default: `each`.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -841,6 +846,10 @@ class NewSales:
     """Sales to open: 1 to 100."""
 
     sales: list[KeyedSale]
+    mode: BatchMode | None = None
+    """`each`: a refused sale does not affect the others. `all`: if one sale is refused, none is created, and the whole
+    request is refused. Default: `each`.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1203,7 +1212,9 @@ class Problem:
     detail: str | None = None
     """Details of this occurrence."""
     errors: list[FieldError] | None = None
-    """Known wrong fields and parameters; for `bad-request` and `invalid`."""
+    """Known wrong fields and parameters; for `bad-request` and `invalid`. For a batch with the mode `all`, the refused
+    campaigns.
+    """
     held: int | None = None
     """Units of this user; for `limit-reached`."""
     limit: int | None = None

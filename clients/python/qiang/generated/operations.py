@@ -701,9 +701,10 @@ class Operations(Caller):
         """Sends red packets from the caller's account, each as `createRedPacket` does.
 
         Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-        example for lack of money, the others are not affected. An invalid field refuses the whole request before
-        anything is done. Repeat the request after a lost answer: created packets are replayed, and the others are
-        created.
+        example for lack of money, the others are not affected; with the mode `all`, the whole request is refused with
+        that problem, its `errors` name the refused packets, and none is sent. An invalid field always refuses the whole
+        request before anything is done. Repeat the request after a lost answer: created packets are replayed, and the
+        others are created.
         """
         return self._page("POST", "/v1/red-packets/batch", RedPacketResult, body=body)
 
@@ -839,9 +840,10 @@ class Operations(Caller):
         """Opens sales, each as `createSale` does.
 
         Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-        example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom
-        the token may not act, refuses the whole request before anything is done. Repeat the request after a lost
-        answer: created sales are replayed, and the others are created.
+        example because another campaign has its id, the others are not affected; with the mode `all`, the whole request
+        is refused with that problem, its `errors` name the refused sales, and none is created. An invalid field, or a
+        seller for whom the token may not act, always refuses the whole request before anything is done. Repeat the
+        request after a lost answer: created sales are replayed, and the others are created.
         """
         return self._page("POST", "/v1/sales/batch", SaleResult, body=body)
 

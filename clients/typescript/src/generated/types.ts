@@ -54,6 +54,12 @@ export type AuditStatus =
   | "failed"
   | Unknown;
 
+/** Meaning of a refusal for the other campaigns of a batch. */
+export type BatchMode =
+  | "each"
+  | "all"
+  | Unknown;
+
 /** Look of a red packet's envelope on the pages. */
 export type Cover =
   | "classic"
@@ -834,6 +840,11 @@ export interface NewRedPacket {
 /** Red packets to send: 1 to 100, with at most as many shares together as one packet may have (`limits.shares_max`). */
 export interface NewRedPackets {
   red_packets: KeyedRedPacket[];
+  /**
+   * `each`: a refused packet does not affect the others. `all`: if one packet is refused, none is sent, and the whole
+   * request is refused. Default: `each`.
+   */
+  mode?: BatchMode | null;
 }
 
 /** A refund that was paid to the buyer of an order. */
@@ -935,6 +946,11 @@ export interface NewSale {
 /** Sales to open: 1 to 100. */
 export interface NewSales {
   sales: KeyedSale[];
+  /**
+   * `each`: a refused sale does not affect the others. `all`: if one sale is refused, none is created, and the whole
+   * request is refused. Default: `each`.
+   */
+  mode?: BatchMode | null;
 }
 
 /** Rule that splits the total into shares. */
@@ -1260,7 +1276,10 @@ export interface Problem {
   status: number;
   /** Details of this occurrence. */
   detail?: string | null;
-  /** Known wrong fields and parameters; for `bad-request` and `invalid`. */
+  /**
+   * Known wrong fields and parameters; for `bad-request` and `invalid`. For a batch with the mode `all`, the refused
+   * campaigns.
+   */
   errors?: FieldError[];
   /** Units of this user; for `limit-reached`. */
   held?: number | null;

@@ -40,7 +40,7 @@ pub(super) const QUERY: &str = "?";
 const HASH: &str = "^[0-9a-f]{64}$";
 
 /// Enums of string properties: schema (empty: any), property, enum. The first match applies.
-const WORDS: [(&str, &str, &str); 27] = [
+const WORDS: [(&str, &str, &str); 29] = [
     ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
     ("Posting", "account", "UserAccount"),
@@ -68,6 +68,8 @@ const WORDS: [(&str, &str, &str); 27] = [
     ("Partition", "status", "ReadinessStatus"),
     ("Repair", "result", "RepairResult"),
     ("Audit", "status", "AuditStatus"),
+    ("NewSales", "mode", "BatchMode"),
+    ("NewRedPackets", "mode", "BatchMode"),
 ];
 
 /// Enums of bodies.
@@ -108,6 +110,7 @@ fn enums() -> Vec<(String, Value)> {
         named::<words::WebhookDeliveryState>(),
         named::<words::RepairResult>(),
         named::<words::AuditStatus>(),
+        named::<words::BatchMode>(),
         (
             "RefusedOutcome".to_owned(),
             json!({"type": "string", "description": "Outcome of a claim that was not granted.", "enum": refused}),

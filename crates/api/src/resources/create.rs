@@ -6,13 +6,12 @@
 
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, stream};
 use qiang_core::{
     book::Setup,
     campaign::{AckLevel, Campaign, CampaignKind, Details, Requirements, Rules, Tally},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
     payment::PaymentPolicy,
-    ports::{Action, ActionKind, CampaignRecord, Creation, KeyBinding, KeyUse, LedgerError},
+    ports::{Action, ActionKind, CampaignRecord, Creation, KeyBinding, KeyUse},
     time::{JUMP_MS_MAX, Timestamp, Window},
 };
 use serde::Serialize;
@@ -39,9 +38,6 @@ pub(crate) const CHOSEN_ID_WITHIN_MS: i64 = 24 * 3_600_000;
 
 /// Maximum number of shares that are computed on the request's thread, within microseconds.
 const DRAWN_AT_ONCE: u64 = 100;
-
-/// Campaigns that are opened at the same time: a whole batch, so that an engine can commit them together.
-const OPENED_AT_ONCE: usize = 100;
 
 /// Kind-independent part of a campaign to create.
 pub(crate) struct Draft {
@@ -128,79 +124,11 @@ impl App {
     ) -> Result<CreatedCampaign, ApiProblem> {
         let used = key.map(|key| key_use(&caller.user, route, key, "", request));
         let new = match self.prepare(caller, used.as_ref(), draft).await? {
-            PreparedCampaign::Stored(campaign) => {
-                let id = campaign.id;
-                self.open(setup_of(*campaign).await?).await?;
-                return Ok(CreatedCampaign::before(id));
-            }
+            PreparedCampaign::Stored(campaign) => return self.reopen(*campaign).await,
             PreparedCampaign::New(new) => new,
         };
         let binding = self.ports.ledger.create_under(new.creation(used)).await?;
         self.finish(*new, binding).await
-    }
-
-    /// Creates the campaigns under these keys in one transaction of the ledger, and opens them. Earlier refusals are
-    /// returned unchanged.
-    pub(crate) async fn create_all(
-        &self,
-        prepared: Vec<Result<(KeyUse, PreparedCampaign), ApiProblem>>,
-    ) -> Vec<Result<CreatedCampaign, ApiProblem>> {
-        let mut campaigns = Vec::new();
-        let mut begun = Vec::with_capacity(prepared.len());
-        for prepared in prepared {
-            begun.push(match prepared {
-                Ok((used, PreparedCampaign::New(new))) => {
-                    campaigns.push(new.creation(Some(used)));
-                    Ok(PreparedCampaign::New(new))
-                }
-                Ok((_, stored)) => Ok(stored),
-                Err(problem) => Err(problem),
-            });
-        }
-        let entered = match campaigns.len() {
-            0 => Vec::new(),
-            count => {
-                let created = self.ports.ledger.create_all(campaigns).await;
-                created.unwrap_or_else(|error| vec![Err(error); count])
-            }
-        };
-        let mut entered = entered.into_iter();
-        let opened: Vec<_> = begun
-            .into_iter()
-            .map(|begun| {
-                let binding = match &begun {
-                    Ok(PreparedCampaign::New(_)) => entered.next(),
-                    _ => None,
-                };
-                self.open_prepared(begun, binding)
-            })
-            .collect();
-        stream::iter(opened)
-            .buffered(OPENED_AT_ONCE)
-            .collect()
-            .await
-    }
-
-    /// Opens a campaign. With a binding, it was recorded just now.
-    async fn open_prepared(
-        &self,
-        prepared: Result<PreparedCampaign, ApiProblem>,
-        binding: Option<Result<KeyBinding, LedgerError>>,
-    ) -> Result<CreatedCampaign, ApiProblem> {
-        match prepared? {
-            PreparedCampaign::Stored(campaign) => {
-                let id = campaign.id;
-                self.open(setup_of(*campaign).await?).await?;
-                Ok(CreatedCampaign::before(id))
-            }
-            PreparedCampaign::New(new) => {
-                let lost = || {
-                    ApiProblem::internal("the ledger returned no result for a recorded campaign")
-                };
-                let binding = binding.ok_or_else(lost)??;
-                self.finish(*new, binding).await
-            }
-        }
     }
 
     /// Checks everything that does not need a write, and draws the shares.
@@ -252,8 +180,15 @@ impl App {
         draft.campaign(id, (now, self.ports.engine_clock.now()), self.usual_ack())
     }
 
+    /// Opens a campaign that was recorded before.
+    pub(super) async fn reopen(&self, campaign: Campaign) -> Result<CreatedCampaign, ApiProblem> {
+        let id = campaign.id;
+        self.open(setup_of(campaign).await?).await?;
+        Ok(CreatedCampaign::before(id))
+    }
+
     /// Opens the campaign that was recorded now, or the one that the key is bound to.
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         new: CampaignToRecord,
         binding: KeyBinding,
@@ -351,7 +286,7 @@ impl CampaignToRecord {
     }
 
     /// Creation to record, under its key if it has one.
-    fn creation(&self, used: Option<KeyUse>) -> Creation {
+    pub(super) fn creation(&self, used: Option<KeyUse>) -> Creation {
         Creation {
             used,
             setup: self.setup.clone(),

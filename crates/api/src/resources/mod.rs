@@ -2,6 +2,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod audits;
+mod batches;
 pub(crate) mod campaigns;
 pub(crate) mod change_turn;
 pub(crate) mod changes;

@@ -1,4 +1,4 @@
-//! Batches of red packets: many in one request, each under its own key and with its own result.
+//! Batches of red packets: many in one request, each under its own key.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use qiang_core::{id::IdempotencyKey, ports::KeyUse, split::Split};
 use qiang_wire::{
     answers::RedPacketResult,
     lists::RedPacketResultList,
-    problem::{Problem, ProblemKind},
-    words::CreationResult,
+    problem::Problem,
+    words::{BatchMode, CreationResult},
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -24,6 +24,7 @@ use crate::{
     },
     idempotency::fingerprint::key_use,
     resources::{
+        batches::{BatchPointers, READ_AT_ONCE, logged, refuse_if_invalid, Repetitions, is_throttled},
         create::{CreatedCampaign, PreparedCampaign},
         red_packets::{ROUTE, RedPacketRequest},
     },
@@ -31,12 +32,7 @@ use crate::{
 
 /// Maximum number of red packets in one request.
 const PACKETS_MAX: usize = 100;
-/// Number of campaigns that are read at the same time for the answer.
-pub(crate) const READ_AT_ONCE: usize = 16;
-/// Keys of refused campaigns that are looked for in vain, before no further one is looked for.
-const MISSES_MAX: usize = 4;
-/// Names of the list in the request, and of the packet in one of its items.
-const POINTERS: (&str, &str) = ("red_packets", "red_packet");
+const POINTERS: BatchPointers = BatchPointers("red_packets", "red_packet");
 
 /// Red packets to send: 1 to 100, with at most as many shares together as one packet may have (`limits.shares_max`).
 #[derive(Deserialize, ToSchema)]
@@ -45,6 +41,11 @@ const POINTERS: (&str, &str) = ("red_packets", "red_packet");
 pub(crate) struct BatchRequest {
     #[schema(min_items = 1, max_items = 100)]
     red_packets: Vec<KeyedRequest>,
+    /// `each`: a refused packet does not affect the others. `all`: if one packet is refused, none is sent, and the
+    /// whole request is refused. Default: `each`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    mode: Option<Text<BatchMode>>,
 }
 
 /// A red packet to send, under its key.
@@ -62,15 +63,18 @@ struct KeyedRequest {
 /// Sends red packets from the caller's account, each as `createRedPacket` does.
 ///
 /// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-/// example for lack of money, the others are not affected. An invalid field refuses the whole request before anything
-/// is done. Repeat the request after a lost answer: created packets are replayed, and the others are created.
+/// example for lack of money, the others are not affected; with the mode `all`, the whole request is refused with that
+/// problem, its `errors` name the refused packets, and none is sent. An invalid field always refuses the whole request
+/// before anything is done. Repeat the request after a lost answer: created packets are replayed, and the others are
+/// created.
 #[utoipa::path(post, path = "/v1/red-packets/batch", tag = "red packets", request_body = BatchRequest,
     operation_id = "createRedPackets", security(("bearer" = ["send"])),
-    responses((status = 200, body = RedPacketResultList), (status = 403, body = Problem)))]
+    responses((status = 200, body = RedPacketResultList), (status = 403, body = Problem),
+        (status = 409, description = "A packet is refused, and the mode is `all`: none is sent", body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-    extract::Json(BatchRequest { red_packets }): extract::Json<BatchRequest>,
+    extract::Json(BatchRequest { red_packets, mode }): extract::Json<BatchRequest>,
 ) -> Result<Json<RedPacketResultList>, ApiProblem> {
     caller.require(Scope::Send)?;
     let splits = splits(&app, &red_packets)?;
@@ -80,34 +84,16 @@ pub(crate) async fn create(
         prepared.push(prepare(&caller, asked, split, &mut repetitions).await);
     }
     refuse_if_invalid(&mut prepared, POINTERS)?;
-    let created = app.create_all(prepared).await;
-    let created = refuse_if_all_failed(created)?;
+    let audiences: Vec<_> = red_packets
+        .iter()
+        .map(|it| it.red_packet.audience())
+        .collect();
+    let asked = (mode.map_or(BatchMode::Each, |mode| mode.0), POINTERS);
+    let created = app.create_batch(prepared, asked, &audiences).await?;
     let results = red_packets.into_iter().zip(created);
     let results = results.map(|(asked, created)| result(&app, &caller, asked, created));
     let results: Vec<_> = stream::iter(results).buffered(READ_AT_ONCE).collect().await;
     Ok(Json(RedPacketResultList::whole(logged(results))))
-}
-
-/// Results without the causes of the service's failures, which are logged.
-pub(crate) fn logged<T>(results: Vec<(T, Option<String>)>) -> Vec<T> {
-    let failed = results.iter().filter_map(|(_, cause)| cause.as_ref());
-    if let Some(cause) = failed.clone().next() {
-        crate::http::request_log::log_of_batch(failed.count(), cause);
-    }
-    results.into_iter().map(|(result, _)| result).collect()
-}
-
-/// Refuses the request if all campaigns failed on the server, so that its client repeats it.
-pub(crate) fn refuse_if_all_failed<T>(
-    mut created: Vec<Result<T, ApiProblem>>,
-) -> Result<Vec<Result<T, ApiProblem>>, ApiProblem> {
-    let failed = |it: &Result<T, ApiProblem>| matches!(it, Err(problem) if problem.kind_status().is_server_error());
-    match created.iter().all(failed) {
-        true => Err(created
-            .swap_remove(0)
-            .map_or_else(|problem| problem, |_| ProblemKind::Internal.into())),
-        false => Ok(created),
-    }
 }
 
 /// Split of each packet; a problem if there are too many packets or shares.
@@ -127,57 +113,6 @@ fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, ApiProblem> {
         return Err(ApiProblem::invalid_at(at, detail));
     }
     Ok(splits)
-}
-
-/// Refuses the whole request if a campaign has invalid fields, and names all of them. `pointers` are the names of the
-/// list, and of the campaign in one of its items.
-pub(crate) fn refuse_if_invalid<T>(
-    checked: &mut [Result<T, ApiProblem>],
-    (list, campaign): (&str, &str),
-) -> Result<(), ApiProblem> {
-    let is_invalid =
-        |it: &Result<T, ApiProblem>| matches!(it, Err(problem) if problem.is(ProblemKind::Invalid));
-    let invalid = checked
-        .iter_mut()
-        .enumerate()
-        .filter(|(_, it)| is_invalid(it));
-    let faults = invalid.filter_map(|(place, it)| {
-        let at = format!("#/{list}/{place}/{campaign}");
-        Some((at, it.as_mut().err()?))
-    });
-    ApiProblem::from_parts(faults).map_or(Ok(()), Err)
-}
-
-/// Campaigns of a batch that the limit of creations refuses although an earlier request created them, as after a lost
-/// answer. Their keys are looked for until some are not found, so a batch of new campaigns costs few looks.
-pub(crate) struct Repetitions<'a> {
-    pub(crate) app: &'a App,
-    misses: usize,
-}
-
-impl<'a> Repetitions<'a> {
-    pub(crate) fn new(app: &'a App) -> Self {
-        Self { app, misses: 0 }
-    }
-
-    /// Whether a campaign that the limit refused was created before, under this key.
-    pub(crate) async fn is_one(
-        &mut self,
-        is_throttled: bool,
-        used: &KeyUse,
-    ) -> Result<bool, ApiProblem> {
-        if !is_throttled || self.misses >= MISSES_MAX {
-            return Ok(false);
-        }
-        let is_bound = self.app.is_bound(Some(used)).await?;
-        self.misses += usize::from(!is_bound);
-        Ok(is_bound)
-    }
-}
-
-/// Whether the limit of creations refused a campaign.
-pub(crate) fn is_throttled<T>(draft: &Result<T, ApiProblem>) -> bool {
-    matches!(draft, Err(problem) if problem.is(ProblemKind::CreationsThrottled))
 }
 
 /// Checks a packet, which then counts towards the sender's creation limits.

@@ -117,6 +117,11 @@ pub(crate) struct RedPacketRequest {
 }
 
 impl RedPacketRequest {
+    /// Users who may take part; `None` for all users.
+    pub(crate) fn audience(&self) -> Option<&AudienceRequest> {
+        self.audience.as_ref()
+    }
+
     /// Split of the request, checked against the limits of this node.
     pub(crate) fn split(&self, app: &App) -> Result<Split, ApiProblem> {
         let shares_max = app.config.limits.shares_max;

@@ -1,4 +1,4 @@
-//! Batches of sales: many in one request, each under its own key and with its own result.
+//! Batches of sales: many in one request, each under its own key.
 
 use std::sync::Arc;
 
@@ -6,7 +6,10 @@ use axum::{Json, extract::State};
 use futures_util::{StreamExt as _, stream};
 use qiang_core::{id::IdempotencyKey, ports::KeyUse};
 use qiang_wire::{
-    answers::SaleResult, lists::SaleResultList, problem::Problem, words::CreationResult,
+    answers::SaleResult,
+    lists::SaleResultList,
+    problem::Problem,
+    words::{BatchMode, CreationResult},
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -21,17 +24,15 @@ use crate::{
     },
     idempotency::fingerprint::key_use,
     resources::{
+        batches::{BatchPointers, READ_AT_ONCE, logged, refuse_if_invalid, Repetitions, is_throttled},
         create::{CreatedCampaign, PreparedCampaign},
-        red_packet_batch::{
-            READ_AT_ONCE, Repetitions, is_throttled, logged, refuse_if_all_failed,
-            refuse_if_invalid,
-        },
         sales::{ROUTE, SaleRequest},
     },
 };
 
 /// Maximum number of sales in one request.
 const SALES_MAX: usize = 100;
+const POINTERS: BatchPointers = BatchPointers("sales", "sale");
 
 /// Sales to open: 1 to 100.
 #[derive(Deserialize, ToSchema)]
@@ -40,6 +41,11 @@ const SALES_MAX: usize = 100;
 pub(crate) struct SaleBatchRequest {
     #[schema(min_items = 1, max_items = 100)]
     sales: Vec<KeyedSaleRequest>,
+    /// `each`: a refused sale does not affect the others. `all`: if one sale is refused, none is created, and the
+    /// whole request is refused. Default: `each`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    mode: Option<Text<BatchMode>>,
 }
 
 /// A sale to open, under its key.
@@ -57,16 +63,18 @@ struct KeyedSaleRequest {
 /// Opens sales, each as `createSale` does.
 ///
 /// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-/// example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom the
-/// token may not act, refuses the whole request before anything is done. Repeat the request after a lost answer:
-/// created sales are replayed, and the others are created.
+/// example because another campaign has its id, the others are not affected; with the mode `all`, the whole request is
+/// refused with that problem, its `errors` name the refused sales, and none is created. An invalid field, or a seller
+/// for whom the token may not act, always refuses the whole request before anything is done. Repeat the request after
+/// a lost answer: created sales are replayed, and the others are created.
 #[utoipa::path(post, path = "/v1/sales/batch", tag = "sales", request_body = SaleBatchRequest,
     operation_id = "createSales", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
-    responses((status = 200, body = SaleResultList), (status = 403, body = Problem)))]
+    responses((status = 200, body = SaleResultList), (status = 403, body = Problem),
+        (status = 409, description = "A sale is refused, and the mode is `all`: none is created", body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-    extract::Json(SaleBatchRequest { sales }): extract::Json<SaleBatchRequest>,
+    extract::Json(SaleBatchRequest { sales, mode }): extract::Json<SaleBatchRequest>,
 ) -> Result<Json<SaleResultList>, ApiProblem> {
     for asked in &sales {
         asked.sale.check_scope(&caller)?;
@@ -80,8 +88,10 @@ pub(crate) async fn create(
     for asked in &sales {
         prepared.push(prepare(&caller, asked, &mut repetitions).await);
     }
-    refuse_if_invalid(&mut prepared, ("sales", "sale"))?;
-    let created = refuse_if_all_failed(app.create_all(prepared).await)?;
+    refuse_if_invalid(&mut prepared, POINTERS)?;
+    let audiences: Vec<_> = sales.iter().map(|it| it.sale.audience()).collect();
+    let asked = (mode.map_or(BatchMode::Each, |mode| mode.0), POINTERS);
+    let created = app.create_batch(prepared, asked, &audiences).await?;
     let results = sales.into_iter().zip(created);
     let results = results.map(|(asked, created)| result(&app, &caller, asked, created));
     let results: Vec<_> = stream::iter(results).buffered(READ_AT_ONCE).collect().await;

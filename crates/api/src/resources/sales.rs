@@ -154,6 +154,11 @@ impl SaleRequest {
         })
     }
 
+    /// Users who may take part; `None` for all users.
+    pub(crate) fn audience(&self) -> Option<&AudienceRequest> {
+        self.audience.as_ref()
+    }
+
     /// Rules of the sale, and the payments that pay an order.
     fn checked(&self) -> Result<(Sale, PaymentPolicy), ApiProblem> {
         let hold_ms = i64::from(self.hold_seconds.unwrap_or(HOLD_S)) * 1_000;

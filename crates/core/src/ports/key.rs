@@ -91,6 +91,33 @@ pub struct Creation {
     pub opens: bool,
 }
 
+/// Result of the creation of several campaigns together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WholeCreation {
+    /// All of them exist: one binding per campaign, in their order.
+    Created(Vec<KeyBinding>),
+    /// None of them was created, because these were refused: their places and the reasons.
+    Refused(Vec<(usize, LedgerError)>),
+}
+
+impl WholeCreation {
+    /// Result of a trial of all campaigns, with one result per campaign.
+    #[must_use]
+    pub fn from_results(results: Vec<Result<KeyBinding, LedgerError>>) -> Self {
+        let (mut bindings, mut refused) = (Vec::with_capacity(results.len()), Vec::new());
+        for (place, result) in results.into_iter().enumerate() {
+            match result {
+                Ok(binding) => bindings.push(binding),
+                Err(error) => refused.push((place, error)),
+            }
+        }
+        match refused.is_empty() {
+            true => Self::Created(bindings),
+            false => Self::Refused(refused),
+        }
+    }
+}
+
 /// Store of idempotency keys.
 #[async_trait]
 pub trait KeyStore: Send + Sync + 'static {
@@ -150,6 +177,13 @@ pub trait KeyStore: Send + Sync + 'static {
         &self,
         campaigns: Vec<Creation>,
     ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError>;
+
+    /// [`KeyStore::create_under`] for several campaigns, in their order and in one transaction that creates all of them
+    /// or none. A campaign whose key was bound before counts as created.
+    ///
+    /// # Errors
+    /// If the transaction failed. Then no campaign was created, unless the error is [`LedgerError::Uncertain`].
+    async fn create_whole(&self, campaigns: Vec<Creation>) -> Result<WholeCreation, LedgerError>;
 
     /// [`PayoutStore::pay_out_by`] under a key that the same transaction binds to `id`: a refused payout uses no key.
     async fn pay_out_under(

@@ -38,7 +38,8 @@ pub use self::{
         PlaceError, Posting, PostingKind, PostingPlace, PostingQuery, UserAccount, UserOrder,
     },
     key::{
-        Creation, KeyBinding, KeyState, KeyStore, KeyUse, first_id_at, same_deposit, setup_under,
+        Creation, KeyBinding, KeyState, KeyStore, KeyUse, WholeCreation, first_id_at, same_deposit,
+        setup_under,
     },
     ledger::{
         AccountStore, ActionStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Discard,

@@ -8,7 +8,7 @@ use qiang_core::{
     money::Money,
     ports::{
         Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, Payout,
-        PayoutReceipt, SettlementStore as _,
+        PayoutReceipt, SettlementStore as _, WholeCreation,
     },
     time::Timestamp,
 };
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::{
     ledger::{keys, payouts},
-    ledger_file::{FUNDS_WAIT_MAX, LedgerFile, SqliteLedgerHost, enter, job},
+    ledger_file::{FUNDS_WAIT_MAX, LedgerFile, SqliteLedgerHost, enter, enter_whole, job},
     reader::query,
 };
 
@@ -93,7 +93,6 @@ where
     ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
         let campaigns: Arc<[_]> = campaigns.into();
         let mut created = enter(self, Arc::clone(&campaigns)).await?;
-        let lacks = |it: &_| matches!(it, Err(LedgerError::InsufficientFunds { .. }));
         if !created.iter().any(lacks) {
             return Ok(created);
         }
@@ -113,6 +112,20 @@ where
             created[n] = again;
         }
         Ok(created)
+    }
+
+    async fn create_whole(&self, campaigns: Vec<Creation>) -> Result<WholeCreation, LedgerError> {
+        let campaigns: Arc<[_]> = campaigns.into();
+        let created = enter_whole(self, Arc::clone(&campaigns)).await?;
+        if created.iter().any(lacks)
+            && let Some((partition, seq)) = self.last_committed()
+        {
+            // Recent claims of the senders may not be settled to their accounts yet.
+            self.await_settled(partition, seq, FUNDS_WAIT_MAX).await?;
+            let again = enter_whole(self, campaigns).await?;
+            return Ok(WholeCreation::from_results(again));
+        }
+        Ok(WholeCreation::from_results(created))
     }
 
     async fn pay_out_under(
@@ -146,4 +159,9 @@ where
         })
         .await
     }
+}
+
+/// Whether the sender of a campaign has too little money for it.
+fn lacks(created: &Result<KeyBinding, LedgerError>) -> bool {
+    matches!(created, Err(LedgerError::InsufficientFunds { .. }))
 }

@@ -85,5 +85,18 @@ pub(crate) async fn enter(
         .unwrap_or_else(|_| Err(LedgerError::unavailable("the writer is gone")))
 }
 
+/// Enters campaigns through the writer, all or none, and returns the result of each.
+pub(crate) async fn enter_whole(
+    host: &impl SqliteLedgerHost,
+    campaigns: Arc<[Creation]>,
+) -> Result<Entered, LedgerError> {
+    let (mut campaigns, receiver) = NewCampaignIds::boxed(campaigns);
+    campaigns.is_whole = true;
+    host.push_campaigns(campaigns);
+    receiver
+        .await
+        .unwrap_or_else(|_| Err(LedgerError::unavailable("the writer is gone")))
+}
+
 /// Longest wait of a sender with too little money for the settlement of recent claims.
 pub(crate) const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);

@@ -150,3 +150,78 @@ async fn what_the_ledger_has_and_redis_does_not_is_opened_after_a_kill() {
     let replayed = complete(addr, "sam", None).await;
     assert_eq!(replayed, PACKETS);
 }
+
+const SALES: usize = 20;
+
+fn sales() -> Value {
+    let sales = (0..SALES).map(|n| {
+        let sale = json!({ "title": "lamps", "stock": 5,
+            "unit_price": { "amount": 9_900, "currency": "CNY" } });
+        json!({ "idempotency_key": format!("s-{n}"), "sale": sale })
+    });
+    json!({ "sales": sales.collect::<Vec<_>>(), "mode": "all" })
+}
+
+/// A seller's request.
+async fn sell(addr: SocketAddr, seller: &str, what: &str, body: Option<Value>) -> Reply {
+    let (method, path) = what.split_once(' ').unwrap();
+    let token = sign(&json!({ "sub": seller, "scope": "campaigns:write", "exp": in_an_hour() }));
+    call(addr, method, path, Some(&token), &[], body).await
+}
+
+/// Repeats a seller's request until the service has started.
+async fn sold(addr: SocketAddr, seller: &str, what: &str, body: Option<Value>) -> Value {
+    let until = Instant::now() + ANSWERED_MAX;
+    loop {
+        let reply = sell(addr, seller, what, body.clone()).await;
+        match reply.status {
+            200 => return reply.json(),
+            503 if Instant::now() < until => tokio::time::sleep(Duration::from_millis(50)).await,
+            _ => panic!("{what}: {reply:?}"),
+        }
+    }
+}
+
+/// Repeats a whole batch of sales: all exist once each and can be sold. Returns how many existed before.
+async fn complete_sales(addr: SocketAddr, seller: &str) -> usize {
+    let again = sold(addr, seller, "POST /v1/sales/batch", Some(sales())).await;
+    let results = again["data"].as_array().unwrap();
+    assert_eq!(results.len(), SALES);
+    for result in results {
+        let state = &result["sale"]["state"];
+        let found = (&state["phase"], &state["remaining"]);
+        assert_eq!(found, (&json!("live"), &json!(5)), "{result}");
+    }
+    let before = results.iter().filter(|it| it["result"] == "replayed");
+    before.count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_service_has_created_a_whole_batch_of_sales_or_none() {
+    let redis = block_in_place(|| Standalone::start(&Options::new()));
+    let on_redis = vec![
+        ("QIANG__ENGINE__KIND", "redis".to_owned()),
+        ("QIANG__REDIS__URLS", redis.url()),
+        ("QIANG__REDIS__PARTITIONS", "2".to_owned()),
+    ];
+    for settings in [Vec::new(), on_redis] {
+        let service = node(settings);
+        let addr = service.addr();
+        for kill in 0..KILLS {
+            let seller = format!("seller-{kill}");
+            let sent = tokio::spawn({
+                let seller = seller.clone();
+                async move { sell(addr, &seller, "POST /v1/sales/batch", Some(sales())).await }
+            });
+            tokio::time::sleep(Duration::from_millis(kill * KILL_EVERY_MS)).await;
+            block_in_place(|| service.kill());
+            drop(sent.await); // the service may have ended before its answer
+            block_in_place(|| service.start_again());
+            let listed = sold(addr, &seller, "GET /v1/sales?limit=100", None).await;
+            let listed = listed["data"].as_array().unwrap().len();
+            assert!([0, SALES].contains(&listed), "{listed} sales exist");
+            assert_eq!(complete_sales(addr, &seller).await, listed);
+        }
+        block_in_place(|| service.stop());
+    }
+}

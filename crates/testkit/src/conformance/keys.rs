@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::Details,
     id::{IdempotencyKey, PaymentRef},
     money::Money,
-    ports::{Creation, KeyBinding, KeyState, KeyUse, LedgerError, Payout},
+    ports::{Creation, KeyBinding, KeyState, KeyUse, LedgerError, Payout, WholeCreation},
     split::SplitRule,
     time::Timestamp,
 };
@@ -270,6 +270,78 @@ pub async fn of_several_creations_each_stands_for_itself(case: &mut Scenario) {
     let nothing = case.ledger().create_all(Vec::new()).await;
     assert_eq!(nothing.map(|it| it.len()), Ok(0));
     for Creation { setup, .. } in [&first, &dear, &third] {
+        case.entered(setup);
+        case.open_entered(setup).await;
+    }
+}
+
+/// Several campaigns are created in one transaction, all or none. A refusal leaves neither a campaign, a key nor a
+/// debit of any of them, also if they have so many shares that an engine writes these first.
+pub async fn several_creations_together_are_all_made_or_none(case: &mut Scenario) {
+    let campaign = |case: &mut Scenario, key: &str, print: u8, (total, count)| {
+        let packet = red_packet(total, count, SplitRule::Equal).owner("sender");
+        let key = IdempotencyKey::new(key).expect("well-formed");
+        let used = KeyUse::new("sender POST /x", key, [print; 32]);
+        keyed(used, &packet.setup(case.next_id()))
+    };
+    case.deposit("sender", 1_000_000).await;
+    let first = campaign(case, "a", 1, (100_000, 10));
+    let second = campaign(case, "b", 1, (200_000, 10));
+    let large = campaign(case, "c", 1, (300_000, 3_000));
+    let dear = campaign(case, "d", 1, (600_000, 10));
+    let dearest = campaign(case, "e", 1, (1_000_001, 10));
+    let other_request = campaign(case, "a", 2, (1_000, 10));
+    let places = |created: Result<WholeCreation, LedgerError>| match created {
+        Ok(WholeCreation::Refused(refused)) => {
+            let told = refused.iter().map(|(place, _)| *place);
+            told.collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    for restarts in 0..2 {
+        let ledger = case.ledger();
+        // The money is enough for the packets before the last one.
+        for (batch, refused) in [
+            ([&first, &dear, &second, &dearest], &[3][..]),
+            ([&first, &large, &dear, &other_request], &[3]),
+            ([&dear, &large, &second, &first], &[2]),
+            ([&dearest, &first, &other_request, &large], &[0, 2]),
+        ] {
+            let batch: Vec<_> = batch.into_iter().cloned().collect();
+            let created = ledger.create_whole(batch).await;
+            assert_eq!(places(created), refused, "{restarts}");
+        }
+        for creation in [&first, &second, &large, &dear, &dearest] {
+            let id = creation.setup.campaign.id;
+            assert_eq!(ledger.campaign(id).await, Ok(None));
+            assert_eq!(ledger.bound_key(key_of(creation)).await, Ok(None));
+        }
+        assert_eq!(case.balance("sender").await, (1_000_000, 0));
+        case.restart().await;
+    }
+    let id = |campaign: &Creation| campaign.setup.campaign.id.uuid();
+    let created = |asked: &[(&Creation, bool)]| {
+        let bindings = asked.iter().map(|(campaign, fresh)| KeyBinding {
+            id: id(campaign),
+            fresh: *fresh,
+        });
+        Ok(WholeCreation::Created(bindings.collect()))
+    };
+    let ledger = case.ledger();
+    let made = ledger.create_whole(vec![first.clone(), first.clone(), second.clone()]);
+    let expected = created(&[(&first, true), (&first, false), (&second, true)]);
+    assert_eq!(made.await, expected);
+    // A repetition finds all of them, and a campaign that exists is no refusal.
+    let again = ledger.create_whole(vec![first.clone(), second.clone()]);
+    assert_eq!(again.await, created(&[(&first, false), (&second, false)]));
+    let more = ledger.create_whole(vec![second.clone(), large.clone()]);
+    assert_eq!(more.await, created(&[(&second, false), (&large, true)]));
+    assert_eq!(case.balance("sender").await, (400_000, 0));
+    let alone = case.ledger().create_whole(vec![dearest.clone()]).await;
+    assert_eq!(places(alone), [0]);
+    let nothing = case.ledger().create_whole(Vec::new()).await;
+    assert_eq!(nothing, created(&[]));
+    for Creation { setup, .. } in [&first, &second, &large] {
         case.entered(setup);
         case.open_entered(setup).await;
     }

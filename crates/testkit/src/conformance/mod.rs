@@ -297,6 +297,7 @@ macro_rules! engine_conformance {
             keys::a_deposits_reference_is_kept_for_good,
             keys::a_refused_creation_spends_no_key,
             keys::of_several_creations_each_stands_for_itself,
+            keys::several_creations_together_are_all_made_or_none,
             keys::a_chosen_id_is_one_campaign,
             keys::old_keys_are_purged_and_payments_kept,
             ledger::drafts_are_found_until_they_are_opened,

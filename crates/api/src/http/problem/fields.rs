@@ -74,6 +74,22 @@ impl ApiProblem {
         whole.0.body.errors = errors;
         Some(whole)
     }
+
+    /// Problem of a body that is refused for several parts: the first part's, with the place and the fault of each.
+    /// `None` if there are no parts.
+    pub(crate) fn first_of(parts: impl IntoIterator<Item = (String, Self)>) -> Option<Self> {
+        let mut whole: Option<Self> = None;
+        for (at, problem) in parts {
+            let body = &problem.0.body;
+            let fault = FieldError {
+                pointer: Some(at),
+                parameter: None,
+                detail: body.detail.clone().unwrap_or_else(|| body.title.clone()),
+            };
+            whole.get_or_insert(problem).0.body.errors.push(fault);
+        }
+        whole
+    }
 }
 
 impl From<BadAdmissionRatio> for ApiProblem {

@@ -9,6 +9,7 @@ use qiang_core::{
         HistoryPage, HistoryStore, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, Movement,
         MovementQuery, OrderQuery, PaymentQuery, PaymentRecord, Payout, PayoutReceipt, PayoutStore,
         Posting, PostingQuery, RefundBalance, RefundBalanceQuery, RefundDueOrder, UserOrder,
+        WholeCreation,
     },
     time::Timestamp,
 };
@@ -154,6 +155,10 @@ impl KeyStore for FakeLedger {
         &self,
         _: Vec<Creation>,
     ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn create_whole(&self, _: Vec<Creation>) -> Result<WholeCreation, LedgerError> {
         Err(broken())
     }
 

@@ -249,6 +249,7 @@ fn words_are_as_documented() {
     check::<PaymentOutcome>("PaymentOutcome", &document);
     check::<PaymentRecordOutcome>("PaymentRecordOutcome", &document);
     check::<CreationResult>("CreationResult", &document);
+    check::<BatchMode>("BatchMode", &document);
     check::<AuditStatus>("AuditStatus", &document);
     check::<ActionKind>("ActionKind", &document);
     check::<ReadinessStatus>("ReadinessStatus", &document);

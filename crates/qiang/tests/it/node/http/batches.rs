@@ -327,3 +327,106 @@ async fn a_wrong_sale_refuses_all_before_anything_is_done() {
     assert_eq!(listed["data"], json!([]));
     service.stop().await;
 }
+
+#[tokio::test]
+async fn sales_of_a_whole_batch_are_all_created_or_none() {
+    let service = Service::start().await;
+    let shop = service.token("shop", "campaigns:write");
+    let send = async |sales: &[Value], mode: &str| {
+        let body = json!({ "sales": sales, "mode": mode });
+        service.post("/v1/sales/batch", &shop, body).await
+    };
+    let listed = async || {
+        let listed = service.get("/v1/sales", &shop).await.json();
+        listed["data"].as_array().unwrap().len()
+    };
+    let alone = service
+        .post_key("/v1/sales", &shop, "before", sale(3))
+        .await;
+    assert_eq!(alone.status, 201, "{alone:?}");
+    let with_passphrase = |key: &str, passphrase: &str| {
+        keyed_sale(key, 2, |sale| {
+            sale["audience"] = json!({ "passphrase": passphrase })
+        })
+    };
+    let (first, second) = (
+        keyed_sale("a", 5, |_| ()),
+        with_passphrase("b", "open sesame"),
+    );
+    let taken = keyed_sale("c", 6, |sale| sale["id"] = json!(alone.text("id")));
+    let reused = keyed_sale("before", 4, |_| ());
+    for (batch, problem, pointers) in [
+        (
+            vec![&first, &taken, &second],
+            "id-used",
+            &["#/sales/1/sale"][..],
+        ),
+        (
+            vec![&reused, &first, &second, &taken],
+            "key-reused",
+            &["#/sales/0/sale", "#/sales/3/sale"],
+        ),
+    ] {
+        let batch: Vec<_> = batch.into_iter().cloned().collect();
+        let refused = send(&batch, "all").await;
+        refused.assert_problem(if problem == "id-used" { 409 } else { 422 }, problem);
+        let errors = refused.json()["errors"].clone();
+        let errors = errors.as_array().unwrap().iter();
+        let found: Vec<_> = errors.map(|it| it["pointer"].as_str().unwrap()).collect();
+        assert_eq!(found, pointers);
+        assert_eq!(listed().await, 1, "a refused batch has created a sale");
+    }
+    let before = keyed_sale("before", 3, |_| ());
+    let batch = [first.clone(), before, second];
+    for results in [["created", "replayed", "created"], ["replayed"; 3]] {
+        let reply = send(&batch, "all").await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let found = reply.json()["data"].clone();
+        let found: Vec<_> = (0..3).map(|n| found[n]["result"].clone()).collect();
+        assert_eq!(found, results);
+        assert_eq!(listed().await, 3);
+    }
+    // The fingerprint of a request does not cover its passphrase. Another one refuses all before anything is created.
+    let new = keyed_sale("d", 1, |_| ());
+    let refused = send(&[new.clone(), with_passphrase("b", "other words")], "all").await;
+    refused.assert_problem(422, "key-reused");
+    assert_eq!(listed().await, 3);
+    let refused = send(&[new], "some").await;
+    refused.assert_problem(422, "invalid");
+    assert_eq!(refused.json()["errors"][0]["pointer"], "#/mode");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn red_packets_of_a_whole_batch_are_all_sent_or_none() {
+    let service = Service::start_with(|config, _| {
+        config.limits.creations_per_user_per_minute = 7;
+    })
+    .await;
+    service.deposit("sam", 1_000).await;
+    let token = service.token("sam", "send");
+    let send = async |packets: &[Value]| {
+        let body = json!({ "red_packets": packets, "mode": "all" });
+        service.post(PATH, &token, body).await
+    };
+    let asked = [keyed("a", 300, 3), keyed("b", 700, 3), keyed("c", 1, 1)];
+    let refused = send(&asked).await;
+    refused.assert_problem(409, "insufficient-funds");
+    let errors = refused.json()["errors"].clone();
+    assert_eq!(errors[0]["pointer"], "#/red_packets/2/red_packet");
+    assert_eq!(service.balance("sam").await, 1_000);
+    let sent = results(&send(&asked[..2]).await);
+    assert!(sent.iter().all(|it| it.1 == "created"), "{sent:?}");
+    assert_eq!(service.balance("sam").await, 0);
+    for packet in &sent {
+        let ann = service.token("ann", "claim");
+        let claims = format!("/v1/red-packets/{}/claims", packet.2);
+        assert_eq!(service.act(&claims, &ann).await.status, 201);
+    }
+    // Each packet counts as one creation: the limit refuses the whole request.
+    service.deposit("sam", 1_000).await;
+    let more: Vec<_> = ["d", "e", "f"].map(|key| keyed(key, 10, 2)).into();
+    send(&more).await.assert_problem(429, "creations-throttled");
+    assert_eq!(service.balance("sam").await, 1_000);
+    service.stop().await;
+}

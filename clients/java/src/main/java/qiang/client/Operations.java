@@ -821,9 +821,10 @@ public abstract class Operations {
      * Sends red packets from the caller's account, each as `createRedPacket` does.
      *
      * Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-     * example for lack of money, the others are not affected. An invalid field refuses the whole request before
-     * anything is done. Repeat the request after a lost answer: created packets are replayed, and the others are
-     * created.
+     * example for lack of money, the others are not affected; with the mode `all`, the whole request is refused with
+     * that problem, its `errors` name the refused packets, and none is sent. An invalid field always refuses the whole
+     * request before anything is done. Repeat the request after a lost answer: created packets are replayed, and the
+     * others are created.
      */
     public Page<RedPacketResult> createRedPackets(NewRedPackets body) {
         return page(new Call("POST", "/v1/red-packets/batch").body(body), RedPacketResult.class);
@@ -938,9 +939,10 @@ public abstract class Operations {
      * Opens sales, each as `createSale` does.
      *
      * Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
-     * example because another campaign has its id, the others are not affected. An invalid field, or a seller for whom
-     * the token may not act, refuses the whole request before anything is done. Repeat the request after a lost answer:
-     * created sales are replayed, and the others are created.
+     * example because another campaign has its id, the others are not affected; with the mode `all`, the whole request
+     * is refused with that problem, its `errors` name the refused sales, and none is created. An invalid field, or a
+     * seller for whom the token may not act, always refuses the whole request before anything is done. Repeat the
+     * request after a lost answer: created sales are replayed, and the others are created.
      */
     public Page<SaleResult> createSales(NewSales body) {
         return page(new Call("POST", "/v1/sales/batch").body(body), SaleResult.class);

@@ -10,4 +10,13 @@ public final class NewRedPackets extends Body {
     public NewRedPackets(List<KeyedRedPacket> redPackets) {
         set("red_packets", redPackets);
     }
+
+    /**
+     * `each`: a refused packet does not affect the others. `all`: if one packet is refused, none is sent, and the whole
+     * request is refused. Default: `each`.
+     */
+    public NewRedPackets mode(BatchMode mode) {
+        set("mode", mode);
+        return this;
+    }
 }

@@ -10,4 +10,13 @@ public final class NewSales extends Body {
     public NewSales(List<KeyedSale> sales) {
         set("sales", sales);
     }
+
+    /**
+     * `each`: a refused sale does not affect the others. `all`: if one sale is refused, none is created, and the whole
+     * request is refused. Default: `each`.
+     */
+    public NewSales mode(BatchMode mode) {
+        set("mode", mode);
+        return this;
+    }
 }

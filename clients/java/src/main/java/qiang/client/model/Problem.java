@@ -13,7 +13,8 @@ import java.util.List;
  * @param title Title; the same for all problems of a type.
  * @param status The HTTP status.
  * @param detail Details of this occurrence. May be null.
- * @param errors Known wrong fields and parameters; for `bad-request` and `invalid`. May be null.
+ * @param errors Known wrong fields and parameters; for `bad-request` and `invalid`. For a batch with the mode `all`,
+ *     the refused campaigns. May be null.
  * @param held Units of this user; for `limit-reached`. May be null.
  * @param limit Maximum units per user; for `limit-reached`. May be null.
  * @param offered Offered levels; for `ack-unavailable`. May be null.
