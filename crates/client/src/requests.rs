@@ -94,6 +94,8 @@ requests! {
         list_price: Money,
         /// The shop's own number of the campaign. Users do not see it.
         reference: String,
+        /// Whether the reference is unique among the owner's unique ones; default: no.
+        unique_reference: bool,
         /// Up to 20 texts of the shop by name. Users do not see them.
         metadata: BTreeMap<String, String>,
     }
@@ -132,6 +134,8 @@ requests! {
         cover: Cover,
         /// The shop's own number of the campaign. Users do not see it.
         reference: String,
+        /// Whether the reference is unique among the owner's unique ones; default: no.
+        unique_reference: bool,
         /// Up to 20 texts of the shop by name. Users do not see them.
         metadata: BTreeMap<String, String>,
     }
@@ -184,6 +188,8 @@ requests! {
         ;
         /// New number of the shop; `Some(None)` removes it.
         reference: Option<String>,
+        /// Whether the reference, which the change has too, is unique; default: as before.
+        unique_reference: bool,
         /// New values by name; `None` removes a name.
         metadata: BTreeMap<String, Option<String>>,
     }

@@ -135,6 +135,9 @@ impl MetadataSubject {
 pub struct Metadata {
     /// The shop's own number of the object.
     pub reference: Option<ShopReference>,
+    /// Whether no other object of this kind and owner may have the reference as a unique one. False without a
+    /// reference.
+    pub is_unique: bool,
     /// Values by name, at most [`METADATA_NAMES_MAX`].
     pub values: BTreeMap<MetadataName, MetadataValue>,
 }
@@ -152,6 +155,7 @@ impl Metadata {
         let values = self.values.iter();
         MetadataChange {
             reference: self.reference.clone().map(Some),
+            is_unique: self.is_unique.then_some(true),
             values: values
                 .map(|(name, value)| (name.clone(), Some(value.clone())))
                 .collect(),
@@ -164,6 +168,8 @@ impl Metadata {
 pub struct MetadataChange {
     /// `None` keeps the reference, and `Some(None)` removes it.
     pub reference: Option<Option<ShopReference>>,
+    /// Whether the reference is unique; `None` keeps that. An object without a reference has no unique one.
+    pub is_unique: Option<bool>,
     /// New values by name; `None` removes a name.
     pub values: BTreeMap<MetadataName, Option<MetadataValue>>,
 }
@@ -189,6 +195,7 @@ impl MetadataChange {
         if let Some(reference) = &self.reference {
             after.reference.clone_from(reference);
         }
+        after.is_unique = self.is_unique.unwrap_or(after.is_unique) && after.reference.is_some();
         for (name, value) in &self.values {
             match value {
                 Some(value) => after.values.insert(name.clone(), value.clone()),
@@ -226,6 +233,7 @@ mod tests {
     fn a_change_keeps_what_it_does_not_name() {
         let named = |values: &[(&str, Option<&str>)]| MetadataChange {
             reference: None,
+            is_unique: None,
             values: values
                 .iter()
                 .map(|(name, value)| {
@@ -250,5 +258,27 @@ mod tests {
         let full = most.apply(Metadata::default()).unwrap();
         let refused = Err(MetadataError::Count);
         assert_eq!(named(&[("0", Some("x"))]).apply(full), refused);
+    }
+
+    #[test]
+    fn a_reference_stays_unique_until_it_is_removed() {
+        let to = |reference: Option<&str>, is_unique| MetadataChange {
+            reference: Some(reference.map(|text| ShopReference::new(text).unwrap())),
+            is_unique,
+            ..MetadataChange::default()
+        };
+        let first = to(Some("PO-1"), Some(true));
+        let first = first.apply(Metadata::default()).unwrap();
+        assert!(first.is_unique);
+        assert_eq!(
+            first.as_change().apply(Metadata::default()),
+            Ok(first.clone())
+        );
+        let renamed = to(Some("PO-2"), None).apply(first.clone()).unwrap();
+        assert!(renamed.is_unique);
+        let shared = to(Some("PO-2"), Some(false)).apply(renamed.clone());
+        assert!(!shared.unwrap().is_unique);
+        let removed = to(None, None).apply(renamed).unwrap();
+        assert_eq!(removed, Metadata::default());
     }
 }

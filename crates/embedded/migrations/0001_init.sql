@@ -314,7 +314,10 @@ CREATE TABLE shop_references (
     id        TEXT NOT NULL,
     reference TEXT NOT NULL,
     owner     TEXT NOT NULL,
-    PRIMARY KEY (object, id)
+    -- The owner, if the reference is unique for it.
+    unique_owner TEXT,
+    PRIMARY KEY (object, id),
+    UNIQUE (object, unique_owner, reference)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX shop_references_reference ON shop_references (object, reference, id);

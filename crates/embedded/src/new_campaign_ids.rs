@@ -198,6 +198,7 @@ mod tests {
     use qiang_core::{
         campaign::Details,
         id::{CampaignId, IdempotencyKey},
+        metadata::Metadata,
         money::Money,
         ports::KeyUse,
         split::SplitRule,
@@ -244,6 +245,7 @@ mod tests {
             used: (rng.random_ratio(3, 4)).then(|| KeyUse::new("scope", key, fingerprint)),
             setup: built.owner(owner).setup(rng.random_range(0..60)),
             details: Details::default(),
+            metadata: Metadata::default(),
             audience: None,
             waiting_room: rng.random_ratio(1, 8),
             by: None,
@@ -363,6 +365,7 @@ mod tests {
                 .owner(owner)
                 .setup(n),
             details: Details::default(),
+            metadata: Metadata::default(),
             audience: None,
             waiting_room: false,
             by: None,

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use qiang_core::{
     id::{PaymentRef, UserId},
+    metadata::MetadataSubject,
     money::Money,
     ports::{
         Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, Payout,
@@ -16,7 +17,7 @@ use crate::{
     accounts, campaigns,
     dialect::{Dialect, Statement, fetch_one, sql},
     error::{WorkError, raced},
-    payouts,
+    metadata, payouts,
     pool::AccessMode,
     sql_ledger::SqlLedger,
     waiting_rooms,
@@ -351,6 +352,11 @@ async fn create_under<D: Dialect>(
     }
     if is_new && campaign.waiting_room {
         waiting_rooms::add::<D>(conn, setup.campaign.id).await?;
+    }
+    if is_new && !campaign.metadata.is_empty() {
+        let (of, owner) = (&campaign.metadata, &setup.campaign.owner);
+        let subject = MetadataSubject::Campaign(setup.campaign.id);
+        metadata::add::<D>(conn, subject, owner, of).await?;
     }
     Ok(binding)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use qiang_core::{
     id::UserId,
     metadata::{Metadata, MetadataChange, MetadataObject, MetadataSubject},
-    ports::{Action, MetadataResult, ReferenceQuery},
+    ports::{Action, LedgerError, MetadataResult, ReferenceQuery},
     rows::{METADATA_MARK, Value, add_metadata_value, metadata_reference},
 };
 use uuid::Uuid;
@@ -25,8 +25,10 @@ const ADD_VALUE: Statement =
     sql!(both "INSERT INTO metadata (object, id, name, value) VALUES ($1, $2, $3, $4)");
 const DROP_REFERENCE: Statement =
     sql!(both "DELETE FROM shop_references WHERE object = $1 AND id = $2");
-const ADD_REFERENCE: Statement =
-    sql!(both "INSERT INTO shop_references (object, id, reference, owner) VALUES ($1, $2, $3, $4)");
+const ADD_REFERENCE: Statement = sql!(both "INSERT INTO shop_references (object, id, reference, owner, unique_owner)
+    VALUES ($1, $2, $3, $4, $5)");
+const TAKEN_BY: Statement = sql!(both "SELECT id FROM shop_references
+    WHERE object = $1 AND unique_owner = $2 AND reference = $3");
 const OF_ALL: Statement = sql!(both "SELECT id FROM shop_references
     WHERE object = $1 AND reference = $2 AND id > $3 ORDER BY id LIMIT $4");
 const OF_OWNER: Statement = sql!(both "SELECT id FROM shop_references
@@ -43,7 +45,7 @@ pub(crate) async fn add<D: Dialect>(
     metadata: &Metadata,
 ) -> Result<(), WorkError> {
     match mark::<D>(&mut *conn, subject).await? {
-        true => store::<D>(conn, subject, owner, &metadata.as_change()).await,
+        true => store::<D>(conn, subject, owner, (&metadata.as_change(), metadata)).await,
         false => Ok(()),
     }
 }
@@ -65,7 +67,7 @@ pub(crate) async fn change<D: Dialect>(
     let Ok(after) = change.apply(before) else {
         return Ok(MetadataResult::TooManyNames);
     };
-    store::<D>(conn, subject, owner, change).await?;
+    store::<D>(conn, subject, owner, (change, &after)).await?;
     actions::enter::<D>(&mut *conn, by).await?;
     made_changes::enter_made_changes::<D>(conn, made.as_slice()).await?;
     Ok(MetadataResult::Changed(after))
@@ -88,20 +90,17 @@ async fn mark<D: Dialect>(
     Ok(inserted > 0 && locked.is_some())
 }
 
+/// Stores a change that leads to the metadata `after`.
 async fn store<D: Dialect>(
     conn: &mut D::Connection,
     subject: MetadataSubject,
     owner: &UserId,
-    change: &MetadataChange,
+    (change, after): (&MetadataChange, &Metadata),
 ) -> Result<(), WorkError> {
     let id = subject.id();
     let (object, id): (Value<'_>, Value<'_>) = (subject.object().name().into(), id.as_str().into());
-    if let Some(reference) = &change.reference {
-        D::execute(&mut *conn, &DROP_REFERENCE, &[object, id]).await?;
-        if let Some(reference) = reference {
-            let values = [object, id, reference.as_str().into(), owner.as_str().into()];
-            raced(D::execute(&mut *conn, &ADD_REFERENCE, &values).await)?;
-        }
+    if change.reference.is_some() || change.is_unique.is_some() {
+        store_reference::<D>(&mut *conn, (object, id), owner, after).await?;
     }
     for (name, value) in &change.values {
         let name: Value<'_> = name.as_str().into();
@@ -111,6 +110,32 @@ async fn store<D: Dialect>(
             raced(D::execute(&mut *conn, &ADD_VALUE, &values).await)?;
         }
     }
+    Ok(())
+}
+
+/// Replaces the reference of an object.
+async fn store_reference<D: Dialect>(
+    conn: &mut D::Connection,
+    (object, id): (Value<'_>, Value<'_>),
+    owner: &UserId,
+    after: &Metadata,
+) -> Result<(), WorkError> {
+    D::execute(&mut *conn, &DROP_REFERENCE, &[object, id]).await?;
+    let Some(reference) = &after.reference else {
+        return Ok(());
+    };
+    let unique_owner = after.is_unique.then_some(owner.as_str());
+    let (owner, reference): (Value<'_>, Value<'_>) =
+        (owner.as_str().into(), reference.as_str().into());
+    if unique_owner.is_some() {
+        let taken = [object, owner, reference];
+        if let Some((by,)) = fetch_one::<D, (String,)>(&mut *conn, &TAKEN_BY, &taken).await? {
+            return Err(LedgerError::ReferenceTaken { by }.into());
+        }
+    }
+    let values = [object, id, reference, owner, unique_owner.into()];
+    // Another transaction may have taken the reference since: the next attempt finds its object.
+    raced(D::execute(conn, &ADD_REFERENCE, &values).await)?;
     Ok(())
 }
 
@@ -138,10 +163,11 @@ pub(crate) async fn of<D: Dialect>(
         let metadata = found.entry(key(&object, id)?).or_default();
         add_metadata_value(metadata, &name, &value)?;
     }
-    let rows: Vec<(String, String, String)> =
+    let rows: Vec<(String, String, String, Option<String>)> =
         fetch_of::<D, _, 2>(conn, &REFERENCES_OF, &[], &wanted).await?;
-    for (object, id, reference) in rows {
+    for (object, id, reference, unique_owner) in rows {
         let metadata = found.entry(key(&object, id)?).or_default();
+        metadata.is_unique = unique_owner.is_some();
         metadata.reference = Some(metadata_reference(&reference)?);
     }
     let of = |name| found.get(name).cloned().unwrap_or_default();

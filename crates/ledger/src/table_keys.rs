@@ -23,7 +23,7 @@ use crate::{
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Tables and the columns of their unique keys, on both databases. [`Schema::UNIQUE_KEYS`] has the keys that differ.
-const UNIQUE_KEYS: [(&str, &str); 39] = [
+const UNIQUE_KEYS: [(&str, &str); 40] = [
     ("accounts", "id"),
     ("accounts", "owner,purpose,currency"),
     ("actions", "id"),
@@ -56,6 +56,7 @@ const UNIQUE_KEYS: [(&str, &str); 39] = [
     ("shares", "campaign,number"),
     ("shares", "campaign,user"),
     ("shop_references", "object,id"),
+    ("shop_references", "object,unique_owner,reference"),
     ("waiting_rooms", "campaign"),
     ("webhook_attempts", "id"),
     ("webhook_events", "place"),

@@ -341,6 +341,9 @@ bodies! {
         /// The shop's own number.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
+        /// Whether no other object of this kind and owner can have the reference as a unique one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unique_reference: bool,
         /// Texts of the shop by name.
         #[serde(default)]
         metadata: BTreeMap<String, String>,

@@ -46,6 +46,9 @@ pub struct Problem {
     /// Offered levels; for `ack-unavailable`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offered: Vec<AckLevel>,
+    /// Id of the campaign or order that has the reference; for `reference-taken`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub existing_id: Option<String>,
     /// Scope that the token must have; for `forbidden`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,

@@ -254,6 +254,7 @@ class ProblemType(OpenEnum):
     REFERENCE_USED = "/problems/reference-used"
     INSUFFICIENT_FUNDS = "/problems/insufficient-funds"
     ID_USED = "/problems/id-used"
+    REFERENCE_TAKEN = "/problems/reference-taken"
     PHASE_CONFLICT = "/problems/phase-conflict"
     ORDER_CONFLICT = "/problems/order-conflict"
     UNKNOWN_CAMPAIGN = "/problems/unknown-campaign"

@@ -573,6 +573,8 @@ class Metadata:
     """Texts of the shop by name."""
     reference: str | None = None
     """The shop's own number."""
+    unique_reference: bool | None = None
+    """Whether no other object of this kind and owner can have the reference as a unique one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -582,7 +584,12 @@ class MetadataChange:
     metadata: Mapping[str, str | None] | Unset = UNSET
     """New values by name; null removes a name. An object has at most 20 names."""
     reference: str | None | Unset = UNSET
-    """The shop's own number of the object; null removes it. Several objects may have the same one."""
+    """The shop's own number of the object; null removes it. Several objects may have the same one, unless it is unique.
+    """
+    unique_reference: bool | None | Unset = UNSET
+    """Whether the reference is unique, with `reference`: if another campaign of the owner, or another order of the
+    seller, has it as a unique one, the change is refused. Default: as before.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -719,7 +726,9 @@ class NewRedPacket:
     metadata: Mapping[str, str] | None = None
     """Up to 20 texts of the shop by name. Users do not see them."""
     reference: str | None = None
-    """The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it."""
+    """The shop's own number of the campaign. Several campaigns may have the same one, unless it is unique. Users do not
+    see it.
+    """
     requirements: list[Requirement] | None = None
     """Requirements of a claim before it is decided: `ticket`, a grab ticket; `order_check`, approval by the shop.
     Default: none.
@@ -728,6 +737,10 @@ class NewRedPacket:
     """Hash of the server seed for this `id`; needs `client_seed`. With both, neither side alone chooses the split."""
     starts_at: datetime | None = None
     """Default: now."""
+    unique_reference: bool | None = None
+    """Whether the reference is unique: if another campaign of the sender has it as a unique one, this one is refused.
+    Default: no.
+    """
     waiting_room: bool | None = None
     """Whether claims wait in a queue and are decided in order of arrival; default: no."""
 
@@ -828,7 +841,9 @@ class NewSale:
     product_id: str | None = None
     """The seller's id of the product. Sales of one product are its rounds. Visible ASCII characters."""
     reference: str | None = None
-    """The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it."""
+    """The shop's own number of the campaign. Several campaigns may have the same one, unless it is unique. Users do not
+    see it.
+    """
     requirements: list[Requirement] | None = None
     """Requirements of a claim before it is decided: `ticket`, a grab ticket; `order_check`, approval by the shop.
     Default: none.
@@ -837,6 +852,10 @@ class NewSale:
     """Seller; default: the caller. Another seller needs the scope `campaigns:write:any`."""
     starts_at: datetime | None = None
     """Default: now."""
+    unique_reference: bool | None = None
+    """Whether the reference is unique: if another campaign of the seller has it as a unique one, this one is refused.
+    Default: no.
+    """
     waiting_room: bool | None = None
     """Whether claims wait in a queue and are decided in order of arrival; default: no."""
 
@@ -1215,6 +1234,8 @@ class Problem:
     """Known wrong fields and parameters; for `bad-request` and `invalid`. For a batch with the mode `all`, the refused
     campaigns.
     """
+    existing_id: str | None = None
+    """Id of the campaign or order that has the reference; for `reference-taken`."""
     held: int | None = None
     """Units of this user; for `limit-reached`."""
     limit: int | None = None

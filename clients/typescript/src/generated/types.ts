@@ -203,6 +203,7 @@ export type ProblemType =
   | "/problems/reference-used"
   | "/problems/insufficient-funds"
   | "/problems/id-used"
+  | "/problems/reference-taken"
   | "/problems/phase-conflict"
   | "/problems/order-conflict"
   | "/problems/unknown-campaign"
@@ -692,14 +693,23 @@ export interface Metadata {
   metadata?: Record<string, string>;
   /** The shop's own number. */
   reference?: string | null;
+  /** Whether no other object of this kind and owner can have the reference as a unique one. */
+  unique_reference?: boolean;
 }
 
 /** A change of metadata. Absent fields and names do not change. */
 export interface MetadataChange {
   /** New values by name; null removes a name. An object has at most 20 names. */
   metadata?: Record<string, string | null>;
-  /** The shop's own number of the object; null removes it. Several objects may have the same one. */
+  /**
+   * The shop's own number of the object; null removes it. Several objects may have the same one, unless it is unique.
+   */
   reference?: string | null;
+  /**
+   * Whether the reference is unique, with `reference`: if another campaign of the owner, or another order of the
+   * seller, has it as a unique one, the change is refused. Default: as before.
+   */
+  unique_reference?: boolean | null;
 }
 
 /** Money in whole minor units (fen, cents) of one currency. */
@@ -822,7 +832,10 @@ export interface NewRedPacket {
   id?: string | null;
   /** Up to 20 texts of the shop by name. Users do not see them. */
   metadata?: Record<string, string>;
-  /** The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it. */
+  /**
+   * The shop's own number of the campaign. Several campaigns may have the same one, unless it is unique. Users do not
+   * see it.
+   */
   reference?: string | null;
   /**
    * Requirements of a claim before it is decided: `ticket`, a grab ticket; `order_check`, approval by the shop.
@@ -833,6 +846,11 @@ export interface NewRedPacket {
   server_seed_hash?: string | null;
   /** Default: now. */
   starts_at?: string | null;
+  /**
+   * Whether the reference is unique: if another campaign of the sender has it as a unique one, this one is refused.
+   * Default: no.
+   */
+  unique_reference?: boolean | null;
   /** Whether claims wait in a queue and are decided in order of arrival; default: no. */
   waiting_room?: boolean | null;
 }
@@ -928,7 +946,10 @@ export interface NewSale {
   per_user_limit?: number | null;
   /** The seller's id of the product. Sales of one product are its rounds. Visible ASCII characters. */
   product_id?: string | null;
-  /** The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it. */
+  /**
+   * The shop's own number of the campaign. Several campaigns may have the same one, unless it is unique. Users do not
+   * see it.
+   */
   reference?: string | null;
   /**
    * Requirements of a claim before it is decided: `ticket`, a grab ticket; `order_check`, approval by the shop.
@@ -939,6 +960,11 @@ export interface NewSale {
   seller?: string | null;
   /** Default: now. */
   starts_at?: string | null;
+  /**
+   * Whether the reference is unique: if another campaign of the seller has it as a unique one, this one is refused.
+   * Default: no.
+   */
+  unique_reference?: boolean | null;
   /** Whether claims wait in a queue and are decided in order of arrival; default: no. */
   waiting_room?: boolean | null;
 }
@@ -1281,6 +1307,8 @@ export interface Problem {
    * campaigns.
    */
   errors?: FieldError[];
+  /** Id of the campaign or order that has the reference; for `reference-taken`. */
+  existing_id?: string | null;
   /** Units of this user; for `limit-reached`. */
   held?: number | null;
   /** Maximum units per user; for `limit-reached`. */

@@ -60,6 +60,9 @@ fn example_for_one(schema: &str, property: &str) -> Option<Value> {
             | "Metadata" | "MetadataChange",
             "reference",
         ) => json!("PO-4711"),
+        ("NewSale" | "NewRedPacket" | "MetadataChange" | "Metadata", "unique_reference") => {
+            json!(true)
+        }
         ("Metadata", "object") => json!("order"),
         ("Metadata", "id") => json!(ORDER),
         ("NewOrder", "quantity") => json!(1),

@@ -16,7 +16,7 @@ use utoipa::openapi::{
     schema::{ObjectBuilder, SchemaType, Type},
 };
 
-use crate::http::wire::Text;
+use crate::http::{problem::ApiProblem, wire::Text};
 
 /// Values by name in the body of a request; with `null` as a value if the type allows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,23 +100,54 @@ impl NewMetadata {
         let values = self.0.iter();
         Metadata {
             reference: reference.map(|it| it.0.clone()),
+            is_unique: false,
             values: values
                 .map(|(name, value)| (name.clone(), value.0.clone()))
                 .collect(),
         }
     }
+
+    /// As [`NewMetadata::of`], with a reference that may be unique.
+    pub(crate) fn of_new(
+        &self,
+        reference: Option<&Text<ShopReference>>,
+        is_unique: Option<bool>,
+    ) -> Result<Metadata, ApiProblem> {
+        check_unique(reference.is_some(), is_unique)?;
+        Ok(Metadata {
+            is_unique: is_unique.unwrap_or_default(),
+            ..self.of(reference)
+        })
+    }
+}
+
+/// Refuses a word about the uniqueness of a reference that is not sent.
+fn check_unique(has_reference: bool, is_unique: Option<bool>) -> Result<(), ApiProblem> {
+    match is_unique {
+        Some(_) if !has_reference => {
+            let detail = "send `unique_reference` with the reference";
+            Err(ApiProblem::invalid_at("#/unique_reference", detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl ChangedMetadata {
     /// The requested change, with that of the reference.
-    pub(crate) fn change(&self, reference: Option<&Option<Text<ShopReference>>>) -> MetadataChange {
+    pub(crate) fn change(
+        &self,
+        reference: Option<&Option<Text<ShopReference>>>,
+        is_unique: Option<bool>,
+    ) -> Result<MetadataChange, ApiProblem> {
+        check_unique(matches!(reference, Some(Some(_))), is_unique)?;
         let values = self.0.iter();
-        MetadataChange {
+        Ok(MetadataChange {
             reference: reference.map(|to| to.as_ref().map(|it| it.0.clone())),
+            is_unique,
             values: values
                 .map(|(name, value)| (name.clone(), value.as_ref().map(|it| it.0.clone())))
                 .collect(),
-        }
+        })
     }
 }
 

@@ -369,6 +369,11 @@ impl From<LedgerError> for ApiProblem {
             }
             LedgerError::KeyReused => Self::new(ProblemKind::KeyReused, ""),
             LedgerError::IdUsed => Self::new(ProblemKind::IdUsed, ""),
+            LedgerError::ReferenceTaken { ref by } => {
+                let mut problem = Self::new(ProblemKind::ReferenceTaken, error.to_string());
+                problem.0.body.existing_id = Some(by.clone());
+                problem
+            }
             LedgerError::ReferenceUsed => Self::new(ProblemKind::ReferenceUsed, ""),
             LedgerError::RefundExceedsDue { .. } => {
                 Self::new(ProblemKind::RefundExceedsDue, error.to_string())

@@ -10,6 +10,7 @@ use qiang_core::{
     book::Setup,
     campaign::{AckLevel, Campaign, CampaignKind, Details, Requirements, Rules, Tally},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
+    metadata::Metadata,
     payment::PaymentPolicy,
     ports::{Action, ActionKind, CampaignRecord, Creation, KeyBinding, KeyUse},
     time::{JUMP_MS_MAX, Timestamp, Window},
@@ -46,6 +47,8 @@ pub(crate) struct Draft {
     pub(crate) owner: UserId,
     pub(crate) title: String,
     pub(crate) details: Details,
+    /// The shop's own data about the campaign.
+    pub(crate) metadata: Metadata,
     pub(crate) starts_at: Option<Rfc3339>,
     pub(crate) ends_at: Option<Rfc3339>,
     /// Milliseconds from start to end, if the end is absent.
@@ -143,7 +146,7 @@ impl App {
     ) -> Result<PreparedCampaign, ApiProblem> {
         let (ledger, now) = (&self.ports.ledger, self.ports.clock.now());
         let (audience, details) = (draft.audience.clone(), draft.details.clone());
-        let waiting_room = draft.waiting_room;
+        let (metadata, waiting_room) = (draft.metadata.clone(), draft.waiting_room);
         let mut campaign = self.campaign_of(draft, now);
         // A repetition may arrive after the window in which the first attempt was valid.
         let ask = campaign.as_ref().map_or(true, is_drawn_apart);
@@ -163,6 +166,7 @@ impl App {
         Ok(PreparedCampaign::New(Box::new(CampaignToRecord {
             setup,
             details,
+            metadata,
             audience,
             waiting_room,
             action,
@@ -275,6 +279,7 @@ impl CreatedCampaign {
 pub(crate) struct CampaignToRecord {
     setup: Setup,
     details: Details,
+    metadata: Metadata,
     audience: Option<NewAudience>,
     waiting_room: bool,
     action: Action,
@@ -291,6 +296,7 @@ impl CampaignToRecord {
             used,
             setup: self.setup.clone(),
             details: self.details.clone(),
+            metadata: self.metadata.clone(),
             audience: self.audience.as_ref().map(|it| it.text.clone()),
             waiting_room: self.waiting_room,
             by: Some(self.action.clone()),

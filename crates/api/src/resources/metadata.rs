@@ -41,7 +41,8 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[schema(as = MetadataChange)]
 pub(crate) struct MetadataRequest {
-    /// The shop's own number of the object; null removes it. Several objects may have the same one.
+    /// The shop's own number of the object; null removes it. Several objects may have the same one, unless it is
+    /// unique.
     #[serde(
         default,
         deserialize_with = "nullable",
@@ -49,6 +50,10 @@ pub(crate) struct MetadataRequest {
     )]
     #[schema(value_type = Option<String>, max_length = 128)]
     reference: Option<Option<Text<ShopReference>>>,
+    /// Whether the reference is unique, with `reference`: if another campaign of the owner, or another order of the
+    /// seller, has it as a unique one, the change is refused. Default: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unique_reference: Option<bool>,
     /// New values by name; null removes a name. An object has at most 20 names.
     #[serde(default, skip_serializing_if = "ChangedMetadata::is_empty")]
     #[schema(schema_with = metadata_bodies::changed_metadata)]
@@ -60,7 +65,11 @@ impl MetadataRequest {
     fn changed(&self) -> Value {
         let names: Vec<_> = self.metadata.0.keys().map(|name| name.as_str()).collect();
         match &self.reference {
-            Some(reference) => json!({ "reference": reference, "metadata": names }),
+            Some(reference) => match self.unique_reference {
+                Some(is_unique) => json!({ "reference": reference, "unique_reference": is_unique,
+                    "metadata": names }),
+                None => json!({ "reference": reference, "metadata": names }),
+            },
             None => json!({ "metadata": names }),
         }
     }
@@ -193,6 +202,7 @@ impl App {
             id: ids::Id::from_service(&subject.id()),
             object,
             reference: metadata.reference.as_ref().map(ToString::to_string),
+            unique_reference: metadata.is_unique,
             metadata: metadata_bodies::texts(metadata),
         })
     }
@@ -243,7 +253,10 @@ impl<T: std::fmt::Display + Send + Sync + 'static> MetadataPatch<T> {
         (campaign, subject): (CampaignId, MetadataSubject),
         (request, condition): (&MetadataRequest, Option<IfMatch>),
     ) -> Result<Response, ApiProblem> {
-        let change = request.metadata.change(request.reference.as_ref());
+        let reference = request.reference.as_ref();
+        let change = request
+            .metadata
+            .change(reference, request.unique_reference)?;
         if change == MetadataChange::default() {
             return Err(ApiProblem::invalid("there is nothing to change"));
         }
@@ -375,7 +388,8 @@ pub(crate) async fn of_campaign(
     responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
         (status = 404, body = Problem),
         (status = 409, description = "`superseded`: an earlier request with this key broke off, and a later change may \
-            have set the same values; `key-pending`: the same, and Redis lost entries in between", body = Problem),
+            have set the same values; `key-pending`: the same, and Redis lost entries in between; \
+            `reference-taken`: another object has the unique reference", body = Problem),
         (status = 422, body = Problem), NoAnswer))]
 pub(crate) async fn change_campaign(
     call: ObjectRequest<CampaignId>,
@@ -425,7 +439,8 @@ pub(crate) async fn of_order(
     responses((status = 200, body = answers::Metadata), (status = 403, body = Problem),
         (status = 404, body = Problem),
         (status = 409, description = "`superseded`: an earlier request with this key broke off, and a later change may \
-            have set the same values; `key-pending`: the same, and Redis lost entries in between", body = Problem),
+            have set the same values; `key-pending`: the same, and Redis lost entries in between; \
+            `reference-taken`: another object has the unique reference", body = Problem),
         (status = 422, body = Problem), NoAnswer))]
 pub(crate) async fn change_order(
     call: ObjectRequest<OrderId>,

@@ -182,6 +182,10 @@ fn advice(kind: ProblemKind) -> &'static str {
              <code>GET /v1/campaigns/{id}/state</code>. Otherwise make a fresh UUID of version 7. Nothing was \
              created."
         }
+        Kind::ReferenceTaken => {
+            "Another campaign of the owner, or another order of the seller, has this reference, and it is unique for \
+             both: see <code>existing_id</code>. Read that one, or choose another reference. Nothing was changed."
+        }
         Kind::PhaseConflict => {
             "A campaign that is over cannot be paused, resumed or changed. Read its state first."
         }

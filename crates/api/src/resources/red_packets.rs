@@ -13,7 +13,6 @@ use qiang_core::{
         AckLevel, CampaignKind, Cover, Details, Phase, RedPacket, Rules, Tally, check_title,
     },
     id::{CampaignId, ShopReference},
-    metadata::MetadataSubject,
     money::Money,
     payment::PaymentPolicy,
     ports::CampaignRecord,
@@ -106,10 +105,15 @@ pub(crate) struct RedPacketRequest {
     /// Whether claims wait in a queue and are decided in order of arrival; default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
-    /// The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it.
+    /// The shop's own number of the campaign. Several campaigns may have the same one, unless it is unique. Users do
+    /// not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, max_length = 128)]
     reference: Option<Text<ShopReference>>,
+    /// Whether the reference is unique: if another campaign of the sender has it as a unique one, this one is refused.
+    /// Default: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unique_reference: Option<bool>,
     /// Up to 20 texts of the shop by name. Users do not see them.
     #[serde(default, skip_serializing_if = "NewMetadata::is_empty")]
     #[schema(schema_with = metadata_bodies::new_metadata)]
@@ -166,6 +170,9 @@ impl RedPacketRequest {
                 cover: self.cover.map(|cover| cover.0),
                 ..Details::default()
             },
+            metadata: self
+                .metadata
+                .of_new(self.reference.as_ref(), self.unique_reference)?,
             starts_at: self.starts_at,
             ends_at: self.ends_at,
             lasts_ms: app.config.packets.refund_after_ms,
@@ -206,9 +213,6 @@ impl RedPacketRequest {
             app.check_repeated(created.id, audience).await?;
         }
         let id = created.id;
-        let metadata = self.metadata.of(self.reference.as_ref());
-        app.add_metadata(MetadataSubject::Campaign(id), &caller.user, &metadata)
-            .await?;
         let (record, tally) = app.created(created, CampaignKind::RedPacket).await?;
         let mut body = packet_body(record, &tally, app, Some(caller)).await?;
         app.fill_metadata_for(Some(caller), id, &mut body).await?;
@@ -355,7 +359,8 @@ const SHARES: PagedList = PagedList::new("shares");
     responses((status = 201, body = answers::RedPacket),
         (status = 200, description = "Sent before", body = answers::RedPacket),
         (status = 403, body = Problem),
-        (status = 409, description = "`insufficient-funds`: too little money; `id-used`: another campaign has the id",
+        (status = 409, description = "`insufficient-funds`: too little money; `id-used`: another campaign has the id; \
+            `reference-taken`: another campaign of the sender has the unique reference",
             body = Problem),
         (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = Problem),
         (status = 429, description = "`creations-throttled`: too many campaigns, or shares, in a minute; `throttled`: \

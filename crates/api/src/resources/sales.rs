@@ -15,7 +15,6 @@ use qiang_core::{
         Rules, Sale, Tally, check_list_price, check_title,
     },
     id::{CampaignId, ProductId, ShopReference, UserId},
-    metadata::MetadataSubject,
     money::Money,
     payment::{PaymentPolicy, PaymentPolicyKind},
     ports::CampaignRecord,
@@ -128,10 +127,15 @@ pub(crate) struct SaleRequest {
     /// Whether claims wait in a queue and are decided in order of arrival; default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
-    /// The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it.
+    /// The shop's own number of the campaign. Several campaigns may have the same one, unless it is unique. Users do
+    /// not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, max_length = 128)]
     reference: Option<Text<ShopReference>>,
+    /// Whether the reference is unique: if another campaign of the seller has it as a unique one, this one is refused.
+    /// Default: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unique_reference: Option<bool>,
     /// Up to 20 texts of the shop by name. Users do not see them.
     #[serde(default, skip_serializing_if = "NewMetadata::is_empty")]
     #[schema(schema_with = metadata_bodies::new_metadata)]
@@ -211,6 +215,9 @@ impl SaleRequest {
                 list_price_minor: list_price_minor(self.list_price, self.unit_price.money())?,
                 cover: None,
             },
+            metadata: self
+                .metadata
+                .of_new(self.reference.as_ref(), self.unique_reference)?,
             starts_at: self.starts_at,
             ends_at: self.ends_at,
             lasts_ms: SALE_LASTS_MS,
@@ -237,11 +244,7 @@ impl SaleRequest {
         if !created.is_fresh() {
             app.check_repeated(id, self.audience.as_ref()).await?;
         }
-        let metadata = self.metadata.of(self.reference.as_ref());
         let (record, tally) = app.created(created, CampaignKind::Sale).await?;
-        let subject = MetadataSubject::Campaign(id);
-        app.add_metadata(subject, &record.campaign.owner, &metadata)
-            .await?;
         let mut body = sale_body(record, &tally, app).await?;
         app.fill_metadata_for(Some(caller), id, &mut body).await?;
         Ok(body)
@@ -326,7 +329,8 @@ pub(crate) async fn sale_body(
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
     responses((status = 201, body = answers::Sale), (status = 200, description = "Opened before", body = answers::Sale),
         (status = 403, body = Problem),
-        (status = 409, description = "`id-used`: another campaign has the id", body = Problem),
+        (status = 409, description = "`id-used`: another campaign has the id; `reference-taken`: another campaign of \
+            the seller has the unique reference", body = Problem),
         (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = Problem),
         (status = 429, description = "`creations-throttled`: too many campaigns in a minute; `throttled`: \
             too many requests, or passphrases under keys that were used before", body = Problem)))]

@@ -8,6 +8,7 @@ use qiang_core::{
     campaign::Details,
     event::PartitionId,
     id::IdempotencyKey,
+    metadata::Metadata,
     ports::{
         AccountStore as _, ArchiveLog as _, CampaignStore as _, Creation, Engine as _,
         KeyStore as _, KeyUse, SettlementStore as _,
@@ -154,6 +155,7 @@ impl Life {
             used: Some(KeyUse::new("owner POST /x", key, [1; 32])),
             setup: setup.clone(),
             details: Details::default(),
+            metadata: Metadata::default(),
             audience: None,
             waiting_room: false,
             by: None,

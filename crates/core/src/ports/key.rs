@@ -10,6 +10,7 @@ use crate::{
     book::Setup,
     campaign::Details,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    metadata::Metadata,
     money::Money,
     time::Timestamp,
 };
@@ -80,6 +81,8 @@ pub struct Creation {
     pub setup: Setup,
     /// Details that users see.
     pub details: Details,
+    /// The shop's own data about the campaign.
+    pub metadata: Metadata,
     /// The stored audience; `None` for all users.
     pub audience: Option<String>,
     /// Whether claims wait in a queue.
@@ -161,7 +164,8 @@ pub trait KeyStore: Send + Sync + 'static {
     /// key. If the key was bound before, it returns that campaign, even if this one has another id.
     ///
     /// # Errors
-    /// [`LedgerError::IdUsed`] if another campaign has the id.
+    /// [`LedgerError::IdUsed`] if another campaign has the id, [`LedgerError::ReferenceTaken`] if another campaign of
+    /// its owner has its unique reference.
     async fn create_under(&self, campaign: Creation) -> Result<KeyBinding, LedgerError> {
         let created = self.create_all(vec![campaign]).await?.pop();
         let lost = || LedgerError::damaged("the ledger gives no result for a campaign");

@@ -36,6 +36,12 @@ pub enum LedgerError {
     /// Another campaign has the id that the creator chose.
     #[error("another campaign has this id")]
     IdUsed,
+    /// Another object of the same kind and owner has the reference, which is unique for both.
+    #[error("{by} has this reference")]
+    ReferenceTaken {
+        /// Id of the other object.
+        by: String,
+    },
     /// A refund exceeds the refund due.
     #[error("{owed} is due for the order, and {asked} was requested")]
     RefundExceedsDue {

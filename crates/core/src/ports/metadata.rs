@@ -50,6 +50,10 @@ pub trait MetadataStore: Send + Sync + 'static {
     /// Changes the metadata of an object and records the action, in one transaction. With expected metadata, an object
     /// with other metadata does not change. If the change has a key, it also records the id to which the key was bound:
     /// see [`KeyStore::is_change_made`](super::KeyStore::is_change_made).
+    ///
+    /// # Errors
+    /// [`LedgerError::ReferenceTaken`] if another object of this kind and owner has the reference, and it is unique for
+    /// both. Nothing changed.
     async fn change_metadata(
         &self,
         subject: MetadataSubject,

@@ -3,6 +3,7 @@
 use qiang_core::{
     book::Setup,
     id::{PaymentRef, UserId},
+    metadata::MetadataSubject,
     money::Money,
     ports::{
         Action, Creation, KeyBinding, KeyState, KeyUse, LedgerError, first_id_at, same_deposit,
@@ -13,7 +14,7 @@ use qiang_core::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::{accounts, campaign_insert::CampaignInsert, waiting_rooms};
+use super::{accounts, campaign_insert::CampaignInsert, metadata, waiting_rooms};
 use crate::{error::DataFileError, transaction::ChangeIsolation};
 
 /// Binds a key to `id`, or returns its earlier binding. Refuses a known key with another fingerprint.
@@ -190,6 +191,10 @@ fn create_under(
         }
         if is_new && campaign.waiting_room {
             waiting_rooms::add(conn, setup.campaign.id)?;
+        }
+        if is_new && !campaign.metadata.is_empty() {
+            let subject = MetadataSubject::Campaign(setup.campaign.id);
+            metadata::add(conn, subject, &setup.campaign.owner, &campaign.metadata)?;
         }
         if is_new && campaign.opens {
             opens.push(setup);

@@ -208,6 +208,7 @@ mod tests {
     use qiang_core::{
         campaign::{CampaignKind, Details},
         id::CampaignId,
+        metadata::Metadata,
         money::Money,
         ports::{CampaignQuery, Creation, PostingKind, PostingQuery, TimeRange},
         split::SplitRule,
@@ -254,6 +255,7 @@ mod tests {
             used: None,
             setup: setup.clone(),
             details: Details::default(),
+            metadata: Metadata::default(),
             audience: None,
             waiting_room: false,
             by: None,

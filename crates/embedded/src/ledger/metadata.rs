@@ -3,7 +3,7 @@
 use qiang_core::{
     id::UserId,
     metadata::{Metadata, MetadataChange, MetadataSubject},
-    ports::{Action, MetadataResult, ReferenceQuery},
+    ports::{Action, LedgerError, MetadataResult, ReferenceQuery},
     rows::{METADATA_MARK, add_metadata_value, metadata_reference},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -20,7 +20,7 @@ pub(crate) fn add(
     metadata: &Metadata,
 ) -> Result<(), DataFileError> {
     match mark(conn, subject)? {
-        true => store(conn, subject, owner, &metadata.as_change()),
+        true => store(conn, subject, owner, (&metadata.as_change(), metadata)),
         false => Ok(()),
     }
 }
@@ -41,7 +41,7 @@ pub(crate) fn change(
         return Ok(MetadataResult::TooManyNames);
     };
     mark(conn, subject)?;
-    store(conn, subject, owner, change)?;
+    store(conn, subject, owner, (change, &after))?;
     actions::enter(conn, by)?;
     made_changes::enter_made_changes(conn, made.as_slice())?;
     Ok(MetadataResult::Changed(after))
@@ -60,23 +60,16 @@ fn mark(conn: &Connection, subject: MetadataSubject) -> Result<bool, DataFileErr
     Ok(inserted > 0)
 }
 
+/// Stores a change that leads to the metadata `after`.
 fn store(
     conn: &Connection,
     subject: MetadataSubject,
     owner: &UserId,
-    change: &MetadataChange,
+    (change, after): (&MetadataChange, &Metadata),
 ) -> Result<(), DataFileError> {
     let (object, id) = (subject.object().name(), subject.id());
-    if let Some(reference) = &change.reference {
-        let mut delete =
-            conn.prepare_cached("DELETE FROM shop_references WHERE object = ?1 AND id = ?2")?;
-        delete.execute(params![object, id])?;
-        if let Some(reference) = reference {
-            let mut insert = conn.prepare_cached(
-                "INSERT INTO shop_references (object, id, reference, owner) VALUES (?1, ?2, ?3, ?4)",
-            )?;
-            insert.execute(params![object, id, reference.as_str(), owner.as_str()])?;
-        }
+    if change.reference.is_some() || change.is_unique.is_some() {
+        store_reference(conn, subject, owner, after)?;
     }
     for (name, value) in &change.values {
         let mut delete = conn
@@ -92,15 +85,48 @@ fn store(
     Ok(())
 }
 
+/// Replaces the reference of an object.
+fn store_reference(
+    conn: &Connection,
+    subject: MetadataSubject,
+    owner: &UserId,
+    after: &Metadata,
+) -> Result<(), DataFileError> {
+    let (object, id, owner) = (subject.object().name(), subject.id(), owner.as_str());
+    let mut delete =
+        conn.prepare_cached("DELETE FROM shop_references WHERE object = ?1 AND id = ?2")?;
+    delete.execute(params![object, id])?;
+    let Some(reference) = &after.reference else {
+        return Ok(());
+    };
+    let unique_owner = after.is_unique.then_some(owner);
+    if unique_owner.is_some() {
+        let mut taken = conn.prepare_cached(
+            "SELECT id FROM shop_references WHERE object = ?1 AND unique_owner = ?2 AND reference = ?3",
+        )?;
+        let taken = taken.query_row(params![object, owner, reference.as_str()], |row| row.get(0));
+        if let Some(by) = taken.optional()? {
+            return Err(DataFileError::Refused(LedgerError::ReferenceTaken { by }));
+        }
+    }
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO shop_references (object, id, reference, owner, unique_owner) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    insert.execute(params![object, id, reference.as_str(), owner, unique_owner])?;
+    Ok(())
+}
+
 /// Metadata of an object.
 pub(crate) fn of(conn: &Connection, subject: MetadataSubject) -> Result<Metadata, DataFileError> {
     let (object, id) = (subject.object().name(), subject.id());
     let mut metadata = Metadata::default();
-    let mut reference =
-        conn.prepare_cached("SELECT reference FROM shop_references WHERE object = ?1 AND id = ?2")?;
-    let reference = reference.query_row(params![object, id], |row| row.get::<_, String>(0));
-    if let Some(reference) = reference.optional()? {
+    let mut reference = conn.prepare_cached(
+        "SELECT reference, unique_owner IS NOT NULL FROM shop_references WHERE object = ?1 AND id = ?2",
+    )?;
+    let reference = reference.query_row(params![object, id], |row| <(String, bool)>::try_from(row));
+    if let Some((reference, is_unique)) = reference.optional()? {
         metadata.reference = Some(metadata_reference(&reference)?);
+        metadata.is_unique = is_unique;
     }
     let mut values =
         conn.prepare_cached("SELECT name, value FROM metadata WHERE object = ?1 AND id = ?2")?;

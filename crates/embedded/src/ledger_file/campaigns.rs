@@ -5,6 +5,7 @@ use qiang_core::{
     book::Setup,
     campaign::{Details, DetailsChange},
     id::{CampaignId, UserId},
+    metadata::Metadata,
     ports::{
         Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Creation, GrantRecord,
         GrantTimes, KeyStore as _, LedgerError, WaitingRoomStore,
@@ -54,6 +55,7 @@ where
             used: None,
             setup: setup.clone(),
             details: details.clone(),
+            metadata: Metadata::default(),
             audience: audience.map(str::to_owned),
             waiting_room: false,
             by: by.cloned(),

@@ -7,6 +7,7 @@ use qiang_core::{
     campaign::Details,
     event::{Event, PartitionId},
     id::{CampaignId, IdempotencyKey},
+    metadata::Metadata,
     money::Money,
     outcome::Outcome,
     ports::{
@@ -70,6 +71,7 @@ fn creation_of(n: u64, packet: Builder) -> Creation {
         used: Some(KeyUse::new("sender POST /x", key, [1; 32])),
         setup: packet.window(opens, OPENS_FOR_MS).setup(n),
         details: Details::default(),
+        metadata: Metadata::default(),
         audience: None,
         waiting_room: false,
         by: None,

@@ -301,7 +301,10 @@ CREATE TABLE IF NOT EXISTS shop_references (
     id        VARCHAR(64)  NOT NULL,
     reference VARCHAR(128) NOT NULL,
     owner     VARCHAR(128) NOT NULL,
+    -- The owner, if the reference is unique for it.
+    unique_owner VARCHAR(128),
     PRIMARY KEY (object, id),
+    UNIQUE KEY shop_references_unique (object, unique_owner, reference),
     KEY shop_references_reference (object, reference, id),
     KEY shop_references_owner (object, owner, reference, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;

@@ -305,7 +305,10 @@ CREATE TABLE shop_references (
     id        TEXT COLLATE "C" NOT NULL,
     reference TEXT COLLATE "C" NOT NULL,
     owner     TEXT COLLATE "C" NOT NULL,
-    PRIMARY KEY (object, id)
+    -- The owner, if the reference is unique for it.
+    unique_owner TEXT COLLATE "C",
+    PRIMARY KEY (object, id),
+    UNIQUE (object, unique_owner, reference)
 );
 
 CREATE INDEX shop_references_reference ON shop_references (object, reference, id);

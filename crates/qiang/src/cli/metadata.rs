@@ -47,6 +47,9 @@ struct MetadataChangeArgs {
     /// The shop's own number; an empty text removes it.
     #[arg(long)]
     reference: Option<String>,
+    /// Refuse the reference if another campaign or order of the owner has it as a unique one.
+    #[arg(long, requires = "reference")]
+    unique: bool,
     /// Name and its new value. May be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<NamedValue>,
@@ -90,6 +93,7 @@ impl MetadataChangeArgs {
         let mut change = MetadataChange::with_defaults();
         let reference = self.reference.clone();
         change.reference = reference.map(|text| Some(text).filter(|text| !text.is_empty()));
+        change.unique_reference = self.unique.then_some(true);
         change.metadata = Some(metadata).filter(|it| !it.is_empty());
         Some(change)
     }
@@ -142,6 +146,7 @@ mod tests {
     fn nothing_to_change_is_no_change() {
         let args = |reference: Option<&str>, set: &[&str], remove: &[&str]| MetadataChangeArgs {
             reference: reference.map(str::to_owned),
+            unique: false,
             set: set.iter().map(|it| it.parse().unwrap()).collect(),
             remove: remove.iter().map(|&it| it.to_owned()).collect(),
         };

@@ -2,14 +2,15 @@
 
 use futures_util::future::join_all;
 use qiang_core::{
+    campaign::Details,
     id::{OrderId, ShopReference},
     metadata::{METADATA_NAMES_MAX, Metadata, MetadataChange, MetadataObject, MetadataSubject},
-    ports::{ActionKind, MetadataResult, ReferenceQuery},
+    ports::{ActionKind, Creation, LedgerError, MetadataResult, ReferenceQuery, WholeCreation},
 };
 use uuid::Uuid;
 
 use super::{Scenario, actions::action};
-use crate::campaign::{id, user};
+use crate::campaign::{id, sale, user};
 
 fn change(values: &[(&str, Option<&str>)]) -> MetadataChange {
     let parsed = |(name, value): &(&str, Option<&str>)| {
@@ -17,8 +18,8 @@ fn change(values: &[(&str, Option<&str>)]) -> MetadataChange {
         (name.parse().expect("a name"), value)
     };
     MetadataChange {
-        reference: None,
         values: values.iter().map(parsed).collect(),
+        ..MetadataChange::default()
     }
 }
 
@@ -235,4 +236,144 @@ pub async fn metadata_is_changed_once_if_it_is_as_expected(case: &mut Scenario) 
             round + 1
         );
     }
+}
+
+/// Metadata that has only this unique reference.
+fn unique(reference: &str) -> Metadata {
+    Metadata {
+        is_unique: true,
+        ..metadata(Some(reference), &[])
+    }
+}
+
+fn sale_with(id: u64, owner: &str, metadata: &Metadata) -> Creation {
+    Creation {
+        used: None,
+        setup: sale(5).owner(owner).setup(id),
+        details: Details::default(),
+        metadata: metadata.clone(),
+        audience: None,
+        waiting_room: false,
+        by: None,
+        opens: false,
+    }
+}
+
+/// If an owner creates many campaigns at once with the same unique reference, one is created. The others are refused
+/// whole, with its id. A campaign of another owner may have the reference, and one for which it is not unique.
+pub async fn a_unique_reference_names_one_campaign(case: &mut Scenario) {
+    let (po, plain) = (unique("PO-1"), metadata(Some("PO-1"), &[("a", "1")]));
+    let asked: Vec<_> = (0..8)
+        .map(|_| sale_with(case.next_id(), "shop", &po))
+        .collect();
+    let ledger = case.ledger();
+    let all = join_all(asked.iter().cloned().map(|it| ledger.create_under(it))).await;
+    let made: Vec<usize> = (0..8).filter(|n| all[*n].is_ok()).collect();
+    assert_eq!(made.len(), 1, "{all:?}");
+    let first = &asked[made[0]].setup.campaign;
+    let by = first.id.to_string();
+    let taken = || LedgerError::ReferenceTaken { by: by.clone() };
+    for (asked, created) in asked.iter().zip(&all) {
+        let id = asked.setup.campaign.id;
+        let stored = ledger.campaign(id).await.expect("the ledger answers");
+        assert_eq!(stored.is_some(), created.is_ok());
+        let refused = created.as_ref().err();
+        assert!(refused.is_none_or(|error| *error == taken()), "{refused:?}");
+    }
+    case.restart().await;
+    let others = [
+        sale_with(case.next_id(), "other", &po),
+        sale_with(case.next_id(), "shop", &plain),
+        sale_with(case.next_id(), "shop", &unique("po-1")),
+    ];
+    let ledger = case.ledger();
+    for other in &others {
+        let created = ledger.create_under(other.clone()).await;
+        assert_eq!(created.map(|it| it.fresh), Ok(true));
+    }
+    // In a batch the others are created, or none with this one.
+    let new = [unique("PO-2"), po.clone(), unique("PO-2")];
+    let batch = new.map(|metadata| sale_with(case.next_id(), "shop", &metadata));
+    let second = batch[0].setup.campaign.id.to_string();
+    let ledger = case.ledger();
+    let refused = WholeCreation::Refused(vec![
+        (1, taken()),
+        (2, LedgerError::ReferenceTaken { by: second.clone() }),
+    ]);
+    let whole = ledger.create_whole(batch.to_vec()).await;
+    assert_eq!(whole, Ok(refused));
+    let each = ledger.create_all(batch.to_vec()).await;
+    let each = each.expect("the ledger answers");
+    assert!(each[0].is_ok());
+    assert_eq!(each[1], Err(taken()));
+    assert_eq!(each[2], Err(LedgerError::ReferenceTaken { by: second }));
+    let subjects = [&asked[made[0]], &others[1], &batch[0]]
+        .map(|it| MetadataSubject::Campaign(it.setup.campaign.id));
+    let stored = ledger.metadata(&subjects).await;
+    assert_eq!(stored, Ok(vec![po, plain, unique("PO-2")]));
+    let created = [
+        &asked[made[0]],
+        &others[0],
+        &others[1],
+        &others[2],
+        &batch[0],
+    ];
+    for Creation { setup, .. } in created {
+        case.entered(setup);
+        case.open_entered(setup).await;
+    }
+}
+
+/// If a seller gives many orders the same unique reference at once, one gets it. The reference is free once that order
+/// has another one.
+pub async fn a_unique_reference_moves_between_orders(case: &mut Scenario) {
+    let order = |number| {
+        MetadataSubject::Order(OrderId {
+            campaign: id(1),
+            number,
+        })
+    };
+    let (ledger, shop) = (case.ledger(), user("shop"));
+    let to = |reference: Option<&str>, is_unique| MetadataChange {
+        reference: Some(reference.map(named)),
+        is_unique,
+        ..MetadataChange::default()
+    };
+    let set = async |number: u32, change: MetadataChange, by: u128| {
+        let by = action(by, ActionKind::Change, "order");
+        let change = (&change, None);
+        ledger
+            .change_metadata(order(number), &shop, change, (&by, None))
+            .await
+    };
+    let po = to(Some("PO-1"), Some(true));
+    let all = (1..9).map(|n| set(n, po.clone(), u128::from(n)));
+    let all = join_all(all).await;
+    let made: Vec<u32> = (1..9).filter(|n| all[*n as usize - 1].is_ok()).collect();
+    let [first] = made[..] else {
+        panic!("{all:?}");
+    };
+    let by = order(first).id();
+    let refused = all.iter().filter_map(|it| it.as_ref().err());
+    for refused in refused {
+        assert_eq!(*refused, LedgerError::ReferenceTaken { by: by.clone() });
+    }
+    let recorded = ledger.actions("order", None, 100).await;
+    let recorded = recorded.expect("the ledger answers").len();
+    assert_eq!(recorded, 1, "a refusal is no action");
+    let second = first % 8 + 1;
+    let changed = |metadata| Ok(MetadataResult::Changed(metadata));
+    // The same change again is no conflict with itself.
+    assert_eq!(set(first, po.clone(), 20).await, changed(unique("PO-1")));
+    // A reference that is not unique may be the same, but cannot become unique.
+    let plain = set(second, to(Some("PO-1"), None), 21).await;
+    assert_eq!(plain, changed(metadata(Some("PO-1"), &[])));
+    let taken = Err(LedgerError::ReferenceTaken { by });
+    assert_eq!(set(second, po.clone(), 22).await, taken);
+    let moved = set(first, to(Some("PO-9"), None), 23).await;
+    assert_eq!(moved, changed(unique("PO-9")));
+    assert_eq!(set(second, po.clone(), 24).await, changed(unique("PO-1")));
+    let removed = set(second, to(None, None), 25).await;
+    assert_eq!(removed, changed(Metadata::default()));
+    assert_eq!(set(first, po, 26).await, changed(unique("PO-1")));
 }

@@ -72,6 +72,7 @@ kinds! {
     ReferenceUsed = 409, "reference-used", "The reference is another payment's";
     InsufficientFunds = 409, "insufficient-funds", "The account holds too little";
     IdUsed = 409, "id-used", "Another campaign has this id";
+    ReferenceTaken = 409, "reference-taken", "The unique reference names another campaign or order";
     PhaseConflict = 409, "phase-conflict", "The campaign's phase does not allow this";
     OrderConflict = 409, "order-conflict", "The order's state does not allow this";
     UnknownCampaign = 404, "unknown-campaign", "There is no such campaign";

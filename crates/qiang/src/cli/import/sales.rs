@@ -233,6 +233,7 @@ fn metadata_of(row: &mut RowReader<'_, '_>) -> Option<BTreeMap<String, String>> 
     let checked = checked.and_then(|values| {
         let change = MetadataChange {
             reference: None,
+            is_unique: None,
             values,
         };
         change.check()

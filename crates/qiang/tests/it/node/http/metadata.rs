@@ -266,3 +266,83 @@ async fn a_deposits_metadata_is_for_the_service_that_made_it() {
     }
     service.stop().await;
 }
+
+/// The second sale, packet or order with one unique reference is refused, and the problem names the first.
+#[tokio::test]
+async fn a_unique_reference_is_refused_by_the_name_of_its_object() {
+    let service = Service::start().await;
+    let shop = service.token("shop", "campaigns:write send");
+    service.deposit("shop", 1_000).await;
+    let unique = |mut body: Value, reference: &str| {
+        body["reference"] = json!(reference);
+        body["unique_reference"] = json!(true);
+        body
+    };
+    let new = unique(sale(5), "PO-1");
+    let made = service.post_key("/v1/sales", &shop, "k", new.clone()).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let first = made.text("id");
+    for (path, body) in [
+        ("/v1/sales", new.clone()),
+        ("/v1/red-packets", unique(packet(1_000, 5), "PO-1")),
+    ] {
+        let refused = service.post_key(path, &shop, "another", body).await;
+        refused.assert_problem(409, "reference-taken");
+        assert_eq!(refused.json()["existing_id"], json!(first));
+    }
+    assert_eq!(service.balance("shop").await, 1_000);
+    // A retry under its key finds the sale, and the refused key is free.
+    let again = service.post_key("/v1/sales", &shop, "k", new).await;
+    assert_eq!((again.status, again.text("id")), (200, first.clone()));
+    let other = unique(packet(1_000, 5), "PO-2");
+    let made = service
+        .post_key("/v1/red-packets", &shop, "another", other)
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let metadata = format!("/v1/campaigns/{first}/metadata");
+    let seen = service.get(&metadata, &shop).await.json();
+    assert_eq!(seen["unique_reference"], true, "{seen}");
+    let change = json!({ "reference": "PO-2" });
+    let refused = service.patch(&metadata, &shop, change).await;
+    refused.assert_problem(409, "reference-taken");
+    assert_eq!(refused.json()["existing_id"], json!(made.text("id")));
+
+    let orders = format!("/v1/sales/{first}/orders");
+    let mut ids = Vec::new();
+    for buyer in ["ann", "bob"] {
+        let token = service.token(buyer, "claim");
+        let bought = service
+            .post(&orders, &token, json!({ "quantity": 1 }))
+            .await;
+        assert_eq!(bought.status, 201, "{bought:?}");
+        ids.push(bought.text("id"));
+    }
+    let change = json!({ "reference": "PO-1", "unique_reference": true });
+    let of_order = |n: usize| format!("/v1/orders/{}/metadata", ids[n]);
+    let changed = service.patch(&of_order(0), &shop, change.clone()).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    for key in ["a", "a", "b"] {
+        let refused = patch_with(&service, &of_order(1), &shop, key, change.clone()).await;
+        refused.assert_problem(409, "reference-taken");
+        assert_eq!(refused.json()["existing_id"], json!(ids[0]));
+    }
+    let shared = json!({ "reference": "PO-1", "unique_reference": false });
+    let freed = service.patch(&of_order(0), &shop, shared).await;
+    assert_eq!(freed.json().get("unique_reference"), None, "{freed:?}");
+    let changed = patch_with(&service, &of_order(1), &shop, "c", change).await;
+    assert_eq!(changed.json()["unique_reference"], true, "{changed:?}");
+
+    let mut alone = sale(5);
+    alone["unique_reference"] = json!(true);
+    let refused = service.post("/v1/sales", &shop, alone).await;
+    refused.assert_problem(422, "invalid");
+    assert_eq!(refused.json()["errors"][0]["pointer"], "#/unique_reference");
+    for change in [
+        json!({ "unique_reference": true }),
+        json!({ "unique_reference": true, "reference": null }),
+    ] {
+        let refused = service.patch(&metadata, &shop, change).await;
+        refused.assert_problem(422, "invalid");
+    }
+    service.stop().await;
+}

@@ -12,9 +12,12 @@ import java.util.Map;
  * @param object `sale`, `red_packet` or `order`.
  * @param metadata Texts of the shop by name. May be null.
  * @param reference The shop's own number. May be null.
+ * @param uniqueReference Whether no other object of this kind and owner can have the reference as a unique one. May be
+ *     null.
  */
 public record Metadata(
         @JsonProperty("id") String id,
         @JsonProperty("object") ObjectKind object,
         @JsonProperty("metadata") Map<String, String> metadata,
-        @JsonProperty("reference") String reference) {}
+        @JsonProperty("reference") String reference,
+        @JsonProperty("unique_reference") Boolean uniqueReference) {}

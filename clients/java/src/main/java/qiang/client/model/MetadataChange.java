@@ -16,9 +16,20 @@ public final class MetadataChange extends Body {
         return this;
     }
 
-    /** The shop's own number of the object; null removes it. Several objects may have the same one. */
+    /**
+     * The shop's own number of the object; null removes it. Several objects may have the same one, unless it is unique.
+     */
     public MetadataChange reference(String reference) {
         set("reference", reference);
+        return this;
+    }
+
+    /**
+     * Whether the reference is unique, with `reference`: if another campaign of the owner, or another order of the
+     * seller, has it as a unique one, the change is refused. Default: as before.
+     */
+    public MetadataChange uniqueReference(boolean uniqueReference) {
+        set("unique_reference", uniqueReference);
         return this;
     }
 }

@@ -72,7 +72,10 @@ public final class NewRedPacket extends Body {
         return this;
     }
 
-    /** The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it. */
+    /**
+     * The shop's own number of the campaign. Several campaigns may have the same one, unless it is unique. Users do not
+     * see it.
+     */
     public NewRedPacket reference(String reference) {
         set("reference", reference);
         return this;
@@ -96,6 +99,15 @@ public final class NewRedPacket extends Body {
     /** Default: now. */
     public NewRedPacket startsAt(Instant startsAt) {
         set("starts_at", startsAt);
+        return this;
+    }
+
+    /**
+     * Whether the reference is unique: if another campaign of the sender has it as a unique one, this one is refused.
+     * Default: no.
+     */
+    public NewRedPacket uniqueReference(boolean uniqueReference) {
+        set("unique_reference", uniqueReference);
         return this;
     }
 

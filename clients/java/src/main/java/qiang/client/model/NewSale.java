@@ -122,7 +122,10 @@ public final class NewSale extends Body {
         return this;
     }
 
-    /** The shop's own number of the campaign. Several campaigns may have the same one. Users do not see it. */
+    /**
+     * The shop's own number of the campaign. Several campaigns may have the same one, unless it is unique. Users do not
+     * see it.
+     */
     public NewSale reference(String reference) {
         set("reference", reference);
         return this;
@@ -146,6 +149,15 @@ public final class NewSale extends Body {
     /** Default: now. */
     public NewSale startsAt(Instant startsAt) {
         set("starts_at", startsAt);
+        return this;
+    }
+
+    /**
+     * Whether the reference is unique: if another campaign of the seller has it as a unique one, this one is refused.
+     * Default: no.
+     */
+    public NewSale uniqueReference(boolean uniqueReference) {
+        set("unique_reference", uniqueReference);
         return this;
     }
 

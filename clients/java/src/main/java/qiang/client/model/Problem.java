@@ -15,6 +15,7 @@ import java.util.List;
  * @param detail Details of this occurrence. May be null.
  * @param errors Known wrong fields and parameters; for `bad-request` and `invalid`. For a batch with the mode `all`,
  *     the refused campaigns. May be null.
+ * @param existingId Id of the campaign or order that has the reference; for `reference-taken`. May be null.
  * @param held Units of this user; for `limit-reached`. May be null.
  * @param limit Maximum units per user; for `limit-reached`. May be null.
  * @param offered Offered levels; for `ack-unavailable`. May be null.
@@ -31,6 +32,7 @@ public record Problem(
         @JsonProperty("status") long status,
         @JsonProperty("detail") String detail,
         @JsonProperty("errors") List<FieldError> errors,
+        @JsonProperty("existing_id") String existingId,
         @JsonProperty("held") Long held,
         @JsonProperty("limit") Long limit,
         @JsonProperty("offered") List<AckLevel> offered,
