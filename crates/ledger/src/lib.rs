@@ -131,7 +131,13 @@ async fn bounded_pool<D: Dialect>(
         .max_connections(options.connections_max.max(1))
         .acquire_timeout(options.acquire_max)
         .idle_timeout(IDLE_MAX)
-        .after_connect(|conn, _| Box::pin(D::set_up(conn)))
+        .after_connect(|conn, _| {
+            Box::pin(async move {
+                D::set_up(conn).await?;
+                tracing::debug!("opened a session of the database");
+                Ok(())
+            })
+        })
         .before_acquire(move |_, session| {
             let is_usable = sessions.allows(session.age);
             Box::pin(async move { Ok(is_usable) })

@@ -1,6 +1,7 @@
 //! The configuration: built-in defaults, a file, environment variables and flags. Later sources win.
 
 mod audit;
+mod effective;
 mod environment;
 mod ledger;
 mod redis;
@@ -15,6 +16,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use config::Source as _;
 pub use qiang_api::config::{
     AuthConfig, ChallengeKind, ClaimLogConfig, ForwardedHeader, LimitsConfig, OrderCheckConfig,
     OrderCheckPolicy, PacketsConfig, PaymentsConfig, QueueConfig, Secret, ServerConfig,
@@ -26,6 +28,7 @@ use qiang_embedded::EmbeddedOptions;
 use qiang_redis::RedisOptions;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
+pub(crate) use self::effective::EffectiveValues;
 pub use self::{
     audit::AuditConfig,
     ledger::{LedgerConfig, SettlementConfig, TransportName},
@@ -63,6 +66,9 @@ pub struct NodeConfig {
     pub traces: TracesConfig,
     pub claim_log: ClaimLogConfig,
     pub log: LogConfig,
+    /// All values as they were read.
+    #[serde(skip)]
+    pub(crate) effective: EffectiveValues,
 }
 
 /// `[admin]`
@@ -239,9 +245,14 @@ impl NodeConfig {
                 .set_override(*key, value.as_str())
                 .context("a flag's key")?;
         }
-        let read = builder
-            .build()
-            .and_then(config::Config::try_deserialize::<Self>);
+        let read = builder.build().and_then(|read| {
+            let effective = EffectiveValues::from_sections(read.collect()?);
+            let config = read.try_deserialize::<Self>()?;
+            Ok(Self {
+                effective,
+                ..config
+            })
+        });
         let config = read.map_err(|error| {
             let known = "`qiang serve --print-config` shows every key";
             let key = source::key_of(&error);

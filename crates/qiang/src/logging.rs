@@ -95,10 +95,49 @@ fn colors(color: LogColor) -> bool {
     }
 }
 
+/// Prefix of the targets of all crates of this workspace.
+const OWN_TARGETS: &str = "qiang";
+
+/// Targets and levels. A level alone is for this service's own lines: below `info`, libraries stay at `info`, because
+/// those of the database and of HTTP/2 log each statement and frame.
 fn filter(config: &LogConfig) -> anyhow::Result<Targets> {
-    let filter = config
-        .level
+    let level = config.level.trim();
+    if let Ok(own) = level.parse::<LevelFilter>()
+        && own > LevelFilter::INFO
+    {
+        let libraries = Targets::new().with_default(LevelFilter::INFO);
+        return Ok(libraries.with_target(OWN_TARGETS, own));
+    }
+    let filter = level
         .parse()
         .map_err(|error| UsageError::new(format!("log.level is not valid: {error}")))?;
     Ok(filter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_alone_below_info_is_for_own_lines() {
+        let is_on = |level: &str, target: &str, of: Level| {
+            let config = LogConfig {
+                format: LogFormat::Text,
+                color: LogColor::Never,
+                level: level.to_owned(),
+            };
+            filter(&config).unwrap().would_enable(target, &of)
+        };
+        for level in ["debug", "DEBUG", "trace"] {
+            assert!(is_on(level, "qiang_api::server", Level::DEBUG));
+            assert!(is_on(level, "qiang::run", Level::DEBUG));
+            assert!(!is_on(level, "sqlx::query", Level::DEBUG));
+            assert!(is_on(level, "sqlx::query", Level::INFO));
+        }
+        assert!(is_on("info,sqlx=debug", "sqlx::query", Level::DEBUG));
+        assert!(!is_on("info,sqlx=debug", "qiang_api", Level::DEBUG));
+        assert!(!is_on("info", "qiang_api", Level::DEBUG));
+        assert!(!is_on("warn", "sqlx::query", Level::INFO));
+        assert!(!is_on("off", "qiang_api", Level::ERROR));
+    }
 }

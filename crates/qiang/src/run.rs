@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::{
     backend::Backend,
     close_component::CloseComponent as _,
-    config::{AuthConfig, EngineKind, NodeConfig},
+    config::{AuthConfig, EffectiveValues, EngineKind, NodeConfig},
     development_clock, distributed,
     logging::Logging,
     machine::connections_that_fit,
@@ -34,6 +34,7 @@ pub fn serve(
     on_start: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
     let mut config = load()?;
+    let started_with = config.effective.clone();
     let logging = Logging::start(&config.log)?;
     config.server.connections_max = connections_that_fit(config.server.connections_max);
     let runtime = runtime()?;
@@ -57,7 +58,8 @@ pub fn serve(
         let obey = |request| match request {
             SignalRequest::Reload => {
                 let set_auth = |auth: &_| running.reload_auth(auth);
-                reload(&load, &logging, "[auth] and log.level", set_auth);
+                let applied = ("[auth] and log.level", &started_with);
+                reload(&load, &logging, applied, set_auth);
             }
             SignalRequest::Reconcile => {
                 tracing::info!("SIGUSR1: all reconcilers run");
@@ -128,7 +130,14 @@ pub fn settle(load: impl Fn() -> anyhow::Result<NodeConfig>) -> anyhow::Result<(
         let running = sockets.map(serve).transpose()?;
         tracing::info!("settling");
         let obey = |request| match request {
-            SignalRequest::Reload => reload(&load, &logging, "log.level", |_| Ok(())),
+            SignalRequest::Reload => {
+                reload(
+                    &load,
+                    &logging,
+                    ("log.level", &config.effective),
+                    |_| Ok(()),
+                );
+            }
             SignalRequest::Reconcile => {
                 tracing::info!("SIGUSR1: all reconcilers run");
                 worker.wake();
@@ -148,26 +157,41 @@ pub fn settle(load: impl Fn() -> anyhow::Result<NodeConfig>) -> anyhow::Result<(
 
 /// Reads the configuration again and applies the settings that can change at run time: the keys of tokens and the level
 /// of the log. If one of them cannot be used, all keep their values. `what` names the settings that this process has.
-/// The listener reads its own certificate again when the file changes.
+/// Other keys that differ from those at the start are logged: they need a restart. The listener reads its own
+/// certificate again when the file changes.
 fn reload(
     load: &impl Fn() -> anyhow::Result<NodeConfig>,
     logging: &Logging,
-    what: &str,
+    (what, started_with): (&str, &EffectiveValues),
     set_auth: impl Fn(&AuthConfig) -> anyhow::Result<()>,
 ) {
     let reload = || {
         let config = load()?;
         Logging::check(&config.log)?;
         set_auth(&config.auth)?;
-        logging.reload(&config.log)
+        logging.reload(&config.log)?;
+        Ok::<_, anyhow::Error>(config.effective)
     };
     match reload() {
-        Ok(()) => tracing::warn!(what, "SIGHUP: read the configuration again"),
+        Ok(now) => {
+            tracing::warn!(what, "SIGHUP: read the configuration again");
+            let changed = now.changed_keys(started_with);
+            let keys: Vec<_> = changed.filter(|key| !is_reloaded(key)).collect();
+            if !keys.is_empty() {
+                let keys = keys.join(", ");
+                tracing::warn!(keys, "SIGHUP: changed keys need a restart");
+            }
+        }
         Err(error) => tracing::error!(
             reason = format!("{error:#}"),
             "SIGHUP: the configuration cannot be used, and everything stays as it was"
         ),
     }
+}
+
+/// Whether SIGHUP applies a key. A worker has no use for those of tokens.
+fn is_reloaded(key: &str) -> bool {
+    key == "log.level" || key.starts_with("auth.")
 }
 
 /// Makes a secret for this process alone, to sign [`development_token`]s with.

@@ -262,6 +262,20 @@ impl ServedConnections {
         origin: RequestOrigin,
         progress: Arc<StageMark>,
     ) {
+        let RequestOrigin {
+            connection, peer, ..
+        } = origin;
+        tracing::debug!(connection, %peer, "connection accepted");
+        self.serve_one(stream, origin, progress).await;
+        tracing::debug!(connection, "connection closed");
+    }
+
+    async fn serve_one(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        origin: RequestOrigin,
+        progress: Arc<StageMark>,
+    ) {
         let Some(tls) = &self.public.tls else {
             let mut stop = self.stop.clone();
             let is_http2 = tokio::select! {
@@ -413,6 +427,15 @@ impl ServedConnections {
         if let Some(span) = span {
             span.answered(response.status());
         }
+        // Without this level it costs one comparison per request.
+        tracing::debug!(
+            request_id = id.as_str(),
+            operation = %format_args!("{method} {}", metrics.template(route)),
+            status = response.status().as_u16(),
+            duration_us = (now - started).as_micros() as u64,
+            connection = origin.connection,
+            "request answered"
+        );
         if response.status().is_server_error() {
             self.failures.log(&FailedRequest {
                 id: &id,

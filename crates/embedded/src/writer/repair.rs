@@ -55,6 +55,7 @@ impl Writer {
         if self.repair_at.take_if(is_due).is_none() {
             return;
         }
+        tracing::debug!("repair: reopening the file and rebuilding the book");
         match self.repair() {
             Ok(()) => {
                 let head = self.shared.committed.load(Ordering::Acquire);

@@ -81,9 +81,15 @@ pub(crate) async fn dial(
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT_MAX.min(call_timeout)))
         .set_response_timeout(Some(call_timeout));
-    Client::open(server)?
+    let address = server.addr().clone();
+    let dialled = Client::open(server)?
         .get_multiplexed_async_connection_with_config(&config)
-        .await
+        .await;
+    match &dialled {
+        Ok(_) => tracing::debug!(%address, "connected to Redis"),
+        Err(error) => tracing::debug!(%address, %error, "cannot connect to Redis"),
+    }
+    dialled
 }
 
 /// Opens a connection for subscriptions.

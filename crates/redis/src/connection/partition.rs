@@ -412,6 +412,9 @@ impl PartitionHandle {
     /// Logs changes of state that operators must know.
     fn log_transition(&self, earlier: &PartitionHealth, state: &PartitionHealth) {
         let partition = self.id.0;
+        if earlier != state {
+            tracing::debug!(partition, before = %earlier, now = %state, "partition changed");
+        }
         match state {
             PartitionHealth::Halted { reason, .. } if earlier != state => {
                 tracing::error!(partition, reason, "partition halted: nothing is granted");

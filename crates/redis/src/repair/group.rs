@@ -229,6 +229,10 @@ impl RedisEngine {
         at_once: bool,
     ) -> Result<Option<BTreeMap<PartitionId, RepairReport>>, EngineError> {
         let began = tokio::time::Instant::now();
+        for held in held {
+            let (partition, attempt) = (held.rebuild.partition.0, held.attempt.number);
+            tracing::debug!(partition, attempt, at_once, "repair: began");
+        }
         if !at_once {
             // Checked before the ledger's position moves past the loss.
             for held in held {
@@ -248,6 +252,11 @@ impl RedisEngine {
             campaigns.extend(&evidence.late);
             campaigns.extend(&evidence.suspended);
         }
+        tracing::debug!(
+            partitions = held.len(),
+            campaigns = campaigns.len(),
+            "repair: read what is left"
+        );
         let mut reports: Vec<RepairReport> = evidence
             .iter()
             .map(|evidence| RepairReport {
@@ -272,6 +281,7 @@ impl RedisEngine {
         }
         drop(repairs);
         if has_noted {
+            tracing::debug!("repair: begins again, without the campaigns that cannot be read");
             return Ok(None);
         }
         for ((held, report), evidence) in held.iter().zip(&reports).zip(&evidence) {
@@ -282,6 +292,13 @@ impl RedisEngine {
             finished.await.map_err(engine_error_from_ledger)?;
             let epoch = (new.as_str(), evidence.noted.accounted);
             held.rebuild.end(&held.loss, epoch, report).await?;
+            let partition = held.rebuild.partition.0;
+            tracing::debug!(
+                partition,
+                epoch = new.as_str(),
+                end,
+                "repair: new epoch began"
+            );
             self.node.partitions.get(held.rebuild.partition).suspect();
         }
         self.node.gate.invalidate_all();
@@ -322,8 +339,10 @@ impl RedisEngine {
         if noted.await? {
             return Ok(None);
         }
-        let repaired = self.repair_campaign(held, ledger, members, evidence);
-        repaired.await.map(Some)
+        let repaired = self.repair_campaign(held, ledger, members, evidence).await;
+        let is_repaired = repaired.is_ok();
+        tracing::debug!(%campaign, is_repaired, "repair: united a campaign");
+        repaired.map(Some)
     }
 }
 

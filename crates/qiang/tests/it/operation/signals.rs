@@ -8,6 +8,9 @@ use std::{
 
 use serde_json::json;
 
+use qiang_testkit::servers::redis::{Options, Standalone};
+use tokio::task::block_in_place;
+
 use crate::common::{SECRET, call, in_an_hour, sale, sign_with};
 use crate::operation::program::{Program, redis, token, until};
 
@@ -222,4 +225,171 @@ async fn a_frozen_process_ends_no_hold() {
     assert!(hold >= Duration::from_secs(HOLD_S - 1), "{hold:?}");
     node.signal("-TERM");
     assert_eq!(node.ended().await, Some(0));
+}
+
+/// Waits until a log has lines with all of these messages.
+async fn wait_for_lines(program: &Program, messages: &[&str]) {
+    for message in messages {
+        program.line(message).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_names_changed_keys_that_need_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("qiang.toml");
+    let configure = |level: &str, rest: &str| {
+        let auth = format!("[auth]\nhs256_secret = '{SECRET}'\n");
+        fs::write(&file, format!("{auth}[log]\nlevel = '{level}'\n{rest}")).unwrap();
+    };
+    configure("info", "");
+    let mut node = Program::start(folder.path(), &["serve", "--config", "qiang.toml"], &[]);
+    node.ready(200).await;
+    let reloads = async |count: usize| {
+        let look = async || {
+            let lines = node.lines().into_iter();
+            let is_read = |line: &serde_json::Value| {
+                line["fields"]["message"] == "SIGHUP: read the configuration again"
+            };
+            (lines.filter(is_read).count() == count).then_some(())
+        };
+        until("the configuration is not read", look).await;
+    };
+    // The level is read again, so nothing needs a restart.
+    configure("warn", "");
+    node.signal("-HUP");
+    reloads(1).await;
+    let hidden = "hunter2-hunter2-hunter2";
+    let rest = format!(
+        "[payments]\ngrace_ms = 77\n[redis]\npassword = '{hidden}'\n[engine]\nidle_campaign_ttl_ms = 3600001\n"
+    );
+    configure("info", &rest);
+    node.signal("-HUP");
+    let said = "SIGHUP: changed keys need a restart";
+    let line = node.line(said).await;
+    assert_eq!(line["level"], "WARN");
+    let keys = "engine.idle_campaign_ttl_ms, payments.grace_ms, redis.password";
+    assert_eq!(line["keys"], keys);
+    // Later ones are compared with the start: the node still has the values of then.
+    node.signal("-HUP");
+    reloads(3).await;
+    let lines = async || {
+        let all = node.lines();
+        let found = all.iter().filter(|line| line["fields"]["message"] == said);
+        (found.count() == 2).then_some(())
+    };
+    until("the second line", lines).await;
+    configure("info", "");
+    node.signal("-HUP");
+    reloads(4).await;
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+    let all = node.lines();
+    let found = all.iter().filter(|line| line["fields"]["message"] == said);
+    assert_eq!(found.count(), 2, "a line without a changed key");
+    assert!(all.iter().all(|line| !line.to_string().contains(hidden)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn debug_has_a_line_per_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("qiang.toml");
+    let configure = |level: &str| fs::write(&file, format!("[log]\nlevel = '{level}'\n")).unwrap();
+    configure("info");
+    let secret = [("auth.hs256_secret", SECRET)];
+    let node = Program::start(folder.path(), &["serve", "--config", "qiang.toml"], &secret);
+    node.ready(200).await;
+    let opened = node.post("/v1/sales", Some(sale(10))).await;
+    let answered = || {
+        let lines = node.lines().into_iter();
+        let answers = lines.filter(|line| line["fields"]["message"] == "request answered");
+        answers.collect::<Vec<_>>()
+    };
+    assert_eq!(answered(), Vec::<serde_json::Value>::new());
+    configure("debug");
+    node.signal("-HUP");
+    node.line("SIGHUP: read the configuration again").await;
+    let path = format!("/v1/sales/{}/orders", opened.text("id"));
+    let bought = node.post(&path, None).await;
+    assert_eq!(bought.status, 201);
+    let missing = node.get("/v1/orders/none?reference=private").await;
+    let of = async |request: &str| {
+        let look = async || {
+            let mut lines = answered().into_iter();
+            lines.find(|line| line["fields"]["request_id"] == request)
+        };
+        until(request, look).await
+    };
+    let line = of(&bought.header("x-request-id")).await;
+    let fields = &line["fields"];
+    assert_eq!(line["level"], "DEBUG");
+    assert_eq!(fields["operation"], "POST /v1/sales/{id}/orders");
+    assert_eq!(fields["status"], 201);
+    let duration_us = fields["duration_us"].as_u64().unwrap();
+    assert!((1..60_000_000).contains(&duration_us), "{line}");
+    let connection = fields["connection"].as_u64().unwrap();
+    let look = async || {
+        let lines = node.lines().into_iter();
+        let own = lines.filter(|line| line["fields"]["connection"].as_u64() == Some(connection));
+        let told: Vec<_> = own
+            .map(|line| line["fields"]["message"].as_str().unwrap().to_owned())
+            .collect();
+        (told
+            == [
+                "connection accepted",
+                "request answered",
+                "connection closed",
+            ])
+        .then_some(())
+    };
+    until("the steps of the connection", look).await;
+    let line = of(&missing.header("x-request-id")).await;
+    assert_eq!(line["fields"]["status"], missing.status);
+    // Neither queries nor users are in the log, and libraries add no lines.
+    for line in node.lines() {
+        let target = line["target"].as_str().unwrap_or("qiang");
+        assert!(target.starts_with("qiang"), "{line}");
+        assert!(!line.to_string().contains("private"), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn debug_has_the_steps_of_connections_and_repairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let redis = block_in_place(|| Standalone::start(&Options::new()));
+    let url = redis.url();
+    let keys = [("redis.urls", url.as_str()), ("log.level", "debug")];
+    let node = Program::on_redis(folder.path(), "serve", "debug", &keys);
+    node.ready(200).await;
+    let connected = node.line("connected to Redis").await;
+    assert_eq!(connected["address"], redis.addr().to_string());
+    node.line("partition changed").await;
+    assert_eq!(node.post("/v1/sales", Some(sale(10))).await.status, 201);
+    block_in_place(|| redis.kill());
+    node.line("cannot connect to Redis").await;
+    block_in_place(|| redis.start_again_empty());
+    let steps = [
+        "repair: began",
+        "repair: read what is left",
+        "repair: united a campaign",
+        "repair: new epoch began",
+        "partitions repaired",
+    ];
+    wait_for_lines(&node, &steps).await;
+    let changes = node.lines().into_iter();
+    let changes = changes.filter(|line| line["fields"]["message"] == "partition changed");
+    let states: BTreeSet<String> = changes
+        .filter_map(|line| {
+            Some(
+                line["fields"]["now"]
+                    .as_str()?
+                    .split(':')
+                    .next()?
+                    .to_owned(),
+            )
+        })
+        .collect();
+    for state in ["open", "halted"] {
+        assert!(states.contains(state), "{states:?}");
+    }
 }
