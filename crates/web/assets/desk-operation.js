@@ -21,10 +21,16 @@ import { ask, element, facts, freshKey, grouped, say, show, sleep } from "./qian
  *   report?: { subject: string, checks: Check[] } }} Audit */
 /** @typedef {{ id: string, url: string, status: string, behind: number, last_error?: string }} Webhook */
 
+/** @typedef {{ id: string, event: string, type: string, campaign: string, order?: string, attempted_at: string,
+ *   duration_ms: number, attempt: number, state: string, response_status?: number, response_body?: string,
+ *   error?: string, next_attempt_at?: string }} Delivery */
+
 /** How often the page looks. */
 const LOOK_MS = 2_000;
 /** Entries of the quarantine that are shown. */
 const SHOWN = 100;
+/** Attempts at deliveries that are shown, newest first. */
+const DELIVERIES_SHOWN = 50;
 /** Maximum refused payment reports that are shown, newest first. */
 const REFUSED_SHOWN = 20;
 /** Age in milliseconds up to which they are shown. */
@@ -272,9 +278,60 @@ function webhook({ id, url, status, behind, last_error }) {
     const answer = await ask("POST", `/v1/webhooks/${id}/redrive`);
     return answer?.status === 200 ? say("done") : tell(answer);
   };
-  return item(...parts, row(
+  const opener = made("button", say("deliveries"));
+  opener.id = `deliveries-${id}`;
+  opener.addEventListener("click", () => void showDeliveries(id, url));
+  return item(...parts, row(opener,
     button(`test-${id}`, say("test_do"), { title: say("test_title"), help: url, act: test }),
     button(`again-${id}`, say("again_do"), { title: say("again_title"), help: say("again_help"), act: redrive })));
+}
+
+// --- Deliveries of one webhook.
+
+/** The webhook whose deliveries are shown. */
+let ofWebhook = "";
+
+/** @param {Delivery} one */
+function delivery({ id, event, type, campaign, order, attempted_at, duration_ms, attempt, state, response_status,
+  response_body, error, next_attempt_at }) {
+  const lines = [
+    `${type} · ${order ?? campaign} · ${time(attempted_at)}`,
+    say("attempt_words", { attempt, ms: count(duration_ms), status: response_status ?? "–" }),
+  ];
+  if (next_attempt_at) lines.push(say("next_attempt", { at: time(next_attempt_at) }));
+  const isBad = state === "delivered" ? "" : "bad";
+  const parts = [made("b", word(`delivery_${state}`)), made("code", event), ...lines.map((it) => made("span", it))];
+  for (const why of [error, response_body]) if (why) parts.push(made("span", why, isBad));
+  const act = async () => {
+    subjects.add(ofWebhook);
+    const answer = await ask("POST", `/v1/webhooks/${ofWebhook}/redeliver`, { body: { event }, key: freshKey() });
+    return answer?.status === 200 ? say("redelivered") : tell(answer);
+  };
+  const what = { title: say("redeliver_title"), help: say("redeliver_help", { event }), act };
+  return item(...parts, row(button(`redeliver-${id}`, say("redeliver_do"), what)));
+}
+
+async function lookAtDeliveries() {
+  if (!ofWebhook) return;
+  const { value } = /** @type {HTMLSelectElement} */ (element("delivery-state"));
+  const asked = ofWebhook;
+  const query = `limit=${DELIVERIES_SHOWN}${value && `&state=${value}`}`;
+  const answer = await ask("GET", `/v1/webhooks/${asked}/deliveries?${query}`);
+  if (answer?.status !== 200 || asked !== ofWebhook) return;
+  /** @type {Delivery[]} */
+  const all = answer.body.data;
+  fill("deliveries", all, () => all.map(delivery));
+  element("no-deliveries").hidden = all.length > 0;
+  element("more-deliveries").hidden = !answer.body.next;
+}
+
+/** @param {string} id @param {string} url */
+async function showDeliveries(id, url) {
+  ofWebhook = id;
+  show(element("deliveries-of"), url);
+  await lookAtDeliveries();
+  element("deliveries-part").hidden = false;
+  element("deliveries-title").focus();
 }
 
 // --- Refused payment reports.
@@ -342,6 +399,7 @@ async function look() {
     fill("webhooks", all, () => all.map(webhook));
     element("no-webhooks").hidden = all.length > 0;
   }
+  await lookAtDeliveries();
 }
 
 async function operationPage() {
@@ -349,6 +407,7 @@ async function operationPage() {
     { title: say("audit_title"), help: say("audits_help"), act: startAudit });
   start.className = "main";
   element("audit").replaceWith(start);
+  element("delivery-state").addEventListener("change", () => void lookAtDeliveries());
   void showActions(...subjects);
   for (;; await sleep(LOOK_MS)) if (!document.hidden && !isBusy) await look();
 }

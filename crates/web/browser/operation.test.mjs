@@ -113,6 +113,42 @@ test("webhooks are tested and tried again, and postings of an account are listed
   await ada.context.close();
 });
 
+test("deliveries of a webhook are listed by state, and an event is delivered again", async () => {
+  const sink = `https://localhost:${await freePort()}/hook`;
+  const { id } = await service.call("POST", "/v1/webhooks", { url: sink });
+  const price = { amount: 100, currency: "CNY" };
+  const { id: sale } = await service.call("POST", "/v1/sales", { title: "Lamps", stock: 3, unit_price: price });
+  const { id: order } = await service.call("POST", `/v1/sales/${sale}/orders`);
+  const list = async (/** @type {string} */ state) =>
+    (await service.call("GET", `/v1/webhooks/${id}/deliveries?order=${order}&state=${state}`)).data;
+  await until(async () => (await list("failed")).length > 0);
+  const ada = await person(browser, service, "ada", { role: "admin" });
+  const { page } = ada;
+  await page.goto("/admin/operation");
+  await page.click(`#deliveries-${id}`);
+  await says(page, "#deliveries-of", sink);
+  const own = page.locator("#deliveries li", { hasText: order });
+  await until(async () => (await own.count()) > 0);
+  const [first] = await list("failed");
+  for (const words of ["Failed, another attempt follows", first.event, "order.held", "attempt 1", first.error])
+    assert.ok((await own.last().textContent())?.includes(words), words);
+  assert.equal(await page.evaluate(() => document.activeElement?.id), "deliveries-title");
+  await page.selectOption("#delivery-state", "delivered");
+  await page.waitForSelector("#no-deliveries", { state: "visible" });
+  assert.equal(await own.count(), 0);
+  await page.selectOption("#delivery-state", "failed");
+  await until(async () => (await own.count()) > 0);
+  const before = (await list("failed")).length;
+  await own.last().locator("button").click();
+  await says(page, "#confirm-help", first.event);
+  await page.click("#confirm-yes");
+  await says(page, "#outcome", "The event is due now.");
+  await until(async () => (await list("failed")).length > before);
+  await assertAccessible(page);
+  assert.deepEqual(ada.faults, []);
+  await ada.context.close();
+});
+
 test("whoever is no administrator is told so", async () => {
   const olga = await person(browser, service, "olga", { role: "operator" });
   await olga.page.goto("/admin");

@@ -388,6 +388,21 @@ texts! {
     again_do: "Retry and enable…", "重试并启用…";
     again_title: "Retry this endpoint now?", "立即重试该端点？";
     again_help: "A disabled endpoint is enabled too. It receives all missed events in order.", "停用的端点也会启用，并按顺序补发错过的事件。";
+    deliveries: "Deliveries", "投递记录";
+    delivery_state: "Attempts", "投递尝试";
+    all_attempts: "All", "全部";
+    is_delivery_delivered: "Delivered", "已送达";
+    is_delivery_failed: "Failed, another attempt follows", "失败，将再次尝试";
+    is_delivery_given_up: "Given up", "已放弃";
+    no_deliveries: "No attempts.", "暂无投递尝试。";
+    more_deliveries: "Older attempts exist. Use the API for all.", "还有更早的尝试，请用 API 查看。";
+    attempt_words: "attempt {attempt}, {ms} ms, status {status}", "第 {attempt} 次，{ms} 毫秒，状态 {status}";
+    next_attempt: "next attempt {at}", "下次尝试：{at}";
+    redeliver_do: "Deliver again…", "重新投递…";
+    redeliver_title: "Deliver this event again?", "重新投递该事件？";
+    redeliver_help: "The endpoint receives event {event} once more, possibly after later events of its order.",
+        "端点会再次收到事件 {event}，可能晚于同一订单的后续事件。";
+    redelivered: "The event is due now.", "该事件将立即投递。";
     refused_reports: "Refused payment reports", "被拒的付款通知";
     refused_reports_help: "Of the last 7 days, newest first. Qiang records nothing of this money: return it at the \
             payment service.", "最近 7 天，最新在前。这些款项未入账，请在支付服务处退回。";
