@@ -120,7 +120,7 @@ fn run(command: Bench) -> anyhow::Result<bool> {
             Bench::Schemes(args) => schemes::run(&args).await,
             Bench::Settlement(args) => settlement::run(&args).await,
             Bench::Soak(args) => Box::pin(soak::run(&args)).await,
-            Bench::Node(args) => node_process::serve(&args).await,
+            Bench::Node(args) => Box::pin(node_process::serve(&args)).await,
             Bench::Watchers(args) => http::watch(&args).await,
         }
     })
