@@ -320,7 +320,7 @@ async fn debug_has_a_line_per_request() {
         };
         until(request, look).await
     };
-    let line = of(&bought.header("x-request-id")).await;
+    let line = of(bought.header("x-request-id")).await;
     let fields = &line["fields"];
     assert_eq!(line["level"], "DEBUG");
     assert_eq!(fields["operation"], "POST /v1/sales/{id}/orders");
@@ -343,7 +343,7 @@ async fn debug_has_a_line_per_request() {
         .then_some(())
     };
     until("the steps of the connection", look).await;
-    let line = of(&missing.header("x-request-id")).await;
+    let line = of(missing.header("x-request-id")).await;
     assert_eq!(line["fields"]["status"], missing.status);
     // Neither queries nor users are in the log, and libraries add no lines.
     for line in node.lines() {
