@@ -269,8 +269,19 @@ impl Limits {
         shares: u32,
         is_repetition: bool,
     ) -> Result<(), ApiProblem> {
-        if !is_repetition {
-            let checked = self.creations_of_user.remaining_after(user);
+        self.check_creations(user, u32::from(!is_repetition), shares)
+    }
+
+    /// [`Self::check_creation`] for several campaigns that are created together. A refused request counts none of them,
+    /// so a client that repeats it as told is accepted in the end.
+    pub(crate) fn check_creations(
+        &self,
+        user: &UserId,
+        campaigns: u32,
+        shares: u32,
+    ) -> Result<(), ApiProblem> {
+        if let Some(campaigns) = NonZeroU32::new(campaigns) {
+            let checked = self.creations_of_user.remaining_after_cost(user, campaigns);
             within(ShownLimit::CreationsOfUser, checked)?;
         }
         match NonZeroU32::new(shares) {

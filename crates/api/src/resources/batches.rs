@@ -14,6 +14,7 @@ use qiang_wire::{problem::ProblemKind, words::BatchMode};
 use crate::{
     app::App,
     audience::AudienceRequest,
+    auth::Caller,
     http::problem::ApiProblem,
     resources::create::{CreatedCampaign, PreparedCampaign},
 };
@@ -40,6 +41,24 @@ impl BatchPointers {
 }
 
 impl App {
+    /// Counts the campaigns and shares of a batch towards the caller's creation limits, with [`BatchMode::All`]: all at
+    /// once, or none. Otherwise each draft counts itself. Returns whether they are counted.
+    pub(crate) fn count_batch(
+        &self,
+        caller: &Caller,
+        mode: BatchMode,
+        (campaigns, shares): (usize, u64),
+    ) -> Result<bool, ApiProblem> {
+        let count = |many: u64| u32::try_from(many).unwrap_or(u32::MAX);
+        if mode != BatchMode::All {
+            return Ok(false);
+        }
+        let campaigns = count(campaigns as u64);
+        let limits = &self.limits;
+        limits.check_creations(&caller.user, campaigns, count(shares))?;
+        Ok(true)
+    }
+
     /// Creates the prepared campaigns under their keys and opens them. `audiences` are those of the request.
     ///
     /// # Errors
@@ -104,15 +123,24 @@ impl App {
             }
             begun.push(Ok(prepared));
         }
+        let ids: Vec<String> = campaigns
+            .iter()
+            .map(|it| it.setup.campaign.id.to_string())
+            .collect();
         let bindings = match campaigns.is_empty() {
             true => Vec::new(),
             false => match self.ports.ledger.create_whole(campaigns).await? {
                 WholeCreation::Created(bindings) => bindings,
                 WholeCreation::Refused(refused) => {
                     let at = |n: usize| places.get(n).copied().unwrap_or_default();
-                    let refused = refused
-                        .into_iter()
-                        .map(|(n, error)| (at(n), ApiProblem::from(error)));
+                    let refused = refused.into_iter().map(|(n, error)| match error {
+                        // No campaign with this id was created.
+                        LedgerError::ReferenceTaken { by } if ids.contains(&by) => {
+                            let detail = "another campaign of this batch has the unique reference";
+                            (at(n), ApiProblem::new(ProblemKind::ReferenceTaken, detail))
+                        }
+                        error => (at(n), ApiProblem::from(error)),
+                    });
                     return Err(refusal(refused.collect(), pointers));
                 }
             },
@@ -226,12 +254,18 @@ pub(crate) fn refuse_if_invalid<T>(
 /// answer. Their keys are looked for until some are not found, so a batch of new campaigns costs few looks.
 pub(crate) struct Repetitions<'a> {
     pub(crate) app: &'a App,
+    /// The whole batch was counted before.
+    pub(crate) are_counted: bool,
     misses: usize,
 }
 
 impl<'a> Repetitions<'a> {
-    pub(crate) fn new(app: &'a App) -> Self {
-        Self { app, misses: 0 }
+    pub(crate) fn new(app: &'a App, are_counted: bool) -> Self {
+        Self {
+            app,
+            are_counted,
+            misses: 0,
+        }
     }
 
     /// Whether a campaign that the limit refused was created before, under this key.
@@ -286,7 +320,8 @@ fn refuse_if_any<T>(
     }
 }
 
-/// Problem of a batch that is refused for these campaigns: the first campaign's, with the places of all.
+/// Problem of a batch that is refused for these campaigns, with the places of all: the first final refusal, otherwise
+/// the first limit, otherwise the first failure of the server.
 fn refusal(refused: Vec<(usize, ApiProblem)>, pointers: BatchPointers) -> ApiProblem {
     let refused = refused
         .into_iter()

@@ -24,7 +24,9 @@ use crate::{
     },
     idempotency::fingerprint::key_use,
     resources::{
-        batches::{BatchPointers, READ_AT_ONCE, logged, refuse_if_invalid, Repetitions, is_throttled},
+        batches::{
+            BatchPointers, READ_AT_ONCE, Repetitions, is_throttled, logged, refuse_if_invalid,
+        },
         create::{CreatedCampaign, PreparedCampaign},
         red_packets::{ROUTE, RedPacketRequest},
     },
@@ -78,8 +80,11 @@ pub(crate) async fn create(
 ) -> Result<Json<RedPacketResultList>, ApiProblem> {
     caller.require(Scope::Send)?;
     let splits = splits(&app, &red_packets)?;
+    let mode = mode.map_or(BatchMode::Each, |mode| mode.0);
+    let shares = splits.iter().map(|split| u64::from(split.count())).sum();
+    let are_counted = app.count_batch(&caller, mode, (red_packets.len(), shares))?;
     let mut prepared = Vec::with_capacity(red_packets.len());
-    let mut repetitions = Repetitions::new(&app);
+    let mut repetitions = Repetitions::new(&app, are_counted);
     for (asked, split) in red_packets.iter().zip(splits) {
         prepared.push(prepare(&caller, asked, split, &mut repetitions).await);
     }
@@ -88,8 +93,8 @@ pub(crate) async fn create(
         .iter()
         .map(|it| it.red_packet.audience())
         .collect();
-    let asked = (mode.map_or(BatchMode::Each, |mode| mode.0), POINTERS);
-    let created = app.create_batch(prepared, asked, &audiences).await?;
+    let created = app.create_batch(prepared, (mode, POINTERS), &audiences);
+    let created = created.await?;
     let results = red_packets.into_iter().zip(created);
     let results = results.map(|(asked, created)| result(&app, &caller, asked, created));
     let results: Vec<_> = stream::iter(results).buffered(READ_AT_ONCE).collect().await;
@@ -115,7 +120,7 @@ fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, ApiProblem> {
     Ok(splits)
 }
 
-/// Checks a packet, which then counts towards the sender's creation limits.
+/// Checks a packet. It counts towards the sender's creation limits, unless it was counted before.
 async fn prepare(
     caller: &Caller,
     asked: &KeyedRequest,
@@ -128,7 +133,10 @@ async fn prepare(
     } = asked;
     let app = repetitions.app;
     let used = key_use(&caller.user, ROUTE, &idempotency_key.0, "", red_packet);
-    let draft = red_packet.draft(app, caller, split, false).await;
+    let draft = match repetitions.are_counted {
+        true => red_packet.counted_draft(app, caller, split).await,
+        false => red_packet.draft(app, caller, split, false).await,
+    };
     let draft = match repetitions.is_one(is_throttled(&draft), &used).await? {
         true => red_packet.draft(app, caller, split, true).await?,
         false => draft?,

@@ -154,6 +154,17 @@ impl RedPacketRequest {
         app.check_ack(self.ack)?;
         let limits = &app.limits;
         limits.check_creation(&caller.user, self.shares, is_repetition)?;
+        self.counted_draft(app, caller, split).await
+    }
+
+    /// Campaign to create, which was counted before.
+    pub(crate) async fn counted_draft(
+        &self,
+        app: &App,
+        caller: &Caller,
+        split: Split,
+    ) -> Result<Draft, ApiProblem> {
+        app.check_ack(self.ack)?;
         let currency = self.total.currency.0;
         let hash = self.server_seed_hash.map(|it| it.0);
         let client_seed = self.client_seed.map(|it| it.0);

@@ -24,7 +24,9 @@ use crate::{
     },
     idempotency::fingerprint::key_use,
     resources::{
-        batches::{BatchPointers, READ_AT_ONCE, logged, refuse_if_invalid, Repetitions, is_throttled},
+        batches::{
+            BatchPointers, READ_AT_ONCE, Repetitions, is_throttled, logged, refuse_if_invalid,
+        },
         create::{CreatedCampaign, PreparedCampaign},
         sales::{ROUTE, SaleRequest},
     },
@@ -83,22 +85,24 @@ pub(crate) async fn create(
         let detail = format!("a batch has 1 to {SALES_MAX} sales");
         return Err(ApiProblem::invalid_at("#/sales", detail));
     }
+    let mode = mode.map_or(BatchMode::Each, |mode| mode.0);
+    let are_counted = app.count_batch(&caller, mode, (sales.len(), 0))?;
     let mut prepared = Vec::with_capacity(sales.len());
-    let mut repetitions = Repetitions::new(&app);
+    let mut repetitions = Repetitions::new(&app, are_counted);
     for asked in &sales {
         prepared.push(prepare(&caller, asked, &mut repetitions).await);
     }
     refuse_if_invalid(&mut prepared, POINTERS)?;
     let audiences: Vec<_> = sales.iter().map(|it| it.sale.audience()).collect();
-    let asked = (mode.map_or(BatchMode::Each, |mode| mode.0), POINTERS);
-    let created = app.create_batch(prepared, asked, &audiences).await?;
+    let created = app.create_batch(prepared, (mode, POINTERS), &audiences);
+    let created = created.await?;
     let results = sales.into_iter().zip(created);
     let results = results.map(|(asked, created)| result(&app, &caller, asked, created));
     let results: Vec<_> = stream::iter(results).buffered(READ_AT_ONCE).collect().await;
     Ok(Json(SaleResultList::whole(logged(results))))
 }
 
-/// Checks a sale, which then counts towards the caller's creation limit.
+/// Checks a sale. It counts towards the caller's creation limit, unless it was counted before.
 async fn prepare(
     caller: &Caller,
     asked: &KeyedSaleRequest,
@@ -106,7 +110,10 @@ async fn prepare(
 ) -> Result<(KeyUse, PreparedCampaign), ApiProblem> {
     let (app, key) = (repetitions.app, &asked.idempotency_key.0);
     let used = key_use(&caller.user, ROUTE, key, "", &asked.sale);
-    let draft = asked.sale.draft(app, caller, false).await;
+    let draft = match repetitions.are_counted {
+        true => asked.sale.counted_draft(app, caller).await,
+        false => asked.sale.draft(app, caller, false).await,
+    };
     let draft = match repetitions.is_one(is_throttled(&draft), &used).await? {
         true => asked.sale.draft(app, caller, true).await?,
         false => draft?,

@@ -200,8 +200,19 @@ impl SaleRequest {
         is_repetition: bool,
     ) -> Result<Draft, ApiProblem> {
         app.check_ack(self.ack)?;
-        let (sale, policy) = self.checked()?;
+        self.checked()?;
         app.limits.check_creation(&caller.user, 0, is_repetition)?;
+        self.counted_draft(app, caller).await
+    }
+
+    /// Campaign to create, which was counted before.
+    pub(crate) async fn counted_draft(
+        &self,
+        app: &App,
+        caller: &Caller,
+    ) -> Result<Draft, ApiProblem> {
+        app.check_ack(self.ack)?;
+        let (sale, policy) = self.checked()?;
         let seller = self.seller.as_ref().map(|seller| &seller.0);
         Ok(Draft {
             id: self.id.map(|id| id.0),

@@ -75,20 +75,28 @@ impl ApiProblem {
         Some(whole)
     }
 
-    /// Problem of a body that is refused for several parts: the first part's, with the place and the fault of each.
-    /// `None` if there are no parts.
+    /// Problem of a body that is refused for several parts, with the place and the fault of each. It is the first final
+    /// refusal of a part, otherwise the first limit, otherwise the first failure of the server. `None` if there are no
+    /// parts.
     pub(crate) fn first_of(parts: impl IntoIterator<Item = (String, Self)>) -> Option<Self> {
-        let mut whole: Option<Self> = None;
+        let (mut faults, mut problems) = (Vec::new(), Vec::new());
         for (at, problem) in parts {
             let body = &problem.0.body;
-            let fault = FieldError {
+            faults.push(FieldError {
                 pointer: Some(at),
                 parameter: None,
                 detail: body.detail.clone().unwrap_or_else(|| body.title.clone()),
-            };
-            whole.get_or_insert(problem).0.body.errors.push(fault);
+            });
+            problems.push(problem);
         }
-        whole
+        let rank = |problem: &Self| match problem.0.body.status {
+            429 => 1,
+            500.. => 2,
+            _ => 0,
+        };
+        let mut whole = problems.into_iter().min_by_key(rank)?;
+        whole.0.body.errors = faults;
+        Some(whole)
     }
 }
 

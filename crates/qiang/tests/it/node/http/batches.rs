@@ -430,3 +430,34 @@ async fn red_packets_of_a_whole_batch_are_all_sent_or_none() {
     assert_eq!(service.balance("sam").await, 1_000);
     service.stop().await;
 }
+
+/// A whole batch counts towards the limit at once: one that is refused for the limit counts nothing, so that a client
+/// that repeats it is accepted in the end.
+#[tokio::test]
+async fn a_whole_batch_above_the_limit_counts_nothing() {
+    let service = Service::start_with(|config, _| {
+        config.limits.creations_per_user_per_minute = 10;
+    })
+    .await;
+    let shop = service.token("shop", "campaigns:write");
+    let send = async |sales: &[Value]| {
+        let body = json!({ "sales": sales, "mode": "all" });
+        service.post("/v1/sales/batch", &shop, body).await
+    };
+    let batch: Vec<_> = (0..8)
+        .map(|n| keyed_sale(&format!("k-{n}"), 5, |_| ()))
+        .collect();
+    let made = send(&batch).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    for _ in 0..5 {
+        let refused = send(&batch).await;
+        refused.assert_problem(429, "creations-throttled");
+        assert_ne!(refused.header("retry-after"), "");
+    }
+    // Two creations of the limit are left.
+    for key in ["a", "b"] {
+        let alone = service.post_key("/v1/sales", &shop, key, sale(3)).await;
+        assert_eq!(alone.status, 201, "{alone:?}");
+    }
+    service.stop().await;
+}
