@@ -17,11 +17,15 @@ const PROGRAM_OF_UNITS: &str = "/usr/local/bin/qiang";
 const PROGRAM: &str = "/usr/bin/qiang";
 
 /// Files of `deploy/` that are installed as examples.
-const EXAMPLES: [&str; 7] = [
+const EXAMPLES: [&str; 11] = [
     "examples/embedded.toml",
     "examples/redis-postgres.toml",
     "examples/sentinel-postgres.toml",
     "examples/cluster-mariadb-rabbitmq.toml",
+    "redis/redis.conf",
+    "redis/users.acl",
+    "redis/sentinel.conf",
+    "redis/sentinel-users.acl",
     "nginx.conf",
     "prometheus/qiang.rules.yml",
     "grafana/qiang.json",

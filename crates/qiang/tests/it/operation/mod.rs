@@ -19,6 +19,7 @@ mod managed;
 mod over_http;
 pub(crate) mod program;
 mod reconciler;
+mod redis_files;
 mod signals;
 mod start;
 mod stopping;

@@ -66,6 +66,27 @@ impl Server {
         Self::start_with(None, program, &["--sentinel"], prepare)
     }
 
+    /// Starts a server, or a Sentinel, by files: `files` returns their names and texts. The first one is its
+    /// configuration, which has the port of the server. `login` is the user and the password of [`Server::call`].
+    pub fn start_by_files(
+        is_sentinel: bool,
+        (user, password): (&str, &str),
+        files: impl Fn(&Resources) -> Vec<(&'static str, String)> + Send + Sync + 'static,
+    ) -> Self {
+        let login = Login {
+            user: user.to_owned(),
+            password: password.to_owned(),
+        };
+        let prepare = move |at: &Resources| {
+            for (place, (name, text)) in files(at).into_iter().enumerate() {
+                let name = if place == 0 { CONFIGURATION } else { name };
+                fs::write(at.folder().join(name), text).expect("write a file of the server");
+            }
+        };
+        let args: &[&str] = if is_sentinel { &["--sentinel"] } else { &[] };
+        Self::start_with(Some(login), Options::new().program(), args, prepare)
+    }
+
     fn start_with(
         login: Option<Login>,
         program: PathBuf,
