@@ -272,8 +272,9 @@ impl Limits {
         self.check_creations(user, u32::from(!is_repetition), shares)
     }
 
-    /// [`Self::check_creation`] for several campaigns that are created together. A refused request counts none of them,
-    /// so a client that repeats it as told is accepted in the end.
+    /// [`Self::check_creation`] for several campaigns that are created together. If the limit of campaigns refuses,
+    /// nothing is counted, so a client that repeats the request as told is accepted in the end. If the limit of shares
+    /// refuses, the campaigns are counted.
     pub(crate) fn check_creations(
         &self,
         user: &UserId,

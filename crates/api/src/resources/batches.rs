@@ -41,21 +41,37 @@ impl BatchPointers {
 }
 
 impl App {
-    /// Counts the campaigns and shares of a batch towards the caller's creation limits, with [`BatchMode::All`]: all at
-    /// once, or none. Otherwise each draft counts itself. Returns whether they are counted.
-    pub(crate) fn count_batch(
+    /// With [`BatchMode::All`], counts a batch with all its campaigns and `shares` towards the caller's creation
+    /// limits. Otherwise each draft counts itself. Returns whether they are counted. A batch that was created before
+    /// passes the limit of campaigns, for example after a lost answer. `checked` has each campaign's key, and whether
+    /// its fields are right.
+    pub(crate) async fn count_batch(
         &self,
         caller: &Caller,
-        mode: BatchMode,
-        (campaigns, shares): (usize, u64),
+        (mode, pointers): (BatchMode, BatchPointers),
+        checked: Vec<(KeyUse, BatchResult<()>)>,
+        shares: u64,
     ) -> Result<bool, ApiProblem> {
-        let count = |many: u64| u32::try_from(many).unwrap_or(u32::MAX);
         if mode != BatchMode::All {
             return Ok(false);
         }
-        let campaigns = count(campaigns as u64);
+        let (keys, mut checked): (Vec<_>, Vec<_>) = checked.into_iter().unzip();
+        refuse_if_invalid(&mut checked, pointers)?;
+        refuse_if_any(checked, pointers)?;
+        let count = |many: u64| u32::try_from(many).unwrap_or(u32::MAX);
+        let (campaigns, shares) = (count(keys.len() as u64), count(shares));
         let limits = &self.limits;
-        limits.check_creations(&caller.user, campaigns, count(shares))?;
+        match limits.check_creations(&caller.user, campaigns, shares) {
+            Err(refused) if refused.is(ProblemKind::CreationsThrottled) => {
+                for used in &keys {
+                    if !self.is_bound(Some(used)).await? {
+                        return Err(refused);
+                    }
+                }
+                limits.check_creations(&caller.user, 0, shares)?;
+            }
+            counted => counted?,
+        }
         Ok(true)
     }
 

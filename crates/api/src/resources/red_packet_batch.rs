@@ -62,6 +62,13 @@ struct KeyedRequest {
     red_packet: RedPacketRequest,
 }
 
+impl KeyedRequest {
+    fn used(&self, caller: &Caller) -> KeyUse {
+        let key = &self.idempotency_key.0;
+        key_use(&caller.user, ROUTE, key, "", &self.red_packet)
+    }
+}
+
 /// Sends red packets from the caller's account, each as `createRedPacket` does.
 ///
 /// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
@@ -82,7 +89,11 @@ pub(crate) async fn create(
     let splits = splits(&app, &red_packets)?;
     let mode = mode.map_or(BatchMode::Each, |mode| mode.0);
     let shares = splits.iter().map(|split| u64::from(split.count())).sum();
-    let are_counted = app.count_batch(&caller, mode, (red_packets.len(), shares))?;
+    let checked = red_packets
+        .iter()
+        .map(|it| (it.used(&caller), it.red_packet.check_level(&app)));
+    let counted = app.count_batch(&caller, (mode, POINTERS), checked.collect(), shares);
+    let are_counted = counted.await?;
     let mut prepared = Vec::with_capacity(red_packets.len());
     let mut repetitions = Repetitions::new(&app, are_counted);
     for (asked, split) in red_packets.iter().zip(splits) {
@@ -127,12 +138,8 @@ async fn prepare(
     split: Split,
     repetitions: &mut Repetitions<'_>,
 ) -> Result<(KeyUse, PreparedCampaign), ApiProblem> {
-    let KeyedRequest {
-        idempotency_key,
-        red_packet,
-    } = asked;
-    let app = repetitions.app;
-    let used = key_use(&caller.user, ROUTE, &idempotency_key.0, "", red_packet);
+    let (app, red_packet) = (repetitions.app, &asked.red_packet);
+    let used = asked.used(caller);
     let draft = match repetitions.are_counted {
         true => red_packet.counted_draft(app, caller, split).await,
         false => red_packet.draft(app, caller, split, false).await,

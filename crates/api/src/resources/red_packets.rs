@@ -142,6 +142,11 @@ impl RedPacketRequest {
         })
     }
 
+    /// Refuses a level of acknowledgement that the service cannot give.
+    pub(crate) fn check_level(&self, app: &App) -> Result<(), ApiProblem> {
+        app.check_ack(self.ack)
+    }
+
     /// Campaign to create. It counts towards the sender's creation limits; one that is known to be a repetition counts
     /// with its shares only.
     pub(crate) async fn draft(
@@ -151,7 +156,7 @@ impl RedPacketRequest {
         split: Split,
         is_repetition: bool,
     ) -> Result<Draft, ApiProblem> {
-        app.check_ack(self.ack)?;
+        self.check_level(app)?;
         let limits = &app.limits;
         limits.check_creation(&caller.user, self.shares, is_repetition)?;
         self.counted_draft(app, caller, split).await

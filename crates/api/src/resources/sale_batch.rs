@@ -62,6 +62,12 @@ struct KeyedSaleRequest {
     sale: SaleRequest,
 }
 
+impl KeyedSaleRequest {
+    fn used(&self, caller: &Caller) -> KeyUse {
+        key_use(&caller.user, ROUTE, &self.idempotency_key.0, "", &self.sale)
+    }
+}
+
 /// Opens sales, each as `createSale` does.
 ///
 /// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
@@ -86,7 +92,11 @@ pub(crate) async fn create(
         return Err(ApiProblem::invalid_at("#/sales", detail));
     }
     let mode = mode.map_or(BatchMode::Each, |mode| mode.0);
-    let are_counted = app.count_batch(&caller, mode, (sales.len(), 0))?;
+    let checked = sales
+        .iter()
+        .map(|it| (it.used(&caller), it.sale.check_fields(&app)));
+    let counted = app.count_batch(&caller, (mode, POINTERS), checked.collect(), 0);
+    let are_counted = counted.await?;
     let mut prepared = Vec::with_capacity(sales.len());
     let mut repetitions = Repetitions::new(&app, are_counted);
     for asked in &sales {
@@ -108,8 +118,7 @@ async fn prepare(
     asked: &KeyedSaleRequest,
     repetitions: &mut Repetitions<'_>,
 ) -> Result<(KeyUse, PreparedCampaign), ApiProblem> {
-    let (app, key) = (repetitions.app, &asked.idempotency_key.0);
-    let used = key_use(&caller.user, ROUTE, key, "", &asked.sale);
+    let (app, used) = (repetitions.app, asked.used(caller));
     let draft = match repetitions.are_counted {
         true => asked.sale.counted_draft(app, caller).await,
         false => asked.sale.draft(app, caller, false).await,

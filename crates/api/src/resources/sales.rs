@@ -192,6 +192,12 @@ impl SaleRequest {
         Ok((sale, policy))
     }
 
+    /// Refuses what is wrong without a look at the ledger.
+    pub(crate) fn check_fields(&self, app: &App) -> Result<(), ApiProblem> {
+        app.check_ack(self.ack)?;
+        self.checked().map(drop)
+    }
+
     /// Campaign to create. It counts towards the caller's creation limit, unless it is known to be a repetition.
     pub(crate) async fn draft(
         &self,
@@ -199,8 +205,7 @@ impl SaleRequest {
         caller: &Caller,
         is_repetition: bool,
     ) -> Result<Draft, ApiProblem> {
-        app.check_ack(self.ack)?;
-        self.checked()?;
+        self.check_fields(app)?;
         app.limits.check_creation(&caller.user, 0, is_repetition)?;
         self.counted_draft(app, caller).await
     }

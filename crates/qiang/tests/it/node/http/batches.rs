@@ -444,13 +444,22 @@ async fn a_whole_batch_above_the_limit_counts_nothing() {
         let body = json!({ "sales": sales, "mode": "all" });
         service.post("/v1/sales/batch", &shop, body).await
     };
-    let batch: Vec<_> = (0..8)
-        .map(|n| keyed_sale(&format!("k-{n}"), 5, |_| ()))
-        .collect();
-    let made = send(&batch).await;
-    assert_eq!(made.status, 200, "{made:?}");
+    let batch = |key: &str| -> Vec<_> {
+        let sale = |n| keyed_sale(&format!("{key}-{n}"), 5, |_| ());
+        (0..8).map(sale).collect()
+    };
+    let (ours, others) = (batch("k"), batch("other"));
+    for result in ["created", "replayed"] {
+        let made = send(&ours).await;
+        assert_eq!(made.status, 200, "{made:?}");
+        let results = made.json()["data"].as_array().unwrap().clone();
+        assert!(
+            results.iter().all(|it| it["result"] == result),
+            "{results:?}"
+        );
+    }
     for _ in 0..5 {
-        let refused = send(&batch).await;
+        let refused = send(&others).await;
         refused.assert_problem(429, "creations-throttled");
         assert_ne!(refused.header("retry-after"), "");
     }
