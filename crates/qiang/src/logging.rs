@@ -135,9 +135,9 @@ mod tests {
             assert!(is_on(level, "sqlx::query", Level::INFO));
         }
         assert!(is_on("info,sqlx=debug", "sqlx::query", Level::DEBUG));
-        assert!(!is_on("info,sqlx=debug", "qiang_api", Level::DEBUG));
-        assert!(!is_on("info", "qiang_api", Level::DEBUG));
+        assert!(!is_on("info,sqlx=debug", "qiang_api::http", Level::DEBUG));
+        assert!(!is_on("info", "qiang_api::http", Level::DEBUG));
         assert!(!is_on("warn", "sqlx::query", Level::INFO));
-        assert!(!is_on("off", "qiang_api", Level::ERROR));
+        assert!(!is_on("off", "qiang_api::http", Level::ERROR));
     }
 }
