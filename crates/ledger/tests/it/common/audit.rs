@@ -67,7 +67,8 @@ const CHECKS: [(&str, &str); 19] = [
     (
         "an order with a price that its sale never had, or a wrong end of its hold",
         "SELECT count(*) FROM orders o JOIN campaigns c ON c.ref = o.campaign \
-         WHERE o.hold_until <> o.granted_at + c.hold_ms OR o.amount <> o.quantity * c.unit_price AND NOT EXISTS \
+         WHERE o.hold_until <> o.granted_at + c.hold_ms + o.extension_ms OR o.extension_ms NOT BETWEEN 0 AND c.hold_ms \
+         OR o.amount <> o.quantity * c.unit_price AND NOT EXISTS \
          (SELECT 1 FROM sale_terms t WHERE t.campaign = o.campaign AND o.amount = o.quantity * t.unit_price)",
     ),
     (
