@@ -37,6 +37,7 @@ fn in_full(sql: &str) -> String {
         "normal",
         "returned in parts",
         "cancelled in parts",
+        "held longer",
         "double",
         "equal",
         "lazy-empty",
