@@ -225,7 +225,7 @@ mod tests {
                 "id": "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80", "object": "sale", "seller": "sam", "title": "lamps",
                 "stock": 5, "per_user_limit": 1, "unit_price": { "amount": 500, "currency": "CNY" },
                 "hold_seconds": 900, "admission_percent": 0, "payment_policy": "owed", "ack": "fsync",
-                "waiting_room": false, "created_at": time, "updated_at": time, "metadata": metadata,
+                "waiting_room": false, "requirements": [], "created_at": time, "updated_at": time, "metadata": metadata,
                 "state": { "phase": "live", "supply": 5, "granted": 0, "remaining": 5, "returned": 0, "withheld": 0,
                     "starts_at": time, "ends_at": "2026-11-21T13:00:00Z", "now": now },
             });
