@@ -277,7 +277,7 @@ pub async fn of_several_creations_each_stands_for_itself(case: &mut Scenario) {
 }
 
 /// Several campaigns are created in one transaction, all or none. A refusal leaves neither a campaign, a key nor a
-/// debit of any of them, also if they have so many shares that an engine writes these first.
+/// debit of any of them, also if an engine writes their many shares first.
 pub async fn several_creations_together_are_all_made_or_none(case: &mut Scenario) {
     let campaign = |case: &mut Scenario, key: &str, print: u8, (total, count)| {
         let packet = red_packet(total, count, SplitRule::Equal).owner("sender");
