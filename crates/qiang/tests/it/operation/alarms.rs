@@ -248,7 +248,7 @@ async fn a_redis_near_its_memory_raises_one_alarm() {
     })
     .await;
     let mut watched = Watched::start(vec![("node", &node)]).await;
-    // A tenth is left of what is used now: Redis has given back buffers since the start.
+    // A tenth is left of what is used now: Redis has freed buffers since the start.
     let used = used();
     let near = used + used / 9;
     set(near);
