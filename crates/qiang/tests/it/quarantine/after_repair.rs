@@ -1,6 +1,7 @@
-//! Every kind of difference at once, made by hand in the ledger's rows and in Redis, and repaired by the program. The
-//! audit of the ledger beside Redis passes afterwards.
+//! Every kind of difference of orders and their users at once, made by hand in the ledger's rows and in Redis, and
+//! repaired by the program. The audit of the ledger beside Redis passes afterwards.
 
+use qiang_core::reconcile::DifferenceKind;
 use serde_json::{Value, json};
 
 use super::node::{LedgerKind, Node, TestLedger, token};
@@ -14,7 +15,7 @@ const SPREAD: u32 = 2_000_000;
 
 /// Change of an order. Each change has a sale of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+pub(super) enum Change {
     /// Its row in the ledger is deleted.
     Deleted,
     /// The row is deleted, of a sale with several shards.
@@ -33,9 +34,11 @@ enum Change {
     CancelledInRedis,
     /// Redis has one unit more.
     GrownInRedis,
+    /// Redis counts no unit for its user, who may buy these units again.
+    Uncounted,
 }
 
-const CHANGES: [Change; 10] = [
+pub(super) const CHANGES: [Change; 11] = [
     Change::Deleted,
     Change::DeletedOfSpread,
     Change::DeletedOfClosed,
@@ -46,6 +49,7 @@ const CHANGES: [Change; 10] = [
     Change::Lost,
     Change::CancelledInRedis,
     Change::GrownInRedis,
+    Change::Uncounted,
 ];
 
 async fn order(node: &Node, sale: &str, user: &str) -> u64 {
@@ -56,6 +60,20 @@ async fn order(node: &Node, sale: &str, user: &str) -> u64 {
 }
 
 impl Change {
+    /// Kind of its difference.
+    pub(super) fn kind(self) -> DifferenceKind {
+        match self {
+            Self::Deleted | Self::DeletedOfSpread | Self::DeletedOfClosed => {
+                DifferenceKind::MissingInLedger
+            }
+            Self::Ended(_) | Self::CancelledInRedis => DifferenceKind::StateDiffers,
+            Self::Grown | Self::GrownInRedis => DifferenceKind::AmountDiffers,
+            Self::Moved => DifferenceKind::Double,
+            Self::Lost => DifferenceKind::MissingInEngine,
+            Self::Uncounted => DifferenceKind::UserDiffers,
+        }
+    }
+
     async fn make(self, node: &Node, ledger: &TestLedger, kind: LedgerKind, sale: (&str, u64)) {
         let (id, number) = sale;
         let user = match kind {
@@ -81,6 +99,7 @@ impl Change {
             Self::Lost => return node.remove_order(id, &format!("u{CHANGED}"), number),
             Self::CancelledInRedis => return node.change_order(id, number, &[(0, "c")]),
             Self::GrownInRedis => return node.change_order(id, number, &[(3, "2")]),
+            Self::Uncounted => return node.change_user(id, &format!("u{CHANGED}"), &[(0, "0")]),
         };
         ledger.run(&sql, 1).await;
     }
@@ -123,7 +142,10 @@ async fn the_audit_holds_after_every_repair(kind: LedgerKind) {
     let found: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{printed}"));
     let found = found["differences"].as_array().unwrap();
     for (change, sale, number) in &sales {
-        let same = |it: &&Value| it["campaign"] == json!(sale) && it["number"] == json!(number);
+        let kind = json!(change.kind().name());
+        let same = |it: &&Value| {
+            it["campaign"] == json!(sale) && it["number"] == json!(number) && it["kind"] == kind
+        };
         assert_eq!(
             found.iter().filter(same).count(),
             1,

@@ -3,17 +3,32 @@
 
 use serde_json::{Value, json};
 
-use super::node::{LedgerKind, Node, TestLedger};
+use super::{
+    SHARE_MINOR,
+    node::{LedgerKind, Node, TestLedger},
+};
 
-/// Changes by hand, and the kind of difference of each.
-const CHANGES: [(&str, &str); 5] = [
+/// Changes by hand that a repair from either side ends, and the kind of difference of each.
+pub(super) const CHANGES: [(&str, &str); 6] = [
     ("supply = supply + 50", "supply_differs"),
     ("unit_price = unit_price + 7", "price_differs"),
     ("ends_at = ends_at + 3600000", "window_differs"),
     ("per_user_limit = 3", "limit_differs"),
     ("phase = 'paused'", "phase_differs"),
+    ("admission = 450", "admission_differs"),
+];
+/// Changes that only a repair from the engine ends, because no command changes these facts in an engine.
+pub(super) const FIXED: [(&str, &str); 2] = [
+    ("hold_ms = hold_ms + 60000", "hold_differs"),
+    ("ack = 'ledger'", "ack_differs"),
+];
+/// Changes that no repair ends, of a sale and of a packet.
+pub(super) const REFUSED: [(&str, &str); 2] = [
+    ("terms_revision = 7", "terms_revision_differs"),
+    ("total = total + supply", "total_differs"),
 ];
 const STOCK: u32 = 100;
+const SHARES: u32 = 4;
 
 fn change(id: &str, set: &str) -> String {
     format!("UPDATE campaigns SET {set} WHERE id = '{id}'")
@@ -36,10 +51,10 @@ fn differences(found: &Value) -> Vec<(String, String)> {
     pairs
 }
 
-/// A sale with an order for each change.
-async fn open(node: &Node) -> Vec<String> {
+/// Sales with one order each.
+async fn open(node: &Node, count: usize) -> Vec<String> {
     let mut sales = Vec::new();
-    for _ in CHANGES {
+    for _ in 0..count {
         let sale = node.operate("/v1/sales", crate::common::sale(STOCK)).await;
         let sale = sale.text("id");
         let path = format!("/v1/sales/{sale}/orders");
@@ -54,7 +69,7 @@ async fn open(node: &Node) -> Vec<String> {
 async fn what_was_changed_by_hand_is_brought_over(kind: LedgerKind, side: &str) {
     let ledger = TestLedger::new(kind);
     let mut node = Node::start(&ledger).await;
-    let sales = open(&node).await;
+    let sales = open(&node, CHANGES.len()).await;
     node.settled().await;
     node.stop();
     let (code, found) = reconcile(&ledger, &[]);
@@ -128,12 +143,88 @@ async fn what_was_changed_by_hand_is_brought_over(kind: LedgerKind, side: &str) 
     assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
 }
 
-/// The repair writes no phase that only a close may set, and no stock below the granted units. An unreadable row does
-/// not keep other campaigns from being compared.
+/// A packet with one granted share.
+async fn open_packet(node: &Node) -> String {
+    let total = i64::from(SHARES) * SHARE_MINOR;
+    let deposit = node.operate("/v1/accounts/olga/deposits", crate::common::deposit(total));
+    assert_eq!(deposit.await.status, 201);
+    let packet = json!({
+        "title": "p", "total": { "amount": total, "currency": "CNY" },
+        "shares": SHARES, "split": { "rule": "equal" },
+    });
+    let packet = node.operate("/v1/red-packets", packet).await.text("id");
+    let path = format!("/v1/red-packets/{packet}/claims");
+    let token = super::node::token("ann", "claim");
+    let share = crate::common::call(node.addr, "POST", &path, Some(&token), &[], None).await;
+    assert_eq!(share.status, 201, "{share:?}");
+    packet
+}
+
+/// Campaigns whose repair was refused, with the reasons.
+fn refusals(found: &Value) -> Vec<(&str, &str)> {
+    let rows = found["refused"].as_array().unwrap().iter();
+    let pair = rows.map(|row| (row["campaign"].as_str(), row["reason"].as_str()));
+    pair.map(|(campaign, reason)| (campaign.unwrap(), reason.unwrap()))
+        .collect()
+}
+
+async fn what_no_command_changes_is_brought_to_the_ledger_alone(kind: LedgerKind) {
+    let ledger = TestLedger::new(kind);
+    let mut node = Node::start(&ledger).await;
+    let sales = open(&node, FIXED.len()).await;
+    node.settled().await;
+    node.stop();
+    let mut expected = Vec::new();
+    for (sale, (set, differs)) in sales.iter().zip(FIXED) {
+        ledger.run(&change(sale, set), 1).await;
+        expected.push((sale.clone(), differs.to_owned()));
+    }
+    expected.sort();
+    let (code, found) = reconcile(&ledger, &[]);
+    assert_eq!(
+        (code, differences(&found)),
+        (Some(1), expected.clone()),
+        "{found:#}"
+    );
+
+    let repair = ["--repair", "--campaigns-from", "ledger", "--as", "ann"];
+    let (code, found) = reconcile(&ledger, &repair);
+    assert_eq!(
+        (code, differences(&found)),
+        (Some(1), expected),
+        "{found:#}"
+    );
+    assert_eq!(found["repaired_campaigns"], json!([]), "{found:#}");
+    for (sale, (_, differs)) in sales.iter().zip(FIXED) {
+        let reason = format!("no command changes this in an engine: {differs}");
+        let refused = refusals(&found);
+        assert!(
+            refused.contains(&(sale.as_str(), reason.as_str())),
+            "{found:#}"
+        );
+    }
+
+    let repair = ["--repair", "--campaigns-from", "engine", "--as", "ann"];
+    let (code, found) = reconcile(&ledger, &repair);
+    assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
+    let repaired = found["repaired_campaigns"].as_array().unwrap();
+    assert_eq!(repaired.len(), FIXED.len(), "{found:#}");
+    let mut node = Node::start_again(node, &ledger).await;
+    node.settled().await;
+    node.stop();
+    let (code, report) = ledger.audit(&node);
+    assert_eq!(code, Some(0), "{report:#}");
+    let (code, found) = reconcile(&ledger, &[]);
+    assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
+}
+
+/// The repair writes no phase that only a close may set, no money of a packet and no other revision of the terms. An
+/// unreadable row does not keep other campaigns from being compared.
 async fn what_cannot_be_brought_over_is_refused(kind: LedgerKind) {
     let ledger = TestLedger::new(kind);
     let mut node = Node::start(&ledger).await;
-    let sales = open(&node).await;
+    let sales = open(&node, 4).await;
+    let packet = open_packet(&node).await;
     node.settled().await;
     node.stop();
     ledger.run(&change(&sales[0], "phase = 'ended'"), 1).await;
@@ -141,18 +232,34 @@ async fn what_cannot_be_brought_over_is_refused(kind: LedgerKind) {
         .run(&change(&sales[1], "requirements = 'nonsense'"), 1)
         .await;
     ledger.run(&change(&sales[2], "supply = 120"), 1).await;
+    let [(revision, revision_differs), (total, total_differs)] = REFUSED;
+    ledger.run(&change(&sales[3], revision), 1).await;
+    ledger.run(&change(&packet, total), 1).await;
+    let mut expected = vec![
+        (sales[0].clone(), "phase_differs".to_owned()),
+        (sales[3].clone(), revision_differs.to_owned()),
+        (packet.clone(), total_differs.to_owned()),
+    ];
+    expected.sort();
     for side in ["engine", "ledger"] {
         let repair = ["--repair", "--campaigns-from", side, "--as", "ann"];
         let (code, found) = reconcile(&ledger, &repair);
-        let ended = (sales[0].clone(), "phase_differs".to_owned());
         assert_eq!(
             (code, differences(&found)),
-            (Some(1), vec![ended]),
+            (Some(1), expected.clone()),
             "{found:#}"
         );
-        let refused = found["refused"].as_array().unwrap();
-        assert_eq!(refused.len(), 1, "{found:#}");
-        assert_eq!(refused[0]["campaign"], json!(sales[0]));
+        let reasons = [
+            (&sales[0], "only scheduled and paused are repaired"),
+            (&sales[3], "one side lacks a change"),
+            (&packet, "shares and money of a packet need postings"),
+        ];
+        let refused = refusals(&found);
+        assert_eq!(refused.len(), reasons.len(), "{found:#}");
+        for (campaign, reason) in reasons {
+            let is_this = |it: &(&str, &str)| it.0 == campaign && it.1.contains(reason);
+            assert!(refused.iter().any(is_this), "{reason}: {found:#}");
+        }
         let not_compared = found["not_compared"].as_array().unwrap();
         let unread = not_compared
             .iter()
@@ -163,8 +270,16 @@ async fn what_cannot_be_brought_over_is_refused(kind: LedgerKind) {
         .run(&change(&sales[0], "phase = 'scheduled'"), 1)
         .await;
     ledger.run(&change(&sales[1], "requirements = ''"), 1).await;
+    ledger
+        .run(&change(&sales[3], "terms_revision = 0"), 1)
+        .await;
+    ledger
+        .run(&change(&packet, "total = total - supply"), 1)
+        .await;
     let (code, found) = reconcile(&ledger, &[]);
     assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
+    let (code, report) = ledger.audit(&node);
+    assert_eq!(code, Some(0), "{report:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,6 +313,21 @@ async fn the_ledger_wins_in_mariadb() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_no_command_changes_in_a_file() {
+    what_no_command_changes_is_brought_to_the_ledger_alone(LedgerKind::File).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_command_changes_in_postgres() {
+    what_no_command_changes_is_brought_to_the_ledger_alone(LedgerKind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_command_changes_in_mariadb() {
+    what_no_command_changes_is_brought_to_the_ledger_alone(LedgerKind::MariaDb).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn refusals_in_postgres() {
     what_cannot_be_brought_over_is_refused(LedgerKind::Postgres).await;
 }
@@ -217,7 +347,7 @@ const SPREAD: [(&str, &str); 2] = [
 async fn a_spread_sale_is_repaired(side: &str) {
     let ledger = TestLedger::new(LedgerKind::Postgres);
     let node = Node::start_with(&ledger, &SPREAD).await;
-    let sales = open(&node).await;
+    let sales = open(&node, CHANGES.len()).await;
     node.settled().await;
     let (code, found) = reconcile(&ledger, &[]);
     assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");

@@ -10,6 +10,7 @@ mod deleted_returns;
 mod deleted_shares;
 mod discard;
 mod engine_file;
+mod kinds;
 mod node;
 mod reconcile;
 

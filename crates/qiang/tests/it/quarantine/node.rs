@@ -416,18 +416,25 @@ impl Node {
 
     /// Changes fields of an order in Redis by hand. Fields are given by their index between tabs.
     pub(crate) fn change_order(&self, campaign: &str, number: u64, fields: &[(usize, &str)]) {
-        let partition = self.partition(campaign);
-        let (key, number) = (
-            self.key(partition, &format!("c:{campaign}:orders")),
-            number.to_string(),
-        );
-        let row = redis().primary().call(&["HGET", &key, &number]).unwrap();
+        self.change_row(campaign, ("orders", &number.to_string()), fields);
+    }
+
+    /// Changes fields of a buyer in Redis by hand. Fields are given by their index between tabs.
+    pub(crate) fn change_user(&self, campaign: &str, user: &str, fields: &[(usize, &str)]) {
+        self.change_row(campaign, ("users", user), fields);
+    }
+
+    fn change_row(&self, campaign: &str, (of, name): (&str, &str), fields: &[(usize, &str)]) {
+        let key = self.key(self.partition(campaign), &format!("c:{campaign}:{of}"));
+        let row = redis().primary().call(&["HGET", &key, name]).unwrap();
         let row = row.text().unwrap().to_owned();
-        let mut row: Vec<&str> = row.split('\t').collect();
+        let mut changed: Vec<&str> = row.split('\t').collect();
         for (place, value) in fields {
-            row[*place] = value;
+            changed[*place] = value;
         }
-        let write = ["HSET", &key, &number, &row.join("\t")];
+        let changed = changed.join("\t");
+        assert_ne!(row, changed, "{of} {name}");
+        let write = ["HSET", &key, name, &changed];
         redis().primary().call(&write).unwrap();
     }
 
