@@ -263,23 +263,29 @@ async fn what_an_engine_refuses_is_no_action() {
             "campaigns:write",
             "POST /v1/sales",
             "r1",
-            Some(sale(5)),
+            Some(sale(9)),
         )
         .await;
     let id = opened.text("id");
     let buy = format!("POST /v1/sales/{id}/orders");
     let mut orders = Vec::new();
-    for user in ["ann", "bob"] {
+    for user in ["ann", "bob", "cid", "dan", "eve"] {
         let bought = service.asked(user, "claim", &buy, "r2", None).await;
         assert_eq!(bought.status, 201, "{bought:?}");
         orders.push(bought.text("id"));
     }
+    let change = format!("PATCH /v1/sales/{id}");
+    let less = Some(json!({ "stock": 3 }));
+    let refused = service.asked("olga", "admin", &change, "no", less).await;
+    refused.assert_problem(409, "stock-granted");
+    assert!(refused.text("detail").contains("5 units"), "{refused:?}");
+    let expected = done(&[("tom", "create", "r1")]);
+    assert_eq!(service.actions(&id).await, expected);
     let close = format!("POST /v1/campaigns/{id}/close");
     let closed = service
         .asked("tom", "campaigns:write", &close, "r3", None)
         .await;
     assert_eq!(closed.status, 200, "{closed:?}");
-    let change = format!("PATCH /v1/sales/{id}");
     let price = json!({ "unit_price": { "amount": 1, "currency": "CNY" } });
     let refusals = [
         (change.clone(), Some(json!({ "stock": 1 }))),
