@@ -1,6 +1,6 @@
 //! Direct calls of the scripts that maintain a partition, in states that otherwise need a rare history.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use qiang_testkit::servers::redis::{Reply, Server};
 
@@ -418,6 +418,36 @@ async fn a_repair_does_not_wait_for_a_clock_that_was_ahead() {
         assert!(since.parse::<u64>().unwrap() <= keys.now(), "{state:?}");
         // The first repairer keeps the repair.
         assert_eq!(keys.begin(ONE, 60_000).0, "ok");
+    });
+}
+
+/// A repairer that died keeps the repair until its lease expires. Then another repairer gets it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repair_passes_to_another_repairer_when_the_lease_expires() {
+    blocking(|| {
+        const LEASE_MS: u64 = 200;
+        let keys = Keys::new();
+        keys.set(&[("halted", "lost"), ("lost_from", "101"), ("lost_to", "110")]);
+        assert_eq!(keys.begin(ONE, LEASE_MS).0, "ok");
+        let state = keys.state();
+        let until: u64 = state["repair_until"].parse().unwrap();
+        assert!(until <= keys.now() + LEASE_MS, "{state:?}");
+        loop {
+            let before = keys.now();
+            let (status, _) = keys.begin(TWO, LEASE_MS);
+            if status == "ok" {
+                assert!(keys.now() >= until, "the lease has not expired");
+                break;
+            }
+            assert_eq!(status, "taken");
+            assert!(before < until, "the lease has expired");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(keys.state()["repairer"].starts_with(TWO));
+        // The first repairer is not dead: it must not continue beside the other one.
+        let server = keys.server().info("replication", "master_replid");
+        let one = format!("{ONE}.{}", server.unwrap());
+        assert_ne!(keys.begin(&one, LEASE_MS).0, "ok");
     });
 }
 
