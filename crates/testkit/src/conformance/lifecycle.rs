@@ -3,6 +3,7 @@
 use qiang_core::{
     book::{CampaignAction, Claim, Command, Refusal},
     campaign::{Phase, Transition, TransitionError},
+    order::OrderState,
     split::SplitRule,
 };
 
@@ -55,6 +56,34 @@ pub async fn a_pause_stops_and_a_resumption_goes_on(case: &mut Scenario) {
     assert_eq!(case.tally(sale.id).await.granted, 1);
     case.pay(case.nth(sale, 2), "late").await;
     assert_eq!(case.tally(sale.id).await.granted, 2);
+}
+
+/// A hold ends at its moment while its own sale is paused. Its units are for sale again after the resumption.
+pub async fn a_hold_expires_while_its_sale_is_paused(case: &mut Scenario) {
+    let target = case.open(sale(2)).await;
+    for user in ["a", "b"] {
+        case.granted(target.one(user)).await;
+    }
+    case.act(target.id, CampaignAction::Pause).await;
+    case.pay(case.nth(target, 2), "p").await;
+    let ends = OPENS.plus_millis(HOLD_MS);
+    let steps = [
+        (ends.plus_millis(-1), OrderState::Held, (2, 0)),
+        (ends, OrderState::Expired, (1, 1)),
+    ];
+    for (now, expected, units) in steps {
+        case.at(now).await;
+        let view = case.order(case.nth(target, 1)).await.unwrap();
+        assert_eq!(view.grant.order.unwrap().state, expected);
+        let tally = case.tally(target.id).await;
+        assert_eq!(tally.phase, Phase::Paused);
+        assert_eq!((tally.granted, tally.remaining), units);
+        assert_eq!(case.outcome(target.one("c")).await, "paused");
+    }
+    case.act(target.id, CampaignAction::Resume).await;
+    case.granted(target.one("c")).await;
+    assert_eq!(case.outcome(target.one("d")).await, "sold_out");
+    case.settle().await;
 }
 
 /// A campaign that is paused before its start grants nothing at its start, and is scheduled again by a resume.
