@@ -184,7 +184,14 @@ impl Backend {
     /// # Errors
     /// If its file or its servers cannot be used.
     pub async fn open(config: &NodeConfig) -> anyhow::Result<Self> {
-        let system = GuardedClock::system();
+        Self::open_with(config, GuardedClock::system()).await
+    }
+
+    /// Opens the engine that the configuration names, with this clock of the machine.
+    ///
+    /// # Errors
+    /// If its file or its servers cannot be used.
+    pub async fn open_with(config: &NodeConfig, system: Arc<GuardedClock>) -> anyhow::Result<Self> {
         match config.engine.kind {
             EngineKind::Embedded => {
                 let EngineClocks { clock, test_clock } = EngineClocks::open(config, system)?;
