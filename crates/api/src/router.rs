@@ -170,7 +170,7 @@ fn routes(served: ListenerRoutes) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(webhook_changes::change))
         .routes(routes!(webhooks::test))
         .routes(routes!(webhooks::redrive))
-        .routes(routes!(webhooks::rotate))
+        .routes(routes!(webhook_changes::rotate))
         .routes(routes!(webhook_deliveries::list))
         .routes(routes!(webhook_deliveries::redeliver))
         .routes(routes!(partitions::list))

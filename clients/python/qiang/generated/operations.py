@@ -989,7 +989,8 @@ class Operations(Caller):
         """Changes a webhook.
 
         The change applies to deliveries from then on, also to events that wait for a retry. Requests as before may
-        still arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own.
+        still arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own. Changes, tests and
+        repeated deliveries of one webhook have a limit per minute.
         """
         return self._json("PATCH", f"/v1/webhooks/{self._part(webhook_id)}", Webhook, body=body, keyed=True)
 

@@ -905,7 +905,8 @@ export abstract class Operations {
    * Changes a webhook.
    *
    * The change applies to deliveries from then on, also to events that wait for a retry. Requests as before may still
-   * arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own.
+   * arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own. Changes, tests and repeated
+   * deliveries of one webhook have a limit per minute.
    */
   changeWebhook(webhookId: string, body: WebhookChange): Promise<Webhook> {
     return this.json({ method: "PATCH", path: `/v1/webhooks/${part(webhookId)}`, body, keyed: true });

@@ -12,6 +12,7 @@ use qiang_core::{
     split::SHARES_MAX,
 };
 use qiang_wire::problem::ProblemKind;
+use uuid::Uuid;
 
 use crate::{
     auth::Caller,
@@ -304,6 +305,17 @@ impl Limits {
     /// Refuses a keyed change of an order above the limit of a campaign: a refused one stores a key, too.
     pub(crate) fn check_order_change(&self, order: OrderId) -> Result<(), ApiProblem> {
         self.changes_of_campaign.check(&order)
+    }
+
+    /// Refuses a change of a webhook above the limit of a campaign: each one stores a key or an action, and a test is a
+    /// request to another service.
+    pub(crate) fn check_webhook_change(&self, webhook: Uuid) -> Result<(), ApiProblem> {
+        self.changes_of_campaign.check(&webhook)
+    }
+
+    /// Refuses a webhook of a seller above the limit of a campaign. The seller may delete each one and create another.
+    pub(crate) fn check_webhook_creation(&self, seller: &UserId) -> Result<(), ApiProblem> {
+        self.changes_of_campaign.check(seller)
     }
 
     /// Whether a refused report of this reporter about an unknown order is recorded. The reporter invents such orders,

@@ -1,4 +1,4 @@
-//! Changes of webhooks.
+//! Changes of webhooks and of their secrets.
 
 use axum::Json;
 use qiang_core::{
@@ -12,16 +12,21 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::{
-    extract::{self, ObjectRequest},
+    extract::{self, ObjectRequest, OptionalJson},
     http::{
         problem::ApiProblem,
         request_id::RequestId,
         wire::{Id, Text, nullable},
     },
     resources::webhooks::{
-        changed, check_campaigns, event_types, found, host_of, managed, webhook_body,
+        changed, check_campaigns, check_limit, event_types, found, host_of, managed, secret,
+        webhook_body,
     },
 };
+
+/// Overlap in seconds after a rotation, during which the previous secret stays in use: the default, and the maximum.
+const OVERLAP_DEFAULT_S: u32 = 86_400;
+const OVERLAP_MAX_S: u32 = 2_592_000;
 
 /// Changes of a webhook. Absent fields do not change.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -53,6 +58,16 @@ pub(crate) struct ChangeRequest {
     /// far as they are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     enabled: Option<bool>,
+}
+
+/// A change of the secret.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = WebhookRotation)]
+pub(crate) struct RotateRequest {
+    /// Seconds during which events are also signed with the previous secret; default a day, at most 30 days.
+    #[schema(minimum = 0, maximum = 2_592_000)]
+    overlap_seconds: Option<u32>,
 }
 
 impl ChangeRequest {
@@ -91,6 +106,8 @@ impl ChangeRequest {
 ///
 /// The change applies to deliveries from then on, also to events that wait for a retry. Requests as before may still
 /// arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own.
+///
+/// Changes, tests and repeated deliveries of one webhook have a limit per minute.
 #[utoipa::path(patch, path = "/v1/webhooks/{id}", tag = "webhooks", request_body = ChangeRequest,
     operation_id = "changeWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id"),
@@ -112,8 +129,10 @@ pub(crate) async fn change(
         let checked = webhooks.sender.check_url(url);
         checked.map_err(|why| ApiProblem::invalid_at("#/url", why))?;
     }
+    let used = call.key_use("PATCH /v1/webhooks/{id}", &request);
+    check_limit(&call.app, call.id.0, used.as_ref()).await?;
     let mut action = call.action(ActionKind::Change, &request.detail());
-    if let Some(used) = call.key_use("PATCH /v1/webhooks/{id}", &request) {
+    if let Some(used) = used {
         // A repetition under the key is the same action, so the ledger changes nothing.
         let binding = call.app.ports.ledger.bind_key(&used, action.id).await?;
         action.id = binding.id;
@@ -126,4 +145,41 @@ pub(crate) async fn change(
     changed(made.await?, &action)?;
     let record = found(&call.app, call.id.0).await?;
     Ok(Json(webhook_body(record, false)))
+}
+
+/// Gives a webhook a fresh secret. For a while, events are also signed with the previous one.
+#[utoipa::path(post, path = "/v1/webhooks/{id}/secret", tag = "webhooks",
+    operation_id = "rotateSecret", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
+    request_body = Option<RotateRequest>,
+    params(("id" = String, Path, description = "The webhook's id")),
+    responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
+        (status = 404, body = Problem)))]
+pub(crate) async fn rotate(
+    call: ObjectRequest<Id>,
+    OptionalJson(request): OptionalJson<RotateRequest>,
+) -> Result<Json<answers::Webhook>, ApiProblem> {
+    managed(&call.app, &call.caller, call.id.0).await?;
+    let overlap_s = request.overlap_seconds.unwrap_or(OVERLAP_DEFAULT_S);
+    if overlap_s > OVERLAP_MAX_S {
+        let detail = format!("the previous secret stays in use for at most {OVERLAP_MAX_S} s");
+        return Err(ApiProblem::invalid_at("#/overlap_seconds", detail));
+    }
+    let used = call.key_use("POST /v1/webhooks/{id}/secret", &request);
+    check_limit(&call.app, call.id.0, used.as_ref()).await?;
+    let mut action = call.action(ActionKind::Change, &json!({ "overlap_seconds": overlap_s }));
+    if let Some(used) = used {
+        // A repetition under the key is the same action, so the ledger changes nothing.
+        let binding = call.app.ports.ledger.bind_key(&used, action.id).await?;
+        action.id = binding.id;
+        if !binding.fresh {
+            RequestId::mark_replay();
+        }
+    }
+    let fresh = secret(&call.app)?;
+    let until = action.at.plus_millis(i64::from(overlap_s) * 1_000);
+    let ledger = &call.app.ports.ledger;
+    let rotated = ledger.rotate_webhook(call.id.0, &fresh, until, Some(&action));
+    changed(rotated.await?, &action)?;
+    let record = found(&call.app, call.id.0).await?;
+    Ok(Json(webhook_body(record, true)))
 }

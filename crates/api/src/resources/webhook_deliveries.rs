@@ -26,7 +26,7 @@ use crate::{
     },
     resources::{
         operation_log,
-        webhooks::{found, managed, missing, webhook_body},
+        webhooks::{check_limit, found, managed, missing, webhook_body},
     },
 };
 
@@ -208,6 +208,7 @@ pub(crate) async fn redeliver(
         return Err(ApiProblem::invalid(detail));
     }
     let used = call.key_use("POST /v1/webhooks/{id}/redeliver", &request);
+    check_limit(&app, id, used.as_ref()).await?;
     let redeliver = async move {
         let detail = json!({ "event": request.event, "given_up_since": request.given_up_since });
         let action = call.action(ActionKind::Redrive, &detail);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::StatusCode, response::Response};
 use qiang_core::{
     id::{CampaignId, UserId},
-    ports::{Action, ActionKind, WebhookSender},
+    ports::{Action, ActionKind, KeyUse, WebhookSender},
     time::Timestamp,
     web_url,
     webhook::{
@@ -30,16 +30,11 @@ use crate::{
     extract::{self, ObjectRequest, OptionalJson, RequestKey},
     http::{
         problem::ApiProblem,
-        request_id::RequestId,
         wire::{self, Id, Location, Rfc3339, Text, ToWire as _},
     },
     idempotency::fingerprint::key_use,
     resources::operation_log,
 };
-
-/// Overlap in seconds after a rotation, during which the previous secret stays in use: the default, and the maximum.
-const OVERLAP_DEFAULT_S: u32 = 86_400;
-const OVERLAP_MAX_S: u32 = 2_592_000;
 
 /// An endpoint that receives events.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -72,16 +67,6 @@ pub(crate) struct RedriveRequest {
     /// yet.
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Rfc3339>,
-}
-
-/// A change of the secret.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schema(as = WebhookRotation)]
-pub(crate) struct RotateRequest {
-    /// Seconds during which events are also signed with the previous secret; default a day, at most 30 days.
-    #[schema(minimum = 0, maximum = 2_592_000)]
-    overlap_seconds: Option<u32>,
 }
 
 /// Types with these names, each once.
@@ -212,6 +197,18 @@ pub(super) async fn managed(
     Ok(record)
 }
 
+/// Refuses a change of a webhook above its limit. A repetition under a bound key stores nothing, so it is not counted.
+pub(super) async fn check_limit(
+    app: &App,
+    id: Uuid,
+    used: Option<&KeyUse>,
+) -> Result<(), ApiProblem> {
+    match app.is_bound(used).await? {
+        true => Ok(()),
+        false => app.limits.check_webhook_change(id),
+    }
+}
+
 impl WebhookRequest {
     /// Seller who will manage the webhook; `None` for an operator. A seller receives events of own campaigns alone.
     fn manager(&self, caller: &Caller) -> Result<Option<UserId>, ApiProblem> {
@@ -254,7 +251,7 @@ impl App {
     }
 }
 
-fn secret(app: &App) -> Result<String, ApiProblem> {
+pub(super) fn secret(app: &App) -> Result<String, ApiProblem> {
     let sender = app.webhook_sender()?;
     sender.fresh_secret().map_err(ApiProblem::internal)
 }
@@ -323,6 +320,9 @@ pub(crate) async fn create(
     // Checked before the key is bound, so that a refusal does not use it.
     if bound.is_none() && !has_room {
         return Err(too_many());
+    }
+    if let Some(seller) = managed_by.as_ref().filter(|_| bound.is_none()) {
+        app.limits.check_webhook_creation(seller)?;
     }
     let id = match &used {
         Some(used) => ledger.bind_key(used, app.fresh_id()).await?.id,
@@ -401,6 +401,7 @@ pub(crate) async fn test(call: ObjectRequest<Id>) -> Result<Response, ApiProblem
     let app = Arc::clone(&call.app);
     let webhook = managed(&app, &call.caller, call.id.0).await?.webhook;
     let used = call.key_use("POST /v1/webhooks/{id}/test", &());
+    check_limit(&app, call.id.0, used.as_ref()).await?;
     let send = async move {
         let app = &call.app;
         let webhooks = app.ports.webhooks.as_ref();
@@ -435,7 +436,10 @@ pub(crate) async fn redrive(
     let used = call.key_use("POST /v1/webhooks/{id}/redrive", &request);
     match app.is_bound(used.as_ref()).await? {
         true => call.caller.require(Scope::CampaignsWrite)?,
-        false => drop(managed(&app, &call.caller, id).await?),
+        false => {
+            managed(&app, &call.caller, id).await?;
+            app.limits.check_webhook_change(id)?;
+        }
     }
     let redrive = async move {
         let action = call.action(ActionKind::Redrive, &json!({ "since": request.since }));
@@ -447,40 +451,4 @@ pub(crate) async fn redrive(
         Ok(webhook_body(record, false))
     };
     app.once_only(used, redrive).await
-}
-
-/// Gives a webhook a fresh secret. For a while, events are also signed with the previous one.
-#[utoipa::path(post, path = "/v1/webhooks/{id}/secret", tag = "webhooks",
-    operation_id = "rotateSecret", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
-    request_body = Option<RotateRequest>,
-    params(("id" = String, Path, description = "The webhook's id")),
-    responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
-        (status = 404, body = Problem)))]
-pub(crate) async fn rotate(
-    call: ObjectRequest<Id>,
-    OptionalJson(request): OptionalJson<RotateRequest>,
-) -> Result<Json<answers::Webhook>, ApiProblem> {
-    managed(&call.app, &call.caller, call.id.0).await?;
-    let overlap_s = request.overlap_seconds.unwrap_or(OVERLAP_DEFAULT_S);
-    if overlap_s > OVERLAP_MAX_S {
-        let detail = format!("the previous secret stays in use for at most {OVERLAP_MAX_S} s");
-        return Err(ApiProblem::invalid_at("#/overlap_seconds", detail));
-    }
-    let route = "POST /v1/webhooks/{id}/secret";
-    let mut action = call.action(ActionKind::Change, &json!({ "overlap_seconds": overlap_s }));
-    if let Some(used) = call.key_use(route, &request) {
-        // A repetition under the key is the same action, so the ledger changes nothing.
-        let binding = call.app.ports.ledger.bind_key(&used, action.id).await?;
-        action.id = binding.id;
-        if !binding.fresh {
-            RequestId::mark_replay();
-        }
-    }
-    let fresh = secret(&call.app)?;
-    let until = action.at.plus_millis(i64::from(overlap_s) * 1_000);
-    let ledger = &call.app.ports.ledger;
-    let rotated = ledger.rotate_webhook(call.id.0, &fresh, until, Some(&action));
-    changed(rotated.await?, &action)?;
-    let record = found(&call.app, call.id.0).await?;
-    Ok(Json(webhook_body(record, true)))
 }

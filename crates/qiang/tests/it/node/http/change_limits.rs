@@ -1,8 +1,12 @@
-//! Limits of rows that users can cause: changes of one campaign, and keys of changes that are made already.
+//! Limits of rows that users can cause: changes of one campaign or webhook, and keys of changes that are made already.
 
 use serde_json::{Value, json};
 
-use crate::node::http::common::{Reply, Service, call, paid};
+use crate::node::http::{
+    common::{Reply, Service, call, paid},
+    receiver::Receiver,
+    webhooks,
+};
 
 impl Service {
     async fn keyed_act(&self, path: &str, token: &str, key: &str) -> Reply {
@@ -198,6 +202,57 @@ async fn what_is_done_for_good_binds_no_further_key() {
         let retried = service.keyed_act(path, token, "first").await;
         assert_eq!(retried.json(), first.json(), "{path}");
         assert_eq!(retried.header("idempotency-replayed"), "true");
+    }
+    service.stop().await;
+}
+
+/// Each webhook has a limit of its own for all its changes, and each seller one for new webhooks.
+#[tokio::test]
+async fn one_webhook_takes_so_many_changes_a_minute() {
+    let service = Service::start_with(|config, backend| {
+        webhooks::adjust(config, backend);
+        config.limits.changes_per_campaign_per_minute = 1;
+    })
+    .await;
+    let receiver = Receiver::start().await;
+    let since = json!({ "given_up_since": "2026-01-01T00:00:00Z" });
+    let changes = [
+        ("PATCH", "", Some(json!({ "enabled": true }))),
+        ("POST", "/secret", None),
+        ("POST", "/test", None),
+        ("POST", "/redrive", None),
+        ("POST", "/redeliver", Some(since)),
+    ];
+    let ask = async |token: &str, key: Option<&str>, what: (&str, &str), body: Option<Value>| {
+        let headers: Vec<_> = key
+            .map(|key| ("Idempotency-Key", key))
+            .into_iter()
+            .collect();
+        call(service.addr, what.0, what.1, Some(token), &headers, body).await
+    };
+    let rows = || (service.count("actions"), service.count("idempotency_keys"));
+    for (n, (method, end, body)) in changes.into_iter().enumerate() {
+        let token = service.token(&format!("seller-{n}"), "campaigns:write");
+        let endpoint = Some(json!({ "url": receiver.url() }));
+        let create = ("POST", "/v1/webhooks");
+        let made = ask(&token, Some("new"), create, endpoint.clone()).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        let path = format!("/v1/webhooks/{}{end}", made.text("id"));
+        let change = (method, &*path);
+        let first = ask(&token, Some("first"), change, body.clone()).await;
+        assert_eq!(first.status, 200, "{change:?}: {first:?}");
+        let before = rows();
+        for key in [Some("more"), Some("again"), None] {
+            let refused = ask(&token, key, change, body.clone()).await;
+            refused.assert_problem(429, "throttled");
+            let another = ask(&token, key, create, endpoint.clone()).await;
+            another.assert_problem(429, "throttled");
+        }
+        let retried = ask(&token, Some("first"), change, body).await;
+        assert_eq!(retried.status, 200, "{change:?}: {retried:?}");
+        let retried = ask(&token, Some("new"), create, endpoint).await;
+        assert_eq!(retried.status, 200, "{retried:?}");
+        assert_eq!(rows(), before, "{change:?}");
     }
     service.stop().await;
 }

@@ -1138,7 +1138,8 @@ public abstract class Operations {
      * Changes a webhook.
      *
      * The change applies to deliveries from then on, also to events that wait for a retry. Requests as before may still
-     * arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own.
+     * arrive for 5 seconds and `webhooks.timeout_ms`. The secret has an operation of its own. Changes, tests and
+     * repeated deliveries of one webhook have a limit per minute.
      */
     public Webhook changeWebhook(String webhookId, WebhookChange body) {
         return json(new Call("PATCH", "/v1/webhooks/" + part(webhookId)).keyed().body(body), Webhook.class);
