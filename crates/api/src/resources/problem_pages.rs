@@ -115,9 +115,10 @@ fn advice(kind: ProblemKind) -> &'static str {
         }
         Kind::KeyPending => {
             "An earlier request with this idempotency key broke off before its answer was stored. It is a command of \
-             an operator; or the value was changed since, and Redis lost entries or the ledger has entries of the \
-             campaign in quarantine. The request is not repeated, because it could undo that change, or end a \
-             later halt. Read the object. If your change is missing, send it with a fresh key."
+             an operator, or a test, redrive or redelivery of a webhook. Or the value was changed since, and Redis \
+             lost entries or the ledger has entries of the campaign in quarantine. The request is not repeated, \
+             because it could undo that change, or end a later halt. Read the object. If your change is missing, \
+             send it with a fresh key."
         }
         Kind::Superseded => {
             "An earlier request with this idempotency key broke off before it was carried out, or in the middle. A \
