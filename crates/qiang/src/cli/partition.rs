@@ -44,8 +44,11 @@ pub(crate) enum PartitionCommand {
     #[command(after_help = "Example: qiang partition close 3")]
     Close(ChangeArgs),
     /// Move the ledger to the configured Redis after `redis.urls` or `redis.prefix` changed. Stop all nodes and workers
-    /// first, and start them with the new configuration. Idempotent.
-    #[command(after_help = "Example: qiang partition adopt --config new.toml --as ann")]
+    /// first. The command compares the old log with the ledger, and prints the next steps. Idempotent.
+    #[command(
+        visible_alias = "move",
+        after_help = "Example: qiang partition adopt --config new.toml --as ann"
+    )]
     Adopt(AdoptArgs),
 }
 
@@ -153,12 +156,7 @@ fn adopt(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
             let (from, to) = adopted.unzip();
             writeln!(io::stdout(), "{}", json!({ "from": from, "to": to }))?;
         }
-        (false, Some((from, to))) => {
-            writeln!(
-                io::stdout(),
-                "ledger moved from {from} to {to}; start the nodes"
-            )?;
-        }
+        (false, Some((from, to))) => print::moved(&from, &to, args.leave)?,
         (false, None) => writeln!(io::stdout(), "the ledger belongs to this Redis already")?,
     }
     Ok(ExitCode::SUCCESS)

@@ -14,6 +14,27 @@ use qiang_core::{
 };
 use serde_json::{Value, json};
 
+/// Steps that follow a move of the ledger.
+const AFTER_A_MOVE: &str = "\
+next:
+  1. start the nodes and workers with the new configuration; they repair all partitions from the ledger
+  2. repeat `qiang partition list` until all partitions are open
+  3. run `qiang reconcile`: it finds no difference
+  4. keep the old Redis until then; a process with the old configuration does not start";
+
+/// Prints where the ledger was moved, what was compared before, and the next steps.
+pub(super) fn moved(from: &str, to: &str, has_left: bool) -> io::Result<()> {
+    let compared = match has_left {
+        true => "nothing was compared: entries of the old Redis that the ledger lacks are lost",
+        false => "compared: the ledger has all entries of the old Redis",
+    };
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "ledger moved from {from} to {to}\n{compared}\n{AFTER_A_MOVE}"
+    )
+}
+
 pub(super) fn list(maintenance: &Maintenance, json: bool) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     for partition in maintenance.partitions() {

@@ -295,3 +295,47 @@ async fn a_campaign_that_the_ledger_lacks_is_a_difference() {
     let said = format!("the ledger does not have campaign {id}");
     assert!(ended.printed.contains(&said), "{}", ended.printed);
 }
+
+/// A move prints what was compared and the next steps. After these, no partition differs from the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_to_another_redis_names_its_next_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |prefix: &str, args: &[&str]| {
+        let args = [args, &["--data", "moved.db"]].concat();
+        maintain(folder.path(), prefix, &args)
+    };
+    served(folder.path(), "move-from", "moved.db", 3).await;
+    let moved = run("move-to", &["partition", "move", "--as", "ann"]);
+    for expected in [
+        "ledger moved from move-from@",
+        "compared: the ledger has all entries of the old Redis",
+        "1. start the nodes and workers",
+        "2. repeat `qiang partition list`",
+        "3. run `qiang reconcile`",
+        "4. keep the old Redis",
+    ] {
+        moved.did(expected);
+    }
+    let again = run("move-to", &["partition", "move", "--as", "ann"]);
+    again.did("the ledger belongs to this Redis already");
+
+    let keys = [("engine.data", "moved.db")];
+    let mut node = Program::on_redis(folder.path(), "serve", "move-to", &keys);
+    node.ready(200).await;
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+    let listed = run("move-to", &["partition", "list"]);
+    assert_eq!(
+        listed.printed.matches("open").count(),
+        2,
+        "{}",
+        listed.printed
+    );
+    run("move-to", &["reconcile"]).did("0 differences");
+    // Without a look at the Redis that it leaves, the command says so.
+    let back = run(
+        "move-from",
+        &["partition", "adopt", "--leave", "--as", "ann"],
+    );
+    back.did("nothing was compared");
+}
