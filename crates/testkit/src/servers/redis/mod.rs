@@ -13,8 +13,9 @@ pub use server::Server;
 pub use standalone::Standalone;
 
 use std::path::PathBuf;
+use std::process::Command;
 
-use super::program;
+use super::{program, small_disk::on_small_disk};
 
 /// Options of a fixture's servers. The defaults are no persistence, no password, no replica.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,7 @@ pub struct Options {
     login: Option<Login>,
     acl: Option<String>,
     lines: Vec<String>,
+    disk_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -102,6 +104,22 @@ impl Options {
     pub fn memory_bytes_max(self, bytes: u64) -> Self {
         self.line(&format!("maxmemory {bytes}"))
             .line("maxmemory-policy noeviction")
+    }
+
+    /// Puts the data on a disk of this many bytes, which [`Ballast`](super::Ballast) fills. The data is lost when the
+    /// server ends.
+    #[must_use]
+    pub fn small_disk(mut self, bytes: u64) -> Self {
+        self.disk_bytes = Some(bytes);
+        self
+    }
+
+    /// The command, on a small disk if the options say so.
+    fn on_disk(&self, command: Command) -> Command {
+        match self.disk_bytes {
+            None => command,
+            Some(bytes) => on_small_disk(&command, bytes),
+        }
     }
 
     /// Adds a line to the servers' configuration file, such as `min-replicas-to-write 1`.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::{fs, io, thread};
 
@@ -16,6 +16,9 @@ const ACL: &str = "users.acl";
 /// Ports for clients, and for connections between a cluster's nodes.
 const CLIENT_PORT: usize = 0;
 const BUS_PORT: usize = 1;
+
+/// Folder of the data of a server with a small disk. Other servers have it in their own folder.
+const DISK: &str = "data";
 
 /// Files of data. A cluster node's `nodes.conf` is its identity and not data.
 const DATA: [&str; 2] = ["dump.rdb", "appendonlydir"];
@@ -38,20 +41,24 @@ impl Deref for Server {
 
 impl Server {
     pub(super) fn start(options: &Options, lines: &[String]) -> Self {
-        let (options, lines) = (options.clone(), lines.to_vec());
-        let (login, program) = (options.login.clone(), options.program());
+        let (started, lines) = (options.clone(), lines.to_vec());
         let prepare = move |at: &Resources| {
             let mut all = vec![format!("cluster-port {}", at.port(BUS_PORT))];
-            all.extend(options.configuration());
+            all.extend(started.configuration());
             all.extend(lines.iter().cloned());
-            if let Some(acl) = &options.acl {
+            if let Some(acl) = &started.acl {
                 let file = at.folder().join(ACL);
                 fs::write(&file, acl).expect("write the ACL file");
                 all.push(format!("aclfile \"{}\"", file.display()));
             }
-            write_configuration(at, all);
+            let mut data = at.folder().to_owned();
+            if started.disk_bytes.is_some() {
+                data.push(DISK);
+                fs::create_dir(&data).expect("create the folder of the data");
+            }
+            write_configuration(at, all, &data);
         };
-        Self::start_with(login, program, &[], prepare)
+        Self::start_with(options.clone(), &[], prepare)
     }
 
     /// Starts several servers concurrently.
@@ -61,9 +68,8 @@ impl Server {
 
     pub(super) fn start_sentinel(lines: &[String]) -> Self {
         let lines = lines.to_vec();
-        let prepare = move |at: &Resources| write_configuration(at, lines.clone());
-        let program = Options::new().program();
-        Self::start_with(None, program, &["--sentinel"], prepare)
+        let prepare = move |at: &Resources| write_configuration(at, lines.clone(), at.folder());
+        Self::start_with(Options::new(), &["--sentinel"], prepare)
     }
 
     /// Starts a server, or a Sentinel, by files: `files` returns their names and texts. The first one is its
@@ -77,6 +83,10 @@ impl Server {
             user: user.to_owned(),
             password: password.to_owned(),
         };
+        let options = Options {
+            login: Some(login),
+            ..Options::new()
+        };
         let prepare = move |at: &Resources| {
             for (place, (name, text)) in files(at).into_iter().enumerate() {
                 let name = if place == 0 { CONFIGURATION } else { name };
@@ -84,19 +94,19 @@ impl Server {
             }
         };
         let args: &[&str] = if is_sentinel { &["--sentinel"] } else { &[] };
-        Self::start_with(Some(login), Options::new().program(), args, prepare)
+        Self::start_with(options, args, prepare)
     }
 
     fn start_with(
-        login: Option<Login>,
-        program: PathBuf,
+        options: Options,
         args: &'static [&'static str],
         prepare: impl Fn(&Resources) + Send + Sync + 'static,
     ) -> Self {
+        let (login, program) = (options.login.clone(), options.program());
         let command = move |at: &Resources| {
             let mut command = Command::new(&program);
             command.arg(at.folder().join(CONFIGURATION)).args(args);
-            command
+            options.on_disk(command)
         };
         let probe = login.clone();
         let server = ServerProcess::builder(command)
@@ -179,10 +189,10 @@ impl Server {
     }
 }
 
-fn write_configuration(at: &Resources, mut lines: Vec<String>) {
+fn write_configuration(at: &Resources, mut lines: Vec<String>, data: &Path) {
     lines.push(format!("port {}", at.port(CLIENT_PORT)));
     lines.push("bind 127.0.0.1".to_owned());
-    lines.push(format!("dir \"{}\"", at.folder().display()));
+    lines.push(format!("dir \"{}\"", data.display()));
     let text = lines.join("\n") + "\n";
     fs::write(at.folder().join(CONFIGURATION), text).expect("write the configuration");
 }
