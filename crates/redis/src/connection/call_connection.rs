@@ -22,8 +22,8 @@ use crate::connection::{
     call::ScriptCall,
     directory::Directory,
     error::{
-        ConnectError, failure, is_before_writes, is_transient, no_answer, read, refused,
-        unavailable, unreadable,
+        ConnectError, failure, is_before_writes, is_no_evalsha, is_transient, no_answer, read,
+        refused, unavailable, unreadable,
     },
     keys::{KeySpace, PARTITIONS_MAX},
     options::RedisOptions,
@@ -377,9 +377,13 @@ impl CallConnection {
         self.connection().await?;
         *sent = true;
         let value = match self.send(&command).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                // The cache was flushed, or this server is new: the script did nothing. The whole script is sent at
-                // once, because another flush could come between loading and calling it. The server caches it.
+            Err(error)
+                if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+                    || is_no_evalsha(&error) =>
+            {
+                // The cache was flushed, or this server is new, or an operator took the command away: the script did
+                // nothing. The whole script is sent at once, because another flush could come between loading and
+                // calling it. The server caches it.
                 let whole = self.command(call, term, before, ("EVAL", &call.script.text));
                 self.send(&whole).await
             }

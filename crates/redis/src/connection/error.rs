@@ -130,6 +130,15 @@ pub(crate) fn is_before_writes(error: &RedisError) -> bool {
         )
 }
 
+/// Whether the server does not know `EVALSHA`, or refuses it to this user. Errors inside a script do not name it.
+pub(crate) fn is_no_evalsha(error: &RedisError) -> bool {
+    error.detail().is_some_and(|detail| {
+        let detail = detail.to_ascii_lowercase();
+        let is_refused = ["unknown command", "no permissions"];
+        detail.contains("'evalsha'") && is_refused.iter().any(|words| detail.contains(words))
+    })
+}
+
 /// Whether a key has another type than the command expects.
 pub(crate) fn is_wrong_type(error: &EngineError) -> bool {
     match error {
@@ -195,6 +204,30 @@ pub(crate) fn read<T: FromRedisValue>(answer: Value) -> Result<T, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_without_evalsha_is_recognised() {
+        let is_without = |line: &str| {
+            let answer = redis::parse_redis_value(format!("-{line}\r\n").as_bytes());
+            let answer = answer.and_then(redis::Value::extract_error);
+            is_no_evalsha(&answer.expect_err("an error reply"))
+        };
+        for without in [
+            "ERR unknown command 'EVALSHA', with args beginning with: '5d0f' '1' 'key' ",
+            "NOPERM this user has no permissions to run the 'evalsha' command",
+            "NOPERM User ann has no permissions to run the 'evalsha' command",
+        ] {
+            assert!(is_without(without), "{without}");
+        }
+        for with in [
+            "NOSCRIPT No matching script. Please use EVAL.",
+            "NOPERM this user has no permissions to run the 'info' command",
+            "ERR The user executing the script can't run this command or subcommand script: 5d0f, on @user_script:51.",
+            "ERR Unknown Redis command called from script script: 5d0f, on @user_script:51.",
+        ] {
+            assert!(!is_without(with), "{with}");
+        }
+    }
 
     /// Error texts are those of Redis 7 and Valkey.
     #[test]
