@@ -2,6 +2,7 @@
 //! and race with another. At the end every unit exists exactly once, and all partitions grant.
 
 mod cluster;
+mod full_disk;
 mod stopped;
 
 use std::{
@@ -179,7 +180,11 @@ impl<S> World<S> {
 
 impl World {
     async fn new(options: impl FnOnce(String) -> RedisOptions) -> Self {
-        let server = blocking(|| Standalone::start(&ServerOptions::new()));
+        Box::pin(Self::on(&ServerOptions::new(), options)).await
+    }
+
+    async fn on(servers: &ServerOptions, options: impl FnOnce(String) -> RedisOptions) -> Self {
+        let server = blocking(|| Standalone::start(servers));
         let options = options(server.url());
         Self::over(server, options).await
     }

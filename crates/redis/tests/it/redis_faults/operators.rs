@@ -7,7 +7,10 @@ use qiang_core::{ports::EventLog as _, split::SplitRule};
 use qiang_redis::PartitionHealth;
 use qiang_testkit::{
     campaign::{red_packet, sale},
-    servers::redis::{Options as ServerOptions, Standalone},
+    servers::{
+        Ballast,
+        redis::{Options as ServerOptions, Standalone},
+    },
 };
 
 use crate::redis_faults::harness::{
@@ -18,6 +21,8 @@ use crate::redis_faults::harness::{
 const CLAIMS: usize = 200;
 const USERS: usize = 50;
 const STOCK: u32 = 50_000;
+/// Space for the append-only file.
+pub(super) const DISK_BYTES: u64 = 16 << 20;
 /// Duration of a mistake: longer than the retries of a call.
 const MISTAKE: Duration = Duration::from_millis(1_500);
 
@@ -34,6 +39,12 @@ impl Live {
 
     fn set(&self, name: &str, value: &str) {
         self.call(&["CONFIG", "SET", name, value]);
+    }
+
+    /// Fills the server's small disk.
+    fn fill_disk(&self) -> Ballast {
+        let primary = self.server.primary();
+        Ballast::fill(primary.pid(), primary.resources().folder())
     }
 
     /// Disconnects all clients, so that they connect again.
@@ -273,8 +284,8 @@ async fn an_append_only_file_may_be_switched() {
     .await;
 }
 
-/// Nodes work without `EVALSHA`, and send the text of each script instead. If another command that they need is renamed, its partitions grant nothing and report
-/// that command.
+/// Nodes work without `EVALSHA`, and send the text of each script instead. If another command that they need is
+/// renamed, its partitions grant nothing and report that command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renamed_command_is_named() {
     for (command, named) in [
@@ -319,4 +330,35 @@ async fn databases_that_were_swapped_grant_nothing_until_they_are_swapped_back()
         live.call(&["SWAPDB", "0", "1"]);
     })
     .await;
+}
+
+/// The disk of the append-only file is full for a while. Redis refuses writes until it can store them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_of_the_append_only_file_is_named() {
+    let servers = plain().fsync_everysec().small_disk(DISK_BYTES);
+    under_load(servers, async |live| {
+        let ballast = blocking(|| live.fill_disk());
+        live.until_unreachable("MISCONF").await;
+        lasts().await;
+        blocking(|| ballast.remove());
+    })
+    .await;
+}
+
+/// With `appendfsync always`, Redis acknowledges no write that it cannot store, and ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_ends_a_redis_that_stores_each_write_first() {
+    let servers = plain().fsync_always().small_disk(DISK_BYTES);
+    let server = blocking(|| Standalone::start(&servers));
+    let harness = Harness::new(options(server.url())).await;
+    let mut live = Live { server, harness };
+    let target = live.harness.open(open_now(sale(STOCK))).await;
+    let load = live.harness.start_once(move |n| Some(target.one(&name(n))));
+    load.more(CLAIMS).await;
+    let ballast = blocking(|| live.fill_disk());
+    wait_for("the end of Redis", || !live.server.primary().is_running()).await;
+    let said = live.server.primary().output();
+    assert!(said.contains("AOF write error"), "{said}");
+    live.until_unreachable("").await;
+    drop((load.stop().await, ballast));
 }
