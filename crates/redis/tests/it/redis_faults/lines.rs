@@ -140,6 +140,12 @@ impl Lines {
             assert!(expires.integer() > Some(0), "{expires:?}");
         }
     }
+
+    /// Whether the number of all waiting users is stored. An entry needs it, and sums no queues.
+    fn has_sum(&self) -> bool {
+        let found = Self::call(&["EXISTS".to_owned(), self.key("waiting_all")]);
+        found.integer() == Some(1)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +166,10 @@ async fn one_number_counts_those_who_wait_in_all_lines() {
                 .collect();
             let users: Vec<String> = users.into_iter().collect();
             match numbers.below(8) {
-                0..4 => lines.enter(campaign, &users),
+                0..4 => {
+                    lines.enter(campaign, &users);
+                    assert!(lines.has_sum(), "step {step}");
+                }
                 4..7 => lines.record(campaign, &users),
                 // The key is deleted, as after its expiry.
                 _ => {
