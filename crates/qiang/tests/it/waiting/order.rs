@@ -1,5 +1,6 @@
-//! A short queue whose first user clicks twice. The node is killed at once after the sale is resumed, again and again,
-//! and grants have the order of places. `QIANG_KILLS` says how many queues are tried.
+//! A short queue whose first user clicks twice. The node is killed soon after the sale is resumed, again and again, and
+//! grants have the order of places. `QIANG_KILLS` says how many queues are tried. It prints how many of the kills came
+//! before the first user was answered, and how many before the last.
 
 use std::{
     collections::BTreeMap,
@@ -22,8 +23,20 @@ const PROGRESS: u32 = 100;
 /// Longer than the node needs to decide the queue.
 const KILLED_AFTER_MS: std::ops::Range<u64> = 0..60;
 
+/// From this number of queues on, some kills come before the first user is answered, and some between the first and the
+/// last.
+const MANY_QUEUES: u32 = 100;
+
+/// Kills by their time.
+#[derive(Debug, Default)]
+struct Kills {
+    before_the_first: u32,
+    before_the_last: u32,
+    after_the_last: u32,
+}
+
 /// Decides one queue and kills the node at the same time. Returns the order numbers by place.
-async fn numbers_after_a_kill(served: &Served) -> BTreeMap<u64, u64> {
+async fn numbers_after_a_kill(served: &Served, kills: &mut Kills) -> BTreeMap<u64, u64> {
     let addr = served.nodes[0].addr();
     let mut body = sale(PLACES);
     body["waiting_room"] = json!(true);
@@ -50,6 +63,17 @@ async fn numbers_after_a_kill(served: &Served) -> BTreeMap<u64, u64> {
     );
     let wait = rand::rng().random_range(KILLED_AFTER_MS);
     tokio::time::sleep(Duration::from_millis(wait)).await;
+    let entry = format!("{campaign}/queue-entry");
+    let is_granted = async |user| {
+        let reply = ask(addr, "GET", &entry, user).await;
+        reply.json()["state"] == "granted"
+    };
+    // The last is asked first, so that a queue that moves counts as not decided.
+    match (is_granted(PLACES - 1).await, is_granted(0).await) {
+        (true, _) => kills.after_the_last += 1,
+        (false, true) => kills.before_the_last += 1,
+        (false, false) => kills.before_the_first += 1,
+    }
     block_in_place(|| {
         served.nodes[0].kill();
         served.nodes[0].start_again();
@@ -58,7 +82,7 @@ async fn numbers_after_a_kill(served: &Served) -> BTreeMap<u64, u64> {
     for (place, user) in places {
         let began = Instant::now();
         let number = loop {
-            let reply = ask(addr, "GET", &format!("{campaign}/queue-entry"), user).await;
+            let reply = ask(addr, "GET", &entry, user).await;
             if reply.json()["state"] == "granted" {
                 break reply.json()["order"]["number"].as_u64().unwrap();
             }
@@ -76,12 +100,12 @@ async fn numbers_after_a_kill(served: &Served) -> BTreeMap<u64, u64> {
 async fn grants_have_the_order_of_places(served: Served) {
     let queues = std::env::var("QIANG_KILLS").ok();
     let queues = queues.map_or(QUEUES, |queues| queues.parse().unwrap());
-    let mut broken = Vec::new();
+    let (mut broken, mut kills) = (Vec::new(), Kills::default());
     for done in 0..queues {
         if done > 0 && done % PROGRESS == 0 {
-            println!("{done} queues, {} out of order", broken.len());
+            println!("{done} queues, {} out of order: {kills:?}", broken.len());
         }
-        let numbers = numbers_after_a_kill(&served).await;
+        let numbers = numbers_after_a_kill(&served, &mut kills).await;
         let order: Vec<u64> = numbers.into_values().collect();
         if !order.is_sorted() {
             broken.push(order);
@@ -93,9 +117,9 @@ async fn grants_have_the_order_of_places(served: Served) {
         "{} of {queues} queues, such as {first:?}",
         broken.len()
     );
-    println!(
-        "{queues} queues, and the node was killed in each: {PLACES} orders each have the order of their places"
-    );
+    println!("{queues} queues have the order of their places: {kills:?}");
+    let in_time = kills.before_the_first.min(kills.before_the_last);
+    assert!(queues < MANY_QUEUES || in_time > 0, "{kills:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
