@@ -1,17 +1,13 @@
 //! Tools of a case: a subject, its clock, and a record of every command and its answer.
 
+mod reads;
 mod returns;
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use qiang_core::{
     book::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
     campaign::{SaleSettingsChange, Tally},
-    event::Entry,
     id::{CampaignId, OrderId, PaymentRef},
     money::Money,
     outcome::{Grant, Outcome},
@@ -21,7 +17,7 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{CASE_MAX, any_subject::AnySubject, enter, settled};
+use super::{any_subject::AnySubject, enter, settled};
 use crate::{
     ManualClock,
     auditor::{Exchange, History, assert_sound},
@@ -30,11 +26,6 @@ use crate::{
 
 /// Threads that submit concurrent commands.
 const THREADS: usize = 4;
-/// Entries read from a log at a time.
-const READ_MAX: usize = 1_000;
-/// Maximum wait until replicas have all entries of a log, and the time between two reads.
-const KEPT_AFTER_MAX: Duration = Duration::from_secs(10);
-const READ_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Maximum events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
@@ -364,71 +355,6 @@ impl Scenario {
         while self.submit(Command::Tick { events_max }).await == Ok(Reply::Ticked { more: true }) {}
     }
 
-    /// A campaign's numbers.
-    pub async fn tally(&self, id: CampaignId) -> Tally {
-        let tally = self.engine().tally(id).await.unwrap().unwrap();
-        assert!(tally.conserves(), "{tally:?}");
-        tally
-    }
-
-    /// An order.
-    pub async fn order(&self, order: OrderId) -> Option<OrderView> {
-        self.engine().order(order).await.unwrap()
-    }
-
-    /// All entries of all partitions, read in runs.
-    pub async fn logs(&self) -> Vec<Vec<Entry>> {
-        let mut logs = Vec::new();
-        for partition in self.log().partitions() {
-            let until = Instant::now() + KEPT_AFTER_MAX;
-            // The head is read before the entries, because an engine may append due entries at any time.
-            let head = self.log().head(partition).await.unwrap();
-            let mut log: Vec<Entry> = Vec::new();
-            loop {
-                let after = log.last().map_or(0, |entry| entry.seq);
-                let run = self.log().read(partition, after, READ_MAX).await.unwrap();
-                if !run.is_empty() {
-                    log.extend(run);
-                } else if after >= head {
-                    break;
-                } else {
-                    // Replicas do not have the rest yet.
-                    assert!(Instant::now() < until, "{partition:?}: {after} of {head}");
-                    tokio::time::sleep(READ_AGAIN_AFTER).await;
-                }
-            }
-            logs.push(log);
-        }
-        logs
-    }
-
-    /// Settles everything in the ledger. If the subject settles automatically, waits until it has.
-    pub async fn settle(&self) {
-        if self.subject().settles() {
-            return self.all_settled().await;
-        }
-        for (partition, log) in self.log().partitions().into_iter().zip(self.logs().await) {
-            let head = log.last().map_or(0, |entry| entry.seq);
-            loop {
-                let settled = self.ledger().settled(partition).await.unwrap();
-                if settled >= head {
-                    break;
-                }
-                let run = &log[settled as usize..];
-                let run = &run[..run.len().min(READ_MAX)];
-                self.ledger().settle(partition, run).await.unwrap();
-            }
-        }
-    }
-
-    async fn all_settled(&self) {
-        for partition in self.log().partitions() {
-            let head = self.log().head(partition).await.unwrap();
-            let settled = self.ledger().await_settled(partition, head, CASE_MAX).await;
-            assert_eq!(settled, Ok(true), "{partition:?}");
-        }
-    }
-
     /// Balance of a user: spendable minor units and refunds due.
     pub async fn balance(&self, name: &str) -> (i64, i64) {
         let balances = self.ledger().balances(&user(name)).await;
@@ -436,27 +362,6 @@ impl Scenario {
             [] => (0, 0),
             [balance] => (balance.available.minor, balance.refunds_due_minor),
             ref more => panic!("{name} has {more:?}"),
-        }
-    }
-
-    /// Settles the logs, and reads them and the tallies of all campaigns. Engines append due entries automatically, so
-    /// this is repeated until no entry was appended during a pass.
-    async fn read_at_rest(&mut self) {
-        let mut before = self.logs().await;
-        loop {
-            self.settle().await;
-            let mut tallies = Vec::new();
-            for setup in &self.history.setups {
-                let id = setup.campaign.id;
-                let tally = self.engine().tally(id).await.unwrap();
-                tallies.extend(tally.map(|tally| (id, tally)));
-            }
-            let logs = self.logs().await;
-            if logs == before {
-                (self.history.logs, self.history.tallies) = (logs, tallies);
-                return;
-            }
-            before = logs;
         }
     }
 
