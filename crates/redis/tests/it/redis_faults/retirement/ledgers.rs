@@ -142,6 +142,12 @@ async fn what_had_left_in_what_is_lost_is_not_opened_again() {
             node.halt(home, "by hand").await.unwrap();
             assert_eq!(node.resume_as_it_is(home, &*scene.ledger).await, Ok(true));
         }
+        for node in &scene.harness.nodes {
+            wait_for("the end of the halt", || {
+                node.state(home) == PartitionHealth::Open
+            })
+            .await;
+        }
         let opened = scene.command(1, open).await;
         assert_eq!(opened, Ok(Reply::Opened));
         assert_eq!(scene.keys_of(shared().primary(), target), [""; 0]);
