@@ -42,7 +42,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
         ),
         (
             "an end of a hold without the extension",
-            &["orders_follow_log", "orders_sound"],
+            &["orders_follow_log"],
             sql("UPDATE orders SET hold_until = hold_until - 1000
                  WHERE campaign = @held longer AND number = 1"),
         ),
