@@ -388,6 +388,22 @@ mod tests {
         }
     }
 
+    /// The image is built from files of this machine alone, so no registry needs to answer.
+    #[test]
+    fn the_image_needs_no_registry() {
+        let file = include_str!("../../deploy/container/Containerfile");
+        let lines = |word: &str| {
+            let begins = format!("{word} ");
+            let lines = file.lines().filter(|line| line.starts_with(&begins));
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(lines("FROM"), ["FROM scratch"]);
+        assert!(lines("ADD").is_empty(), "{:?}", lines("ADD"));
+        for line in lines("COPY") {
+            assert!(!line.contains("--from"), "{line}");
+        }
+    }
+
     #[test]
     fn a_program_with_a_folder_of_the_machine_is_refused() {
         let folder = tempfile::tempdir().unwrap();
