@@ -3,8 +3,8 @@
 /// Each remedy, with the checks that it is for. docs/reference/audit.md has the same table.
 const REMEDIES: [(&str, &[&str]); 13] = [
     (
-        "Users have more than they may. Pause the campaigns that the lines name by `qiang campaign pause`. Keep a copy \
-         of the data for the report of the defect. Then cancel or return surplus orders.",
+        "Users have more than they may. Pause the campaigns that the lines name by `qiang sale pause` or `qiang \
+         packet pause`. Keep a copy of the data for the report of the defect. Then cancel or return surplus orders.",
         &[
             "no_oversell",
             "user_limit",
