@@ -26,10 +26,7 @@ const JAVAC: &str = "javac -Xlint:all,-path -Werror -proc:none --release 17 -enc
 pub(crate) fn run(root: &Path) -> Result<()> {
     needs::install()?;
     api::install(root)?;
-    command::run(
-        "cargo build -p qiang -p qiang-client --bin qiang --example contract --all-features",
-        root,
-    )?;
+    command::run("cargo build -p qiang --all-features", root)?;
     run_built(root)
 }
 
@@ -38,9 +35,14 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     command::run(&format!("python3 -B {GENERATOR} write"), root)
 }
 
-/// Checks the clients with the program of the tests' build.
+/// Checks the clients with the program of the tests' build. That build has the example as a test alone, so it is linked
+/// here.
 pub(crate) fn run_built(root: &Path) -> Result<()> {
     command::run(&format!("python3 -B {GENERATOR} check"), root)?;
+    command::run(
+        "cargo build --workspace --example contract --all-features",
+        root,
+    )?;
     let tools = Tools::new(root)?;
     let out = tools.target.join("clients");
     drop(fs::remove_dir_all(&out));
