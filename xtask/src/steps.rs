@@ -1,4 +1,5 @@
-//! Runs steps one after another. It announces and times each step, stops at the first failure, and prints a table.
+//! Runs steps one after another. It announces and times each step, and prints a table. A failed step ends the run.
+//! After a failed check the other checks run.
 
 use std::io::Write;
 use std::path::Path;
@@ -54,19 +55,27 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Runs the steps in order and stops at the first failure. Always prints the table of all steps.
-pub(crate) fn run_all(steps: Vec<Step<'_>>, out: &mut dyn Write) -> Result<()> {
-    let count = steps.len();
-    let width = steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
+/// Runs the steps in order up to the first failure, and then all checks. Checks need all steps but not each other.
+/// Always prints the table of all.
+pub(crate) fn run_all(
+    steps: Vec<Step<'_>>,
+    checks: Vec<Step<'_>>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let first_check = steps.len() + 1;
+    let all: Vec<_> = steps.into_iter().chain(checks).collect();
+    let count = all.len();
+    let width = all.iter().map(|step| step.name.len()).max().unwrap_or(0);
     let mut table = String::new();
     let mut row = |name, time: &str, state: &str| {
         table += &format!("{name:<width$}  {time:>8}  {state}\n");
     };
-    let mut failure = None;
+    let mut failures = Vec::new();
+    let mut is_over = false;
     let started = Instant::now();
-    for (number, step) in (1..).zip(steps) {
+    for (number, step) in (1..).zip(all) {
         let (name, about, repeat) = (step.name, step.about, step.repeat);
-        if failure.is_some() {
+        if is_over {
             row(name, "-", "not run");
             continue;
         }
@@ -81,7 +90,8 @@ pub(crate) fn run_all(steps: Vec<Step<'_>>, out: &mut dyn Write) -> Result<()> {
             Ok(Done::Skipped(why)) => format!("skipped ({why})"),
             Err(error) => {
                 writeln!(out, "{error:#}")?;
-                failure = Some(format!("{name} failed; to repeat it alone:\n    {repeat}"));
+                failures.push(format!("{name} failed; to repeat it alone:\n    {repeat}"));
+                is_over = number < first_check;
                 "FAILED".to_owned()
             }
         };
@@ -91,10 +101,10 @@ pub(crate) fn run_all(steps: Vec<Step<'_>>, out: &mut dyn Write) -> Result<()> {
     }
     row("total", &seconds(started), "");
     write!(out, "\n{table}")?;
-    match failure {
-        Some(message) => bail!(message),
-        None => Ok(()),
+    if !failures.is_empty() {
+        bail!(failures.join("\n"));
     }
+    Ok(())
 }
 
 fn seconds(since: Instant) -> String {
@@ -106,8 +116,12 @@ mod tests {
     use super::*;
 
     fn run(steps: Vec<Step<'_>>) -> (Result<()>, String) {
+        run_with(steps, Vec::new())
+    }
+
+    fn run_with(steps: Vec<Step<'_>>, checks: Vec<Step<'_>>) -> (Result<()>, String) {
         let mut out = Vec::new();
-        let done = run_all(steps, &mut out);
+        let done = run_all(steps, checks, &mut out);
         (done, String::from_utf8(out).unwrap())
     }
 
@@ -137,6 +151,21 @@ mod tests {
             );
         }
         assert!(table[0].starts_with("total"), "{out}");
+    }
+
+    #[test]
+    fn a_failed_check_lets_the_others_run() {
+        let done = || Step::new("done", "x", "y", || Ok(Done::Passed));
+        let check = |name| Step::new(name, "x", "do it", move || bail!("{name} broke"));
+        let (result, out) = run_with(vec![done()], vec![check("two"), done(), check("four")]);
+        let message = result.unwrap_err().to_string();
+        assert!(
+            message.contains("two failed") && message.contains("four failed"),
+            "{message}"
+        );
+        assert!(out.contains("[3/4] done: passed"), "{out}");
+        let (result, out) = run_with(vec![check("one")], vec![done()]);
+        assert!(result.is_err() && out.contains("not run"), "{out}");
     }
 
     #[test]

@@ -103,83 +103,83 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         &format!("cargo test --workspace --all-targets{features} --no-run"),
         root,
     ));
-    // The same features, so that nothing is compiled again.
-    steps.push(Step::command(
-        "doc tests",
-        "run the examples in the documentation",
-        &format!("cargo test --workspace --doc{features}"),
-        root,
-    ));
     steps.push(Step::new(
         "disk for tests",
         "check that the disk has space for the tests' servers",
         "cargo xtask test",
         disk::for_tests,
     ));
+    // The same features, so that nothing is compiled again.
+    let mut checks = vec![Step::command(
+        "doc tests",
+        "run the examples in the documentation",
+        &format!("cargo test --workspace --doc{features}"),
+        root,
+    )];
     let line = format!("cargo test --workspace --all-targets --no-fail-fast{features}");
-    steps.push(Step::new(
+    checks.push(Step::new(
         "tests",
         "run all tests (minutes: most start their own servers)",
         &line.clone(),
         move || run_tests(&line, root),
     ));
-    steps.push(Step::new(
+    checks.push(Step::new(
         "fuzz",
         "send random and malformed requests to a node, with the programs of the tests' build",
         &format!("cargo xtask fuzz {}", faults::SHORT_FUZZ),
         || faults::run_built(root, faults::FUZZ, faults::SHORT_FUZZ).map(|()| Done::Passed),
     ));
     if !embedded {
-        steps.push(Step::new(
+        checks.push(Step::new(
             "api",
             "check a running service against its document: validator, schemathesis, generated clients",
             "cargo xtask api",
             || api::run_built(root).map(|()| Done::Passed),
         ));
-        steps.push(Step::new(
+        checks.push(Step::new(
             "clients",
             "compile the clients in Python, TypeScript and Java, and run their contract and the sample shop",
             "cargo xtask clients",
             || clients::run_built(root).map(|()| Done::Passed),
         ));
-        steps.push(Step::new(
+        checks.push(Step::new(
             "browser",
             "check the types of the pages' scripts, and test the pages in a browser",
             "cargo xtask browser",
             || browser::run_built(root).map(|()| Done::Passed),
         ));
-        steps.push(Step::new(
+        checks.push(Step::new(
             "faults",
             "inject faults under load for a minute, with the programs of the tests' build",
             &format!("cargo xtask faults {}", faults::SHORT),
             || faults::run_built(root, faults::FAULTS, faults::SHORT).map(|()| Done::Passed),
         ));
-        steps.push(Step::new(
+        checks.push(Step::new(
             "life",
             "run a few campaigns through their whole lives under faults, with the same programs",
             &format!("cargo xtask faults {}", faults::FEW_LIVES),
             || faults::run_built(root, faults::FAULTS, faults::FEW_LIVES).map(|()| Done::Passed),
         ));
-        steps.push(Step::new(
+        checks.push(Step::new(
             "container",
             "build the image of deploy/container with the program of the tests' build, and run a node in it",
             "cargo xtask container --built",
             || container::run_built(root),
         ));
-        steps.push(Step::new(
+        checks.push(Step::new(
             "deploy",
             "check the compose file and the Helm chart with Helm, Kubernetes' schemas and the program",
             "cargo xtask deploy",
             || deploy::run_built(root).map(|()| Done::Passed),
         ));
-        steps.push(Step::new(
+        checks.push(Step::new(
             "deb",
             "install the Debian package with the program of the tests' build into an empty root, and remove it",
             "cargo xtask deb --built",
             || deb::run_built(root),
         ));
     }
-    run_all(steps, &mut io::stdout())
+    run_all(steps, checks, &mut io::stdout())
 }
 
 /// Checks the layout, and checks and tests the packages that the difference to `base` affects.
@@ -222,7 +222,7 @@ pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()
             move || run_tests(&line, root),
         ));
     }
-    run_all(steps, &mut io::stdout())
+    run_all(steps, Vec::new(), &mut io::stdout())
 }
 
 /// Runs tests, two at a time per processor and program, because most wait for servers, connections and deadlines.
