@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 const AFTER_A_MOVE: &str = "\
 next:
   1. start the nodes and workers with the new configuration; they repair all partitions from the ledger
-  2. repeat `qiang partition list` until all partitions are open
+  2. wait until `/readyz` of each node says `ready`: all partitions are open
   3. run `qiang reconcile`: it finds no difference
   4. keep the old Redis until then; a process with the old configuration does not start";
 

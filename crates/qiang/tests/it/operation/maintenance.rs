@@ -9,7 +9,7 @@ use qiang_testkit::servers::redis::Reply;
 use serde_json::{Value, json};
 
 use crate::common::{output, sale};
-use crate::operation::program::{Program, redis};
+use crate::operation::program::{Program, redis, until};
 
 /// Exit code and output of a command.
 pub(crate) struct Ended {
@@ -310,7 +310,7 @@ async fn a_move_to_another_redis_names_its_next_steps() {
         "ledger moved from move-from@",
         "compared: the ledger has all entries of the old Redis",
         "1. start the nodes and workers",
-        "2. repeat `qiang partition list`",
+        "2. wait until `/readyz` of each node says `ready`",
         "3. run `qiang reconcile`",
         "4. keep the old Redis",
     ] {
@@ -322,6 +322,12 @@ async fn a_move_to_another_redis_names_its_next_steps() {
     let keys = [("engine.data", "moved.db")];
     let mut node = Program::on_redis(folder.path(), "serve", "move-to", &keys);
     node.ready(200).await;
+    // It answers 200 once one partition is open. The second step waits for all.
+    let are_all_open = async || {
+        let ready = node.ready(200).await;
+        (ready["status"] == "ready").then_some(())
+    };
+    until("all partitions are open", are_all_open).await;
     node.signal("-TERM");
     assert_eq!(node.ended().await, Some(0));
     let listed = run("move-to", &["partition", "list"]);
