@@ -20,6 +20,8 @@ const DISCARDS: Statement = sql!(both include_str!("sql/discards.sql"));
 const DISCARDED_OF: Statement = sql!(both include_str!("sql/discarded_of.sql"));
 const MARK: Statement =
     sql!(both r#"UPDATE set_aside SET discard = $1 WHERE "partition" = $2 AND seq = $3"#);
+const IS_DISCARDED: Statement = sql!(both
+    r#"SELECT seq FROM set_aside WHERE "partition" = $1 AND seq = $2 AND discard >= 2"#);
 const END: Statement = sql!(both
     r#"UPDATE set_aside SET discard = 3 WHERE "partition" = $1 AND seq = $2 AND discard = 2"#);
 
@@ -60,6 +62,17 @@ pub(crate) async fn ask<D: Dialect>(
     Discard::check(&entry, &known, waits_for.zip(before))?;
     mark::<D>(conn, source, &entry, DiscardState::Asked).await?;
     Ok(true)
+}
+
+/// Whether an entry was discarded.
+pub(crate) async fn is_discarded<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<bool, WorkError> {
+    let values = [i64::from(partition.0).into(), (seq as i64).into()];
+    let found = fetch_one::<D, (i64,)>(conn, &IS_DISCARDED, &values).await?;
+    Ok(found.is_some())
 }
 
 /// Grants with an unfinished discard, by partition and position.

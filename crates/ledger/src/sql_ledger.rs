@@ -446,6 +446,11 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
         .await
     }
 
+    async fn is_discarded(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
+        self.read(move |conn| Box::pin(discards::is_discarded::<D>(conn, partition, seq)))
+            .await
+    }
+
     async fn discards(&self, limit: u32) -> Result<Vec<Discard>, LedgerError> {
         self.read(move |conn| Box::pin(discards::list::<D>(conn, limit)))
             .await

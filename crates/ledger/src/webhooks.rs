@@ -226,14 +226,19 @@ pub(crate) async fn delete<D: Dialect>(
     actions::enter_if::<D>(conn, deleted, by).await
 }
 
-/// Enables an endpoint again, and makes its waiting events due. With `since`, it receives the events decided from then
-/// on once more.
+/// Enables an endpoint again, and makes its waiting events due, once per action. With `since`, it receives the events
+/// decided from then on once more.
 pub(crate) async fn redrive<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
     since: Option<Timestamp>,
     by: Option<&Action>,
 ) -> Result<bool, WorkError> {
+    if let Some(action) = by
+        && actions::is_there::<D>(conn, action.id).await?
+    {
+        return Ok(true);
+    }
     // The row is locked first, so the deliveries of a holder are recorded before or not at all.
     let redriven = enable::<D>(conn, id).await?;
     retry_at_once::<D>(conn, id).await?;

@@ -25,7 +25,7 @@ use crate::{
         request_id::{RequestId, current_trace},
         wire::{Id, Text, ToWire as _},
     },
-    resources::changes::BegunChange,
+    resources::{changes::BegunChange, stored_answer::CommandTry},
 };
 
 impl App {
@@ -51,6 +51,17 @@ impl App {
 }
 
 impl App {
+    /// The recorded action of a subject with this id, if there is one.
+    pub(crate) async fn recorded_action(
+        &self,
+        subject: &str,
+        id: Uuid,
+    ) -> Result<Option<Action>, ApiProblem> {
+        let before = Uuid::from_u128(id.as_u128().saturating_sub(1));
+        let next = self.ports.ledger.actions(subject, Some(before), 1);
+        Ok(next.await?.pop().filter(|action| action.id == id))
+    }
+
     /// Submits a recorded action to the engine. If the engine refuses it or decides nothing, the record is removed.
     pub(crate) async fn submit_recorded(
         &self,
@@ -78,6 +89,19 @@ impl<T: Display> ObjectRequest<T> {
     pub(crate) fn action_begun(
         &self,
         begun: &BegunChange,
+        kind: ActionKind,
+        detail: &Value,
+    ) -> Action {
+        Action {
+            id: begun.id,
+            ..self.action(kind, detail)
+        }
+    }
+
+    /// Like [`action`](Self::action), for one try of a command: all tries under a key are one action.
+    pub(crate) fn action_tried(
+        &self,
+        begun: &CommandTry,
         kind: ActionKind,
         detail: &Value,
     ) -> Action {

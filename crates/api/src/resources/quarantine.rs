@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{ActionKind, LedgerError, QuarantinedEntry, THE_SERVICE},
+    ports::{Action, ActionKind, LedgerError, QuarantinedEntry, THE_SERVICE},
 };
 use qiang_wire::{
     answers::{self, Redriven},
@@ -26,7 +26,7 @@ use crate::{
         problem::{ApiProblem, NoAnswer},
         wire::{Text, ToWire as _},
     },
-    resources::{operation_log, partitions::number},
+    resources::{operation_log, partitions::number, stored_answer::CommandTry},
 };
 
 /// Above any log's length. It has 18 digits, which databases can store.
@@ -149,14 +149,14 @@ pub(crate) async fn get(
 
 /// Settles a quarantined entry after its cause was removed.
 ///
-/// If it is refused again, or waits for another entry, it stays in quarantine.
+/// If it is refused again, or waits for another entry, it stays in quarantine. A repetition with the same key gets the
+/// first answer, or `settled` if that was lost and the entry is settled since.
 #[utoipa::path(post, path = "/v1/quarantine/{entry}/redrive", tag = "operation",
     operation_id = "redriveEntry", security(("bearer" = ["admin"])),
     params(("entry" = String, Path, description = "Partition and position of the entry, such as 0-17")),
     responses((status = 200, body = Redriven), (status = 403, body = Problem),
         (status = 404, description = "`not-quarantined`", body = Problem),
-        (status = 409, description = "`still-refused`, or `key-pending`: an earlier request with this key broke off",
-            body = Problem), NoAnswer))]
+        (status = 409, description = "`still-refused`", body = Problem), NoAnswer))]
 pub(crate) async fn redrive(call: ObjectRequest<EntryPlace>) -> Result<Response, ApiProblem> {
     call.caller.require(Scope::Admin)?;
     let app = Arc::clone(&call.app);
@@ -165,22 +165,47 @@ pub(crate) async fn redrive(call: ObjectRequest<EntryPlace>) -> Result<Response,
     if !app.is_bound(used.as_ref()).await? {
         call.found().await?;
     }
-    app.once_only(used, async move { redrive_once(&call).await })
-        .await
+    app.once_by_id(used, move |begun| async move {
+        redrive_once(&call, &begun).await
+    })
+    .await
 }
 
-async fn redrive_once(call: &ObjectRequest<EntryPlace>) -> Result<Redriven, ApiProblem> {
+/// Settles the entry. Its place is never used again, so a retry whose entry has left the quarantine finds it settled or
+/// discarded.
+async fn redrive_once(
+    call: &ObjectRequest<EntryPlace>,
+    begun: &CommandTry,
+) -> Result<Redriven, ApiProblem> {
     let EntryPlace(partition, seq) = call.id;
     let detail = json!({ "entry": call.id.to_string() });
-    let action = (call.app).action(&call.caller.user, ActionKind::Redrive, THE_SERVICE, &detail);
+    let action = Action {
+        id: begun.id,
+        ..(call.app).action(&call.caller.user, ActionKind::Redrive, THE_SERVICE, &detail)
+    };
     let ledger = &call.app.ports.ledger;
-    ledger.record(&action).await?;
+    let is_recorded = begun.is_retry
+        && call
+            .app
+            .recorded_action(THE_SERVICE, begun.id)
+            .await?
+            .is_some();
+    if !is_recorded {
+        ledger.record(&action).await?;
+    }
     let redriven = ledger.redrive(partition, seq).await;
-    if let Ok(false) | Err(LedgerError::Damaged { .. } | LedgerError::Overflow) = redriven {
+    let was_settled =
+        redriven == Ok(false) && begun.is_retry && !ledger.is_discarded(partition, seq).await?;
+    let changes_nothing = matches!(
+        redriven,
+        Ok(false) | Err(LedgerError::Damaged { .. } | LedgerError::Overflow)
+    );
+    if changes_nothing && !(is_recorded && was_settled) {
         operation_log::strike(&**ledger, action.id).await;
     }
     match redriven {
         Ok(true) => {}
+        Ok(false) if was_settled => {}
         Ok(false) => return Err(missing()),
         Err(LedgerError::Damaged { reason }) => {
             return Err(ApiProblem::new(ProblemKind::StillRefused, reason));
@@ -193,7 +218,9 @@ async fn redrive_once(call: &ObjectRequest<EntryPlace>) -> Result<Redriven, ApiP
         }
         Err(error) => return Err(error.into()),
     }
-    operation_log::log(&action);
+    if !was_settled {
+        operation_log::log(&action);
+    }
     Ok(Redriven {
         entry: ids::Id::from_service(&call.id),
         settled: true,

@@ -2,8 +2,9 @@
 //!
 //! The key is bound before the engine is called, and the answer is stored with it afterwards. Both happen apart from
 //! the request, so a client that disconnects interrupts nothing. If the node dies in between, or the answer is
-//! uncertain, the key is pending. A retry then acts again, if a second run has no further effect. It is refused if a
-//! second run could change a later state. [`crate::resources::changes`] has the commands that a later change may undo.
+//! uncertain, the key is pending. A retry then acts again under the id of the first try. The second run has no further
+//! effect, because the command's effect is permanent or is recorded under that id.
+//! [`crate::resources::changes`] has the commands that a later change may undo.
 
 use std::sync::Arc;
 
@@ -34,11 +35,23 @@ struct StoredAnswer {
     body: Value,
 }
 
-/// Treatment of a retry whose key was bound before and has no answer.
+/// One try to carry out a command.
 #[derive(Debug, Clone, Copy)]
-enum UnansweredKey {
-    ActsAgain,
-    IsRefused,
+pub(crate) struct CommandTry {
+    /// Id that the key is bound to. All tries under a key have the same one.
+    pub(crate) id: Uuid,
+    /// Whether an earlier try may have carried out the command.
+    pub(crate) is_retry: bool,
+}
+
+impl CommandTry {
+    /// The first try of a command.
+    pub(crate) fn first(id: Uuid) -> Self {
+        Self {
+            id,
+            is_retry: false,
+        }
+    }
 }
 
 impl App {
@@ -49,7 +62,39 @@ impl App {
         used: Option<KeyUse>,
         act: impl Future<Output = Result<B, ApiProblem>> + Send + 'static,
     ) -> Result<Response, ApiProblem> {
-        self.under_key(used, UnansweredKey::ActsAgain, act).await
+        self.once_by_id(used, |_| act).await
+    }
+
+    /// Like [`once`](Self::once), for a command whose effect is recorded under the id of its try, or is repeated by it.
+    /// So a retry finds whether an earlier try was carried out.
+    pub(crate) async fn once_by_id<B, F>(
+        self: &Arc<Self>,
+        used: Option<KeyUse>,
+        act: impl FnOnce(CommandTry) -> F + Send + 'static,
+    ) -> Result<Response, ApiProblem>
+    where
+        B: Serialize + Send + 'static,
+        F: Future<Output = Result<B, ApiProblem>> + Send + 'static,
+    {
+        let Some(used) = used else {
+            let first = CommandTry::first(self.fresh_id());
+            return act(first).await.map(answer);
+        };
+        let app = Arc::clone(self);
+        let run = move |used: KeyUse| async move {
+            let first = CommandTry::first(app.fresh_id());
+            let begun = match app.ports.ledger.begin_key(&used, first.id).await? {
+                KeyState::Fresh => first,
+                KeyState::Answered(kept) => return replay(&kept),
+                KeyState::Pending(id) => {
+                    RequestId::mark_replay();
+                    CommandTry { id, is_retry: true }
+                }
+            };
+            // With its own id, a retry that fails does not release the key: the first try may have acted.
+            app.keep(&used, first.id, act(begun).await).await
+        };
+        self.detached.run(used, run).await
     }
 
     /// Like [`once`](Self::once), for a command whose second run could change a later state, such as a later halt of a
@@ -59,32 +104,13 @@ impl App {
         used: Option<KeyUse>,
         act: impl Future<Output = Result<B, ApiProblem>> + Send + 'static,
     ) -> Result<Response, ApiProblem> {
-        self.under_key(used, UnansweredKey::IsRefused, act).await
-    }
-
-    async fn under_key<B: Serialize + Send + 'static>(
-        self: &Arc<Self>,
-        used: Option<KeyUse>,
-        unanswered: UnansweredKey,
-        act: impl Future<Output = Result<B, ApiProblem>> + Send + 'static,
-    ) -> Result<Response, ApiProblem> {
-        let Some(used) = used else {
-            return act.await.map(answer);
-        };
-        let app = Arc::clone(self);
-        let run = move |used: KeyUse| async move {
-            let id = app.fresh_id();
-            match (app.ports.ledger.begin_key(&used, id).await?, unanswered) {
-                (KeyState::Fresh, _) => {}
-                (KeyState::Answered(kept), _) => return replay(&kept),
-                (KeyState::Pending(_), UnansweredKey::ActsAgain) => RequestId::mark_replay(),
-                (KeyState::Pending(_), UnansweredKey::IsRefused) => {
-                    return Err(ProblemKind::KeyPending.into());
-                }
+        let run = |begun: CommandTry| async move {
+            match begun.is_retry {
+                true => Err(ProblemKind::KeyPending.into()),
+                false => act.await,
             }
-            app.keep(&used, id, act.await).await
         };
-        self.detached.run(used, run).await
+        self.once_by_id(used, run).await
     }
 
     /// Like [`once`](Self::once), for a command with a permanent effect. `so` is the answer if the effect already
@@ -131,6 +157,8 @@ impl App {
                 };
                 (kept, Ok(Json(body).into_response()))
             }
+            // The next retry checks again.
+            Err(problem) if problem.is(ProblemKind::KeyPending) => return Err(problem),
             Err(problem) if problem.kind_status().is_client_error() => {
                 let kept = StoredAnswer {
                     status: problem.kind_status().as_u16(),

@@ -26,6 +26,7 @@ use crate::{
     },
     resources::{
         operation_log,
+        stored_answer::CommandTry,
         webhooks::{check_limit, found, managed, missing, webhook_body},
     },
 };
@@ -186,6 +187,7 @@ pub(crate) async fn list(
 ///
 /// The events are due at once, even if the webhook is disabled. An event that is sent again may come after later events
 /// of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for the rest.
+/// A repetition with the same key does nothing.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redeliver", tag = "webhooks",
     operation_id = "redeliverEvents", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     request_body = RedeliveryRequest,
@@ -193,7 +195,6 @@ pub(crate) async fn list(
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
         (status = 404, description = "There is no such webhook, or its log has no attempt at the event",
             body = Problem),
-        (status = 409, description = "`key-pending`: an earlier request with this key broke off", body = Problem),
         (status = 422, body = Problem)))]
 pub(crate) async fn redeliver(
     call: ObjectRequest<Id>,
@@ -202,20 +203,27 @@ pub(crate) async fn redeliver(
     let (app, id) = (Arc::clone(&call.app), call.id.0);
     let record = managed(&app, &call.caller, id).await?;
     let events = request.events()?;
-    if record.waiting >= WAITING_EVENTS_MAX {
-        let detail =
-            format!("{WAITING_EVENTS_MAX} events wait already: repeat it once some are delivered");
-        return Err(ApiProblem::invalid(detail));
-    }
+    let is_full = record.waiting >= WAITING_EVENTS_MAX;
+    let full =
+        || format!("{WAITING_EVENTS_MAX} events wait already: repeat it once some are delivered");
     let used = call.key_use("POST /v1/webhooks/{id}/redeliver", &request);
+    // The first try of a bound key may have filled the room.
+    if is_full && !app.is_bound(used.as_ref()).await? {
+        return Err(ApiProblem::invalid(full()));
+    }
     check_limit(&app, id, used.as_ref()).await?;
-    let redeliver = async move {
+    let redeliver = move |begun: CommandTry| async move {
         let detail = json!({ "event": request.event, "given_up_since": request.given_up_since });
-        let action = call.action(ActionKind::Redrive, &detail);
+        // A retry is the same action, so the ledger changes nothing.
+        let action = call.action_tried(&begun, ActionKind::Redrive, &detail);
+        let made = || call.app.recorded_action(&action.subject, action.id);
+        if is_full && made().await?.is_none() {
+            return Err(ApiProblem::new(ProblemKind::Overloaded, full()));
+        }
         let ledger = &call.app.ports.ledger;
         match ledger.redeliver(id, &events, Some(&action)).await? {
             None => return Err(missing()),
-            Some(0) if matches!(events, Redelivery::Event(_)) => {
+            Some(0) if matches!(events, Redelivery::Event(_)) && made().await?.is_none() => {
                 let detail = "the webhook's log has no attempt at this event";
                 return Err(ApiProblem::new(ProblemKind::NotFound, detail));
             }
@@ -224,5 +232,5 @@ pub(crate) async fn redeliver(
         let record = found(&call.app, id).await?;
         Ok(webhook_body(record, false))
     };
-    app.once_only(used, redeliver).await
+    app.once_by_id(used, redeliver).await
 }

@@ -33,7 +33,7 @@ use crate::{
         wire::{self, Id, Location, Rfc3339, Text, ToWire as _},
     },
     idempotency::fingerprint::key_use,
-    resources::operation_log,
+    resources::{changes::timestamp_of, operation_log, stored_answer::CommandTry},
 };
 
 /// An endpoint that receives events.
@@ -390,44 +390,43 @@ pub(crate) async fn delete(call: ObjectRequest<Id>) -> Result<StatusCode, ApiPro
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Sends a `webhook.test` to an endpoint at once, and reports the result. A repetition with the same key sends nothing.
+/// Sends a `webhook.test` to an endpoint at once, and reports the result.
+///
+/// A repetition with the same key sends nothing. If the first answer was lost before it was stored, it sends the same
+/// event again, with the same `webhook-id`.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks",
     operation_id = "testWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::WebhookTest), (status = 403, body = Problem),
-        (status = 404, body = Problem),
-        (status = 409, description = "`key-pending`: an earlier request with this key broke off", body = Problem)))]
+        (status = 404, body = Problem)))]
 pub(crate) async fn test(call: ObjectRequest<Id>) -> Result<Response, ApiProblem> {
     let app = Arc::clone(&call.app);
     let webhook = managed(&app, &call.caller, call.id.0).await?.webhook;
     let used = call.key_use("POST /v1/webhooks/{id}/test", &());
     check_limit(&app, call.id.0, used.as_ref()).await?;
-    let send = async move {
+    let send = move |begun: CommandTry| async move {
         let app = &call.app;
-        let webhooks = app.ports.webhooks.as_ref();
-        let webhooks =
-            webhooks.ok_or_else(|| ApiProblem::unavailable("this process sends no webhooks"))?;
+        // A retry sends the event of the first try, so the endpoint knows it by its id.
+        let event = WebhookEvent::test(begun.id, timestamp_of(begun.id));
         let now = app.ports.clock.now();
-        let event = WebhookEvent::test(app.fresh_id(), now);
-        let sent = webhooks.sender.send(&webhook, &event, now).await;
+        let sent = app.webhook_sender()?.send(&webhook, &event, now).await;
         Ok(answers::WebhookTest {
             delivered: sent.is_ok(),
             error: sent.err().map(|failure| failure.reason),
         })
     };
-    app.once_only(used, send).await
+    app.once_by_id(used, send).await
 }
 
 /// Makes an endpoint's next attempt due at once, even if it is disabled.
 ///
-/// With `since`, events that were decided from then on are delivered again.
+/// With `since`, events that were decided from then on are delivered again. A repetition with the same key does nothing.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redrive", tag = "webhooks",
     operation_id = "redriveWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     request_body = Option<RedriveRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = answers::Webhook), (status = 403, body = Problem),
-        (status = 404, body = Problem),
-        (status = 409, description = "`key-pending`: an earlier request with this key broke off", body = Problem)))]
+        (status = 404, body = Problem)))]
 pub(crate) async fn redrive(
     call: ObjectRequest<Id>,
     OptionalJson(request): OptionalJson<RedriveRequest>,
@@ -441,8 +440,10 @@ pub(crate) async fn redrive(
             app.limits.check_webhook_change(id)?;
         }
     }
-    let redrive = async move {
-        let action = call.action(ActionKind::Redrive, &json!({ "since": request.since }));
+    let redrive = move |begun: CommandTry| async move {
+        let detail = json!({ "since": request.since });
+        // A retry is the same action, so the ledger changes nothing.
+        let action = call.action_tried(&begun, ActionKind::Redrive, &detail);
         let since: Option<Timestamp> = request.since.map(|since| since.0);
         let ledger = &call.app.ports.ledger;
         let redriven = ledger.redrive_webhook(id, since, Some(&action));
@@ -450,5 +451,5 @@ pub(crate) async fn redrive(
         let record = found(&call.app, id).await?;
         Ok(webhook_body(record, false))
     };
-    app.once_only(used, redrive).await
+    app.once_by_id(used, redrive).await
 }

@@ -547,6 +547,9 @@ pub trait QuarantineStore: Send + Sync + 'static {
     /// campaign.
     async fn ask_discard(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
 
+    /// Whether an entry was discarded.
+    async fn is_discarded(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
+
     /// Up to `limit` grants with an unfinished discard, by partition and position.
     async fn discards(&self, limit: u32) -> Result<Vec<Discard>, LedgerError>;
 

@@ -57,7 +57,7 @@ pub trait WebhookStore: Send + Sync + 'static {
     async fn delete_webhook(&self, id: Uuid, by: Option<&Action>) -> Result<bool, LedgerError>;
 
     /// Makes an endpoint, even a disabled one, and its waiting events due at once; returns false if there is none. With
-    /// a time, the endpoint receives stored events decided since then again.
+    /// a time, the endpoint receives stored events decided since then again. A repeated action changes nothing.
     async fn redrive_webhook(
         &self,
         id: Uuid,

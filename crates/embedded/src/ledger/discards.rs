@@ -39,6 +39,17 @@ pub(crate) fn ask(
     Ok(true)
 }
 
+/// Whether an entry was discarded.
+pub(crate) fn is_discarded(
+    conn: &Connection,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<bool, DataFileError> {
+    let sql = "SELECT 1 FROM set_aside WHERE partition = ?1 AND seq = ?2 AND discard >= 2";
+    let mut find = conn.prepare_cached(sql)?;
+    Ok(find.exists(params![partition.0, seq as i64])?)
+}
+
 /// Grants with an unfinished discard, by partition and position.
 pub(crate) fn list(conn: &Connection, limit: u32) -> Result<Vec<Discard>, DataFileError> {
     let mut statement = conn.prepare_cached(

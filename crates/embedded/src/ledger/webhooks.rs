@@ -248,14 +248,19 @@ pub(crate) fn delete(
     actions::enter_if(conn, deleted, by)
 }
 
-/// Enables an endpoint again, and makes its waiting events due. With `since`, it receives the events decided from then
-/// on once more.
+/// Enables an endpoint again, and makes its waiting events due, once per action. With `since`, it receives the events
+/// decided from then on once more.
 pub(crate) fn redrive(
     conn: &Connection,
     id: Uuid,
     since: Option<Timestamp>,
     by: Option<&Action>,
 ) -> Result<bool, DataFileError> {
+    if let Some(action) = by
+        && actions::is_there(conn, action.id)?
+    {
+        return Ok(true);
+    }
     retry_at_once(conn, id)?;
     if let Some(since) = since {
         let sql = "UPDATE webhooks SET place = min(place, coalesce( \

@@ -140,6 +140,11 @@ where
         job(self, 1, ask).await
     }
 
+    async fn is_discarded(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
+        let found = move |conn: &_| discards::is_discarded(conn, partition, seq);
+        query(self.readers(), found).await
+    }
+
     async fn discards(&self, limit: u32) -> Result<Vec<Discard>, LedgerError> {
         query(self.readers(), move |conn| discards::list(conn, limit)).await
     }

@@ -210,6 +210,11 @@ pub async fn a_discarded_grant_gives_its_units_back(case: &mut Fixture) {
         );
     }
     assert_eq!(redrive(case, 0, 4).await, Ok(true));
+    assert_eq!(redrive(case, 0, 4).await, Ok(false), "it is settled");
+    for (seq, is_discarded) in [(2, true), (3, true), (4, false)] {
+        let found = case.ledger().is_discarded(partition, seq).await;
+        assert_eq!(found, Ok(is_discarded), "{seq}");
+    }
     for _ in 0..2 {
         case.ledger().end_discard(partition, 2).await.unwrap();
         case.restart().await;

@@ -11,7 +11,8 @@ use qiang_core::{
     split::SplitRule,
     time::Timestamp,
     webhook::{
-        DeliveryProgress, EventType, Filter, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord,
+        DeliveryProgress, EventType, Filter, WEBHOOKS_MAX, Webhook, WebhookChange, WebhookEvent,
+        WebhookRecord,
     },
 };
 use uuid::Uuid;
@@ -486,8 +487,19 @@ pub async fn changes_name_their_actor(case: &mut Fixture) {
     }
     assert_eq!(record(case, id).await.webhook.secret, "whsec_b25l");
     let redrive = action(4, ActionKind::Redrive);
-    let redriven = ledger.redrive_webhook(id, Some(OPENS), Some(&redrive));
-    assert_eq!(redriven.await, Ok(true));
+    for _ in 0..2 {
+        let redriven = ledger.redrive_webhook(id, Some(OPENS), Some(&redrive));
+        assert_eq!(redriven.await, Ok(true));
+        // Disabled since, which a repeated redrive does not undo.
+        let disabled = WebhookChange {
+            is_enabled: Some(false),
+            ..WebhookChange::default()
+        };
+        let changed = ledger.change_webhook(id, &disabled, OPENS, None).await;
+        assert_eq!(changed, Ok(true));
+    }
+    let disabled_at = record(case, id).await.progress.disabled_at;
+    assert_eq!(disabled_at, Some(OPENS));
     let delete = [action(5, ActionKind::Delete), action(6, ActionKind::Delete)];
     let mut left = [true, false].into_iter();
     for by in &delete {

@@ -517,6 +517,10 @@ impl QuarantineStore for FakeLedger {
         Err(broken())
     }
 
+    async fn is_discarded(&self, _: PartitionId, _: Seq) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
     async fn discards(&self, _: u32) -> Result<Vec<Discard>, LedgerError> {
         Err(broken())
     }

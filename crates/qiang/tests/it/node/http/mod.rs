@@ -38,6 +38,7 @@ mod jwks_url;
 mod late_retries;
 mod limits;
 mod lists;
+mod lost_answers;
 mod metadata;
 mod metrics;
 mod mistakes;

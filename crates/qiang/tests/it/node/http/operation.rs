@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Offset that hides a share: it is added to the share's number.
 const HIDE: &str = "UPDATE shares SET number = number + 1000 WHERE number = 2";
-const MEND: &str = "UPDATE shares SET number = number - 1000 WHERE number > 1000";
+pub(super) const MEND: &str = "UPDATE shares SET number = number - 1000 WHERE number > 1000";
 
 /// Polls a path until its answer fits.
 async fn until(service: &Service, path: &str, is: impl Fn(&Value) -> bool) -> Value {
@@ -31,7 +31,7 @@ async fn until(service: &Service, path: &str, is: impl Fn(&Value) -> bool) -> Va
 }
 
 /// Changes rows of the file by SQL.
-fn change(service: &Service, sql: &str, rows: usize) {
+pub(super) fn change(service: &Service, sql: &str, rows: usize) {
     let conn = rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap();
     conn.busy_timeout(WAIT_MAX).unwrap();
     assert_eq!(conn.execute(sql, []).unwrap(), rows, "{sql}");
@@ -46,7 +46,7 @@ async fn claim_all(service: &Service, packet: &str, shares: u32) {
 }
 
 /// A packet with an entry in quarantine: the ledger cannot find the second share when it is granted. Returns the entry.
-async fn refused_grant(service: &Service) -> String {
+pub(super) async fn refused_grant(service: &Service) -> String {
     let packet = service.red_packet(3, |_| ()).await;
     change(service, HIDE, 1);
     claim_all(service, &packet, 2).await;
@@ -67,7 +67,7 @@ async fn audit(service: &Service) -> Value {
 }
 
 /// Actions on the service, oldest first: actor, kind and detail.
-async fn done(service: &Service) -> Vec<(String, String, Value)> {
+pub(super) async fn done(service: &Service) -> Vec<(String, String, Value)> {
     let path = "/v1/operation-log?subject=the%20service";
     let body = service.get(path, &service.operator()).await.json();
     let actions = body["data"].as_array().unwrap().iter();
