@@ -3,6 +3,8 @@
 mod jump;
 mod month;
 
+use uuid::Uuid;
+
 pub use self::{
     jump::{GuardedTime, JUMP_CONFIRMED_MS, JUMP_MS_MAX, JumpGuard},
     month::{Month, MonthError},
@@ -106,9 +108,12 @@ pub struct ClockState {
 
 /// Clock of a service for development that moves forward on request.
 pub trait AdjustableClock: Clock {
-    /// Moves the clock forward, for good.
+    /// Moves the clock forward, for good. A step with an id that it keeps was made before, and does not move it.
     ///
     /// # Errors
     /// If the step cannot be kept, with the reason. Then the clock has not moved.
-    fn advance(&self, step_ms: i64) -> Result<ClockState, String>;
+    fn advance(&self, id: Uuid, step_ms: i64) -> Result<ClockState, String>;
+
+    /// Whether it keeps the ids of all steps from this one on.
+    fn keeps_steps_since(&self, id: Uuid) -> bool;
 }

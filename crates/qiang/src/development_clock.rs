@@ -18,18 +18,27 @@ use qiang_core::{
     ports::Clock,
     time::{AdjustableClock, ClockState, Timestamp},
 };
+use uuid::Uuid;
 
 /// End of the file's name, after that of the data.
 const SUFFIX: &str = ".test-clock";
 /// Largest total of all steps: ten years.
 const AHEAD_MS_MAX: i64 = 10 * 366 * 86_400_000;
+/// Last steps whose ids the file keeps.
+const STEPS_KEPT: usize = 100;
 
 /// A clock that moves forward on request.
 pub(crate) struct DevelopmentClock {
     system: Arc<dyn Clock>,
     ahead_ms: AtomicI64,
-    /// Path of the file; locked while it is written.
-    file: Mutex<PathBuf>,
+    /// Locked while it is written.
+    file: Mutex<ClockFile>,
+}
+
+/// The file: the total of all steps in milliseconds, and then the ids of the last ones, oldest first, one per line.
+struct ClockFile {
+    path: PathBuf,
+    steps: Vec<Uuid>,
 }
 
 impl DevelopmentClock {
@@ -39,15 +48,25 @@ impl DevelopmentClock {
     /// If its file cannot be read or made.
     pub(crate) fn open(system: Arc<dyn Clock>, data: &Path) -> anyhow::Result<Arc<Self>> {
         let file = file_beside(data);
-        let ahead_ms = read(&file)?;
+        let (ahead_ms, steps) = read(&file)?;
         if !file.exists() {
-            write(&file, ahead_ms).with_context(|| format!("cannot make {}", file.display()))?;
+            write(&file, ahead_ms, &steps)
+                .with_context(|| format!("cannot make {}", file.display()))?;
         }
         Ok(Arc::new(Self {
             system,
             ahead_ms: ahead_ms.into(),
-            file: Mutex::new(file),
+            file: Mutex::new(ClockFile { path: file, steps }),
         }))
+    }
+}
+
+impl DevelopmentClock {
+    fn state(&self, advanced_ms: i64) -> ClockState {
+        ClockState {
+            now: self.now(),
+            advanced_ms,
+        }
     }
 }
 
@@ -56,7 +75,7 @@ impl DevelopmentClock {
 /// # Errors
 /// If its file cannot be read.
 pub(crate) fn ahead_ms(data: &Path) -> anyhow::Result<i64> {
-    read(&file_beside(data))
+    Ok(read(&file_beside(data))?.0)
 }
 
 /// Whether a service for development made this data, or will make it. Others have no test clock and no sample shop.
@@ -86,23 +105,29 @@ fn file_beside(data: &Path) -> PathBuf {
     name.into()
 }
 
-fn read(file: &Path) -> anyhow::Result<i64> {
+fn read(file: &Path) -> anyhow::Result<(i64, Vec<Uuid>)> {
     let text = match fs::read_to_string(file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((0, Vec::new())),
         read => read.with_context(|| format!("cannot read {}", file.display()))?,
     };
-    let ahead_ms = text.trim().parse().ok();
+    let mut lines = text.lines();
+    let ahead_ms = lines.next().and_then(|line| line.trim().parse().ok());
     let ahead_ms = ahead_ms.filter(|ahead_ms| (0..=AHEAD_MS_MAX).contains(ahead_ms));
-    ahead_ms.with_context(|| format!("{} is no number of milliseconds", file.display()))
+    let ahead_ms =
+        ahead_ms.with_context(|| format!("{} is no number of milliseconds", file.display()))?;
+    let steps: Result<_, _> = lines.map(|line| Uuid::parse_str(line.trim())).collect();
+    let steps = steps.with_context(|| format!("{} has a bad id of a step", file.display()))?;
+    Ok((ahead_ms, steps))
 }
 
 /// Replaces the file, durably.
-fn write(file: &Path, ahead_ms: i64) -> io::Result<()> {
+fn write(file: &Path, ahead_ms: i64, steps: &[Uuid]) -> io::Result<()> {
     let mut next = file.as_os_str().to_owned();
     next.push(".new");
     let next = PathBuf::from(next);
     let mut written = fs::File::create(&next)?;
-    writeln!(written, "{ahead_ms}")?;
+    let lines: String = steps.iter().map(|id| format!("{id}\n")).collect();
+    write!(written, "{ahead_ms}\n{lines}")?;
     written.sync_all()?;
     fs::rename(&next, file)?;
     let folder = file.parent().filter(|folder| *folder != Path::new(""));
@@ -117,26 +142,40 @@ impl Clock for DevelopmentClock {
 }
 
 impl AdjustableClock for DevelopmentClock {
-    fn advance(&self, step_ms: i64) -> Result<ClockState, String> {
-        let file = self.file.lock();
+    fn advance(&self, id: Uuid, step_ms: i64) -> Result<ClockState, String> {
+        let mut file = self.file.lock();
         let ahead_ms = self.ahead_ms.load(Ordering::Relaxed);
+        if file.steps.contains(&id) {
+            return Ok(self.state(ahead_ms));
+        }
         let after_ms = ahead_ms.saturating_add(step_ms.max(0));
         if after_ms > AHEAD_MS_MAX {
             return Err("the clock is ten years ahead already".to_owned());
         }
+        let forgotten = (file.steps.len() + 1).saturating_sub(STEPS_KEPT);
+        let mut steps = file.steps[forgotten..].to_vec();
+        steps.push(id);
         // Written first: entries of the later time must not outlive the file's step.
-        write(&file, after_ms).map_err(|error| format!("{}: {error}", file.display()))?;
+        write(&file.path, after_ms, &steps)
+            .map_err(|error| format!("{}: {error}", file.path.display()))?;
+        file.steps = steps;
         self.ahead_ms.store(after_ms, Ordering::Relaxed);
-        Ok(ClockState {
-            now: self.now(),
-            advanced_ms: after_ms,
-        })
+        Ok(self.state(after_ms))
+    }
+
+    fn keeps_steps_since(&self, id: Uuid) -> bool {
+        let file = self.file.lock();
+        file.steps.len() < STEPS_KEPT || file.steps[0] <= id
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn step(n: u128) -> Uuid {
+        Uuid::from_u128(n)
+    }
 
     struct Fixed;
 
@@ -154,16 +193,30 @@ mod tests {
         let clock = open().unwrap();
         assert_eq!(clock.now(), Timestamp::from_millis(1_000));
         assert!(refuse_moved(&data).is_ok());
-        clock.advance(500).unwrap();
-        let state = clock.advance(1_500).unwrap();
+        clock.advance(step(1), 500).unwrap();
+        let state = clock.advance(step(2), 1_500).unwrap();
         assert_eq!((state.now.as_millis(), state.advanced_ms), (3_000, 2_000));
         assert_eq!(open().unwrap().now(), clock.now());
+        // A step is made once, also after a restart.
+        for clock in [&clock, &open().unwrap()] {
+            for id in [1, 2] {
+                assert_eq!(clock.advance(step(id), 500).unwrap(), state);
+            }
+        }
         let refused = refuse_moved(&data).unwrap_err().to_string();
         assert!(refused.contains("--dev"), "{refused}");
         // It never moves back, nor by more than ten years.
-        assert_eq!(clock.advance(-9).unwrap().advanced_ms, 2_000);
-        assert!(clock.advance(AHEAD_MS_MAX).is_err());
+        assert_eq!(clock.advance(step(3), -9).unwrap().advanced_ms, 2_000);
+        assert!(clock.advance(step(4), AHEAD_MS_MAX).is_err());
         assert_eq!(clock.now(), Timestamp::from_millis(3_000));
+        // It keeps the ids of the last steps.
+        assert!(clock.keeps_steps_since(step(0)));
+        for n in 0..STEPS_KEPT as u128 {
+            clock.advance(step(10 + n), 1).unwrap();
+        }
+        let clock = open().unwrap();
+        assert!(clock.keeps_steps_since(step(10)) && !clock.keeps_steps_since(step(9)));
+        assert_eq!(clock.advance(step(10), 1).unwrap().advanced_ms, 2_100);
         fs::write(file_beside(&data), "soon").unwrap();
         assert!(open().is_err() && refuse_moved(&data).is_err());
     }

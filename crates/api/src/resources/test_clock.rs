@@ -19,6 +19,7 @@ use crate::{
         wire::ToWire as _,
     },
     idempotency::fingerprint::key_use,
+    resources::stored_answer::CommandTry,
 };
 
 /// Longest step: 30 days.
@@ -43,8 +44,8 @@ pub(crate) struct ClockStep {
     operation_id = "advanceTestClock", security(("bearer" = ["admin"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: it moves once")),
     responses((status = 200, body = answers::ClockReading), (status = 403, body = Problem),
-        (status = 409, description = "`development-only`; `key-pending`: the result of an earlier request with this \
-            key is unknown", body = Problem),
+        (status = 409, description = "`development-only`; `key-pending`: an earlier request with this key broke off, \
+            and 100 other moves followed", body = Problem),
         (status = 422, body = Problem), NoAnswer))]
 pub(crate) async fn advance(
     State(app): State<Arc<App>>,
@@ -61,9 +62,14 @@ pub(crate) async fn advance(
     }
     let route = "POST /v1/test-clock/advance";
     let used = key.map(|key| key_use(&caller.user, route, &key, "", &step));
-    let advance = async move {
+    let advance = move |begun: CommandTry| async move {
+        if begun.is_retry && !clock.keeps_steps_since(begun.id) {
+            return Err(ProblemKind::KeyPending.into());
+        }
         let step_ms = i64::from(step.advance_seconds) * 1_000;
-        let advanced = tokio::task::spawn_blocking(move || clock.advance(step_ms)).await;
+        // A step is made once per id.
+        let advance = move || clock.advance(begun.id, step_ms);
+        let advanced = tokio::task::spawn_blocking(advance).await;
         let advanced = advanced.map_err(|error| ApiProblem::internal(error.to_string()))?;
         let reading = advanced.map_err(ApiProblem::internal)?;
         tracing::warn!(
@@ -75,5 +81,5 @@ pub(crate) async fn advance(
             advanced_seconds: reading.advanced_ms.unsigned_abs() / 1_000,
         })
     };
-    app.once_only(used, advance).await
+    app.once_by_id(used, advance).await
 }

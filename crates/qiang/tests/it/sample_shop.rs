@@ -125,6 +125,15 @@ async fn an_hour_passes_on_request_and_stays_over_a_restart() {
     let again = advance(addr, &token, 3_600, "hour").await;
     assert_eq!((again.status, again.json()), (200, moved.json()));
     assert_eq!(again.header("idempotency-replayed"), "true");
+    // Neither does one whose first answer was lost.
+    let lose = "UPDATE idempotency_keys SET answer = NULL WHERE key = 'hour'";
+    let data = rusqlite::Connection::open(folder.path().join("qiang.db")).unwrap();
+    data.busy_timeout(Duration::from_secs(30)).unwrap();
+    assert_eq!(data.execute(lose, []).unwrap(), 1);
+    drop(data);
+    let again = advance(addr, &token, 3_600, "hour").await;
+    assert_eq!(again.json()["advanced_seconds"], json!(3_600), "{again:?}");
+    assert_eq!(again.header("idempotency-replayed"), "true");
     until(addr, &token, &order, |order| order["state"] == "expired").await;
     let path = format!("/v1/sales/{headphones}");
     let opened = until(addr, &token, &path, |sale| sale["state"]["phase"] == "live").await;
