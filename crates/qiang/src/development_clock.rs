@@ -152,9 +152,12 @@ impl AdjustableClock for DevelopmentClock {
         if after_ms > AHEAD_MS_MAX {
             return Err("the clock is ten years ahead already".to_owned());
         }
-        let forgotten = (file.steps.len() + 1).saturating_sub(STEPS_KEPT);
-        let mut steps = file.steps[forgotten..].to_vec();
-        steps.push(id);
+        // In the order of ids: an id before the first one may be forgotten.
+        let mut steps = file.steps.clone();
+        let place = steps.partition_point(|kept| *kept < id);
+        steps.insert(place, id);
+        let forgotten = steps.len().saturating_sub(STEPS_KEPT);
+        steps.drain(..forgotten);
         // Written first: entries of the later time must not outlive the file's step.
         write(&file.path, after_ms, &steps)
             .map_err(|error| format!("{}: {error}", file.path.display()))?;

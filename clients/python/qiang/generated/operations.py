@@ -647,7 +647,8 @@ class Operations(Caller):
     def redrive_entry(self, entry: str) -> Redriven:
         """Settles a quarantined entry after its cause was removed.
 
-        If it is refused again, or waits for another entry, it stays in quarantine.
+        If it is refused again, or waits for another entry, it stays in quarantine. A repetition with the same key gets
+        the first answer, or `settled` if that was lost and the entry is settled since.
         """
         return self._json("POST", f"/v1/quarantine/{self._part(entry)}/redrive", Redriven, keyed=True)
 
@@ -1022,14 +1023,15 @@ class Operations(Caller):
 
         The events are due at once, even if the webhook is disabled. An event that is sent again may come after later
         events of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for
-        the rest.
+        the rest. A repetition with the same key acts only if the first request was not carried out.
         """
         return self._json("POST", f"/v1/webhooks/{self._part(webhook_id)}/redeliver", Webhook, body=body, keyed=True)
 
     def redrive_webhook(self, webhook_id: str, body: WebhookRedrive | None = None) -> Webhook:
         """Makes an endpoint's next attempt due at once, even if it is disabled.
 
-        With `since`, events that were decided from then on are delivered again.
+        With `since`, events that were decided from then on are delivered again. A repetition with the same key acts
+        only if the first request was not carried out.
         """
         return self._json("POST", f"/v1/webhooks/{self._part(webhook_id)}/redrive", Webhook, body=body, keyed=True)
 
@@ -1041,10 +1043,10 @@ class Operations(Caller):
         return self._json("POST", f"/v1/webhooks/{self._part(webhook_id)}/secret", Webhook, body=body, keyed=True)
 
     def test_webhook(self, webhook_id: str) -> WebhookTest:
-        """Sends a `webhook.test` to an endpoint at once, and reports the result. A repetition with the same key sends
-        nothing.
+        """Sends a `webhook.test` to an endpoint at once, and reports the result.
 
-        Needs a token with one of the scopes `campaigns:write`, `admin`.
+        A repetition with the same key sends nothing. If the first answer was lost before it was stored, it sends the
+        same event again, with the same `webhook-id`.
         """
         return self._json("POST", f"/v1/webhooks/{self._part(webhook_id)}/test", WebhookTest, keyed=True)
 

@@ -638,7 +638,8 @@ export abstract class Operations {
   /**
    * Settles a quarantined entry after its cause was removed.
    *
-   * If it is refused again, or waits for another entry, it stays in quarantine.
+   * If it is refused again, or waits for another entry, it stays in quarantine. A repetition with the same key gets the
+   * first answer, or `settled` if that was lost and the entry is settled since.
    */
   redriveEntry(entry: string): Promise<Redriven> {
     return this.json({ method: "POST", path: `/v1/quarantine/${part(entry)}/redrive`, keyed: true });
@@ -928,7 +929,7 @@ export abstract class Operations {
    *
    * The events are due at once, even if the webhook is disabled. An event that is sent again may come after later
    * events of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for the
-   * rest.
+   * rest. A repetition with the same key acts only if the first request was not carried out.
    */
   redeliverEvents(webhookId: string, body: WebhookRedelivery): Promise<Webhook> {
     return this.json({ method: "POST", path: `/v1/webhooks/${part(webhookId)}/redeliver`, body, keyed: true });
@@ -937,7 +938,8 @@ export abstract class Operations {
   /**
    * Makes an endpoint's next attempt due at once, even if it is disabled.
    *
-   * With `since`, events that were decided from then on are delivered again.
+   * With `since`, events that were decided from then on are delivered again. A repetition with the same key acts only
+   * if the first request was not carried out.
    */
   redriveWebhook(webhookId: string, body?: WebhookRedrive): Promise<Webhook> {
     return this.json({ method: "POST", path: `/v1/webhooks/${part(webhookId)}/redrive`, body, keyed: true });
@@ -953,10 +955,10 @@ export abstract class Operations {
   }
 
   /**
-   * Sends a `webhook.test` to an endpoint at once, and reports the result. A repetition with the same key sends
-   * nothing.
+   * Sends a `webhook.test` to an endpoint at once, and reports the result.
    *
-   * Needs a token with one of the scopes `campaigns:write`, `admin`.
+   * A repetition with the same key sends nothing. If the first answer was lost before it was stored, it sends the same
+   * event again, with the same `webhook-id`.
    */
   testWebhook(webhookId: string): Promise<WebhookTest> {
     return this.json({ method: "POST", path: `/v1/webhooks/${part(webhookId)}/test`, keyed: true });

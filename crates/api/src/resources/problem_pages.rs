@@ -114,8 +114,8 @@ fn advice(kind: ProblemKind) -> &'static str {
              repeat the same one."
         }
         Kind::KeyPending => {
-            "An earlier request with this idempotency key broke off before its answer was stored. It is a command of \
-             an operator, or a test, redrive or redelivery of a webhook. Or the value was changed since, and Redis \
+            "An earlier request with this idempotency key broke off before its answer was stored. It is a command on \
+             a partition, or 100 other moves of the test clock followed. Or the value was changed since, and Redis \
              lost entries or the ledger has entries of the campaign in quarantine. The request is not repeated, \
              because it could undo that change, or end a later halt. Read the object. If your change is missing, \
              send it with a fresh key."

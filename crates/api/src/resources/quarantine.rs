@@ -165,17 +165,19 @@ pub(crate) async fn redrive(call: ObjectRequest<EntryPlace>) -> Result<Response,
     if !app.is_bound(used.as_ref()).await? {
         call.found().await?;
     }
+    let is_keyed = used.is_some();
     app.once_by_id(used, move |begun| async move {
-        redrive_once(&call, &begun).await
+        redrive_once(&call, &begun, is_keyed).await
     })
     .await
 }
 
-/// Settles the entry. Its place is never used again, so a retry whose entry has left the quarantine finds it settled or
-/// discarded.
+/// Settles the entry. Its place is never used again, so an entry that has left the quarantine since is settled or
+/// discarded. All tries under a key have one action, so none removes a record with which another may have settled it.
 async fn redrive_once(
     call: &ObjectRequest<EntryPlace>,
     begun: &CommandTry,
+    is_keyed: bool,
 ) -> Result<Redriven, ApiProblem> {
     let EntryPlace(partition, seq) = call.id;
     let detail = json!({ "entry": call.id.to_string() });
@@ -184,23 +186,21 @@ async fn redrive_once(
         ..(call.app).action(&call.caller.user, ActionKind::Redrive, THE_SERVICE, &detail)
     };
     let ledger = &call.app.ports.ledger;
-    let is_recorded = begun.is_retry
-        && call
-            .app
-            .recorded_action(THE_SERVICE, begun.id)
-            .await?
-            .is_some();
+    let recorded = call.app.recorded_action(THE_SERVICE, begun.id);
+    let is_recorded = begun.is_retry && recorded.await?.is_some();
     if !is_recorded {
-        ledger.record(&action).await?;
+        // Another try may have recorded it, so a failure releases no key.
+        let recorded = ledger.record(&action).await;
+        recorded.map_err(|error| ApiProblem::from(error).after_the_command())?;
     }
     let redriven = ledger.redrive(partition, seq).await;
-    let was_settled =
-        redriven == Ok(false) && begun.is_retry && !ledger.is_discarded(partition, seq).await?;
+    let was_settled = redriven == Ok(false) && !ledger.is_discarded(partition, seq).await?;
     let changes_nothing = matches!(
         redriven,
         Ok(false) | Err(LedgerError::Damaged { .. } | LedgerError::Overflow)
     );
-    if changes_nothing && !(is_recorded && was_settled) {
+    let is_of_another_try = is_recorded || (is_keyed && !begun.is_retry);
+    if changes_nothing && !(was_settled && is_of_another_try) {
         operation_log::strike(&**ledger, action.id).await;
     }
     match redriven {

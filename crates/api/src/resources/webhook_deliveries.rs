@@ -187,7 +187,7 @@ pub(crate) async fn list(
 ///
 /// The events are due at once, even if the webhook is disabled. An event that is sent again may come after later events
 /// of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for the rest.
-/// A repetition with the same key does nothing.
+/// A repetition with the same key acts only if the first request was not carried out.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redeliver", tag = "webhooks",
     operation_id = "redeliverEvents", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     request_body = RedeliveryRequest,

@@ -420,7 +420,8 @@ pub(crate) async fn test(call: ObjectRequest<Id>) -> Result<Response, ApiProblem
 
 /// Makes an endpoint's next attempt due at once, even if it is disabled.
 ///
-/// With `since`, events that were decided from then on are delivered again. A repetition with the same key does nothing.
+/// With `since`, events that were decided from then on are delivered again. A repetition with the same key acts only if
+/// the first request was not carried out.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redrive", tag = "webhooks",
     operation_id = "redriveWebhook", security(("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     request_body = Option<RedriveRequest>,
@@ -441,6 +442,9 @@ pub(crate) async fn redrive(
         }
     }
     let redrive = move |begun: CommandTry| async move {
+        if begun.is_retry {
+            managed(&call.app, &call.caller, id).await?;
+        }
         let detail = json!({ "since": request.since });
         // A retry is the same action, so the ledger changes nothing.
         let action = call.action_tried(&begun, ActionKind::Redrive, &detail);

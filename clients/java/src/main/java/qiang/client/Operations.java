@@ -784,7 +784,8 @@ public abstract class Operations {
     /**
      * Settles a quarantined entry after its cause was removed.
      *
-     * If it is refused again, or waits for another entry, it stays in quarantine.
+     * If it is refused again, or waits for another entry, it stays in quarantine. A repetition with the same key gets
+     * the first answer, or `settled` if that was lost and the entry is settled since.
      */
     public Redriven redriveEntry(String entry) {
         return json(new Call("POST", "/v1/quarantine/" + part(entry) + "/redrive").keyed(), Redriven.class);
@@ -1174,7 +1175,7 @@ public abstract class Operations {
      *
      * The events are due at once, even if the webhook is disabled. An event that is sent again may come after later
      * events of its order. At most 500 events of a webhook wait at a time: repeat the request, with another key, for
-     * the rest.
+     * the rest. A repetition with the same key acts only if the first request was not carried out.
      */
     public Webhook redeliverEvents(String webhookId, WebhookRedelivery body) {
         Call call = new Call("POST", "/v1/webhooks/" + part(webhookId) + "/redeliver")
@@ -1186,7 +1187,8 @@ public abstract class Operations {
     /**
      * Makes an endpoint's next attempt due at once, even if it is disabled.
      *
-     * With `since`, events that were decided from then on are delivered again.
+     * With `since`, events that were decided from then on are delivered again. A repetition with the same key acts only
+     * if the first request was not carried out.
      */
     public Webhook redriveWebhook(String webhookId) {
         return json(new Call("POST", "/v1/webhooks/" + part(webhookId) + "/redrive").keyed(), Webhook.class);
@@ -1195,7 +1197,8 @@ public abstract class Operations {
     /**
      * Makes an endpoint's next attempt due at once, even if it is disabled.
      *
-     * With `since`, events that were decided from then on are delivered again.
+     * With `since`, events that were decided from then on are delivered again. A repetition with the same key acts only
+     * if the first request was not carried out.
      */
     public Webhook redriveWebhook(String webhookId, WebhookRedrive body) {
         return json(new Call("POST", "/v1/webhooks/" + part(webhookId) + "/redrive").keyed().body(body), Webhook.class);
@@ -1220,10 +1223,10 @@ public abstract class Operations {
     }
 
     /**
-     * Sends a `webhook.test` to an endpoint at once, and reports the result. A repetition with the same key sends
-     * nothing.
+     * Sends a `webhook.test` to an endpoint at once, and reports the result.
      *
-     * Needs a token with one of the scopes `campaigns:write`, `admin`.
+     * A repetition with the same key sends nothing. If the first answer was lost before it was stored, it sends the
+     * same event again, with the same `webhook-id`.
      */
     public WebhookTest testWebhook(String webhookId) {
         return json(new Call("POST", "/v1/webhooks/" + part(webhookId) + "/test").keyed(), WebhookTest.class);
