@@ -1,15 +1,20 @@
 //! Answers about one campaign that the book does not have, from its rows by key: its numbers, one order, what one user
 //! has. They cost the same for a campaign of a million orders as for one of ten.
 
+mod decisions;
+
 use qiang_core::{
     book::{Excerpt, StoredCampaign},
     campaign::{CampaignKind, Phase},
     id::{CampaignId, UserId},
-    ports::{CampaignRecord, SettledPayment, SettledRow},
-    rows::{AccountKey, AccountPurpose, SettledPaymentColumns, SettledRowColumns},
+    ports::{CampaignRecord, SettledPayment, SettledReturn, SettledRow},
+    rows::{
+        AccountKey, AccountPurpose, SettledPaymentColumns, SettledReturnColumns, SettledRowColumns,
+    },
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+pub(crate) use self::decisions::DecisionRows;
 use crate::{
     deferred_read::DeferredRead,
     error::DataFileError,
@@ -38,6 +43,19 @@ const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0
      WHERE campaign = ?1 AND number = ?2";
 const PAYMENTS: &str = "SELECT number, payment, outcome, amount, currency FROM payments \
      WHERE campaign = ?1 AND number = ?2";
+const PARTS: &str =
+    "SELECT number, key, quantity, kind FROM order_returns WHERE campaign = ?1 AND number = ?2";
+
+/// Rows of a grant that an excerpt has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum GrantRows {
+    /// Its own row.
+    Grant,
+    /// Also the payments of an order.
+    Payments,
+    /// Also the parts of an order that were restocked.
+    Parts,
+}
 
 /// Rows found for a deferred read.
 #[derive(Debug)]
@@ -81,7 +99,7 @@ pub(crate) fn find(conn: &Connection, errand: &DeferredRead) -> Result<ColdRows,
     for number in numbers {
         rows.extend(grant(&tx, campaign_ref, kind, number)?);
     }
-    let excerpt = excerpt((&tx, campaign_ref), record, &rows, true)?;
+    let excerpt = excerpt((&tx, campaign_ref), record, &rows, GrantRows::Payments)?;
     Ok(ColdRows::Excerpt(Box::new(excerpt)))
 }
 
@@ -107,17 +125,22 @@ pub(crate) fn find_due(
         for columns in statement.query_map(params![campaign_ref, held_max as i64], columns)? {
             held.push(SettledRow::from_columns(columns?)?);
         }
-        let mut statement = conn.prepare_cached(HELD_LONGER)?;
-        for columns in statement.query_map([campaign_ref], columns)? {
-            held.push(SettledRow::from_columns(columns?)?);
-        }
+        held.extend(held_longer(conn, campaign_ref)?);
         held.sort_unstable_by_key(|row| row.number);
     }
     #[cfg(test)]
     crate::recall::ROWS_READ.with(|rows| rows.set(rows.get() + held.len() as u64));
     // No payment changes the entries of a tick.
-    let excerpt = excerpt((conn, campaign_ref), record, &held, false)?;
+    let excerpt = excerpt((conn, campaign_ref), record, &held, GrantRows::Grant)?;
     Ok(Some((excerpt, held.len())))
+}
+
+fn held_longer(conn: &Connection, campaign_ref: i64) -> Result<Vec<SettledRow>, DataFileError> {
+    let mut statement = conn.prepare_cached(HELD_LONGER)?;
+    let columns = |row: &Row<'_>| SettledRowColumns::try_from(row);
+    let rows = statement.query_map([campaign_ref], columns)?;
+    rows.map(|columns| Ok(SettledRow::from_columns(columns?)?))
+        .collect()
 }
 
 /// About how many rows have to be read to bring a campaign into the book.
@@ -184,7 +207,7 @@ fn excerpt(
     (conn, campaign_ref): (&Connection, i64),
     record: CampaignRecord,
     rows: &[SettledRow],
-    has_payments: bool,
+    of_each: GrantRows,
 ) -> Result<Excerpt, DataFileError> {
     let standing = record.counters();
     let campaign = record.campaign;
@@ -206,7 +229,7 @@ fn excerpt(
     let mut excerpt = Excerpt::new(campaign, &numbers);
     for grant in &grants {
         excerpt.add(grant).map_err(unsound)?;
-        if !has_payments {
+        if of_each < GrantRows::Payments {
             continue;
         }
         let mut payments = conn.prepare_cached(PAYMENTS)?;
@@ -214,6 +237,16 @@ fn excerpt(
         for columns in payments.query_map(params![campaign_ref, grant.number], columns)? {
             let it = SettledPayment::from_columns(columns?)?;
             let added = excerpt.add_payment(it.number, &it.payment, it.outcome);
+            added.map_err(unsound)?;
+        }
+        if of_each < GrantRows::Parts {
+            continue;
+        }
+        let mut parts = conn.prepare_cached(PARTS)?;
+        let columns = |row: &Row<'_>| SettledReturnColumns::try_from(row);
+        for columns in parts.query_map(params![campaign_ref, grant.number], columns)? {
+            let it = SettledReturn::from_columns(columns?)?;
+            let added = excerpt.add_part(it.number, it.kind, &it.part);
             added.map_err(unsound)?;
         }
     }
@@ -264,10 +297,18 @@ mod tests {
                 PAYMENTS,
                 "SEARCH payments USING PRIMARY KEY (campaign=? AND number=?)",
             ),
+            (
+                PARTS,
+                "SEARCH order_returns USING PRIMARY KEY (campaign=? AND number=?)",
+            ),
             (HELD, "SEARCH orders USING INDEX orders_held (campaign=?)"),
             (
                 HELD_LONGER,
                 "SEARCH orders USING INDEX orders_held_longer (campaign=?)",
+            ),
+            (
+                decisions::COUNT_ORDERS,
+                "SEARCH orders USING COVERING INDEX orders_of_user (user=?)",
             ),
             (LAST_ORDER, "SEARCH orders USING PRIMARY KEY (campaign=?)"),
         ] {

@@ -81,6 +81,7 @@ use self::{
     queue::{PushError, TaskQueue},
     reader::Readers,
     rebuild::RebuiltBook,
+    recall::ROWS_AT_ONCE,
     recall_thread::{RecallQueues, RecallThreads},
     task::WriterTask,
     thread::WriterThread,
@@ -169,10 +170,13 @@ impl EngineShared {
 pub struct EmbeddedOptions {
     /// Grace of orders for payments that are reported late.
     pub grace: Grace,
-    /// Idle time after which a fully settled campaign is evicted. A campaign that is due within this time stays. A
-    /// claim or command waits while the campaign is reloaded: a few tens of microseconds for a red packet, about a
-    /// second for a million orders.
+    /// Idle time after which a fully settled campaign is evicted. A campaign that is due within this time stays. The
+    /// next claim or command reloads a small campaign, which takes a few tens of microseconds for a red packet.
     pub idle_campaign_ttl: Duration,
+    /// Grants above which an evicted campaign is not reloaded for a request. Claims and commands are then decided from
+    /// the rows of their users and orders. Such a campaign is reloaded whole if it has many requests, or if the log
+    /// is not settled soon. That takes about a second for a million orders, on a thread of its own.
+    pub small_campaign_max: u64,
     /// Time without progress of a commit after which all calls are refused as unavailable.
     pub commit_hangs_after: Duration,
     /// Unsettled entries above which every batch is followed by the settlement of more entries than it appended. If
@@ -194,6 +198,7 @@ impl Default for EmbeddedOptions {
         Self {
             grace: Grace::default(),
             idle_campaign_ttl: Duration::from_secs(600),
+            small_campaign_max: ROWS_AT_ONCE,
             commit_hangs_after: Duration::from_secs(2),
             backlog_max: BACKLOG_MAX,
             ledger_waits_max: 65_536,
@@ -310,7 +315,7 @@ impl Embedded {
         self.writer.stop();
     }
 
-    /// Number of campaigns in memory. All others are reloaded on demand.
+    /// Number of campaigns in memory.
     pub fn campaigns_in_memory(&self) -> usize {
         self.shared.book.read().len()
     }

@@ -150,12 +150,24 @@ impl Grants {
         Self { table, index }
     }
 
-    /// Skips the numbers from the first to the last of each pair. Pairs ascend, and no grant has been added yet.
+    /// Skips the numbers from the first to the last of each pair. Pairs ascend, and grants that were added already keep
+    /// their numbers.
     pub(super) fn skip(&mut self, numbers: &[(u32, u32)]) {
         if !numbers.is_empty() {
-            let new = || Box::new(Index::from_table(&self.table));
-            self.index.get_or_insert_with(new).skipped = Skipped::from_numbers(numbers);
+            self.indexed().skipped = Skipped::from_numbers(numbers);
         }
+    }
+
+    /// Counts this many grants that the table lacks.
+    pub(super) fn lack(&mut self, grants: u32) {
+        if grants > 0 {
+            self.indexed().lacking = grants;
+        }
+    }
+
+    fn indexed(&mut self) -> &mut Index {
+        let new = || Box::new(Index::from_table(&self.table));
+        self.index.get_or_insert_with(new)
     }
 
     /// Number of the grant at a position.
@@ -177,6 +189,12 @@ impl Grants {
 
     pub(super) fn len(&self) -> u32 {
         self.table.len()
+    }
+
+    /// Number of grants, also of grants that the table of an excerpt lacks.
+    pub(super) fn count(&self) -> u32 {
+        let lacking = self.index.as_ref().map_or(0, |index| index.lacking);
+        self.len().saturating_add(lacking)
     }
 
     pub(super) fn find(&self, user: &UserId) -> Found {

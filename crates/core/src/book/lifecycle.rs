@@ -1,6 +1,9 @@
 //! Phases of a campaign: opening, actions of operators, and changes that are due by time.
 
-use super::{Book, CampaignAction, Excerpt, Refusal, SaleCorrection, Setup, state::CampaignState};
+use super::{
+    Book, CampaignAction, Excerpt, Refusal, SaleCorrection, Setup,
+    state::{CampaignState, Due},
+};
 use crate::{
     campaign::{CampaignError, Phase, SaleSettings, SaleSettingsChange, Tally, Transition},
     event::{Entry, Event, Seq},
@@ -8,8 +11,8 @@ use crate::{
     time::{Timestamp, Window},
 };
 
-/// Maximum campaigns outside a book whose last tick it remembers one by one.
-const TICKED_MAX: usize = 1_024;
+/// Maximum campaigns outside a book whose last entry it remembers one by one.
+const ABSENT_LAST_MAX: usize = 1_024;
 
 impl Book {
     pub(super) fn open(&mut self, now: Timestamp, setup: &Setup, log: &mut Vec<Entry>) {
@@ -108,7 +111,7 @@ impl Book {
         if !change.is_in(&terms) {
             let phase = state.phase_at(now);
             phase.after(Transition::ChangeTerms)?;
-            let has_granted = state.grants.len() > 0;
+            let has_granted = state.grants.count() > 0;
             let terms = change.apply(&terms, (sale, has_granted), phase, now)?;
             let revision = self.head + 1;
             self.record(now, id, Event::TermsChanged { revision, terms }, log);
@@ -135,7 +138,7 @@ impl Book {
         // All is checked before the first entry.
         let tally = state.tally_at(now);
         tally.phase.after(Transition::ChangeTerms)?;
-        let has_granted = state.grants.len() > 0;
+        let has_granted = state.grants.count() > 0;
         let is_less = stock < sale.stock();
         if is_less {
             let after = change.apply(&terms, (sale, has_granted), tally.phase, now)?;
@@ -245,25 +248,74 @@ impl Book {
             return; // the next tick finds it
         }
         self.dismiss(now, id);
-        self.campaigns.insert(id, state);
-        self.tick_campaign(now, id, log.len() + events_max, log);
         // Its next due time stays in the agenda.
-        let touched = self.campaigns.remove(&id).map_or(0, |state| state.touched);
-        if touched > 0 {
-            self.ticked.insert(id, touched);
-        }
-        if self.ticked.len() > TICKED_MAX {
-            let last = self.ticked.drain().map(|(_, seq)| seq).max();
-            self.absent_upto = self.absent_upto.max(last.unwrap_or(0));
-        }
+        self.with_absent(state, |book| {
+            book.tick_campaign(now, id, log.len() + events_max, log);
+        });
     }
 
-    /// Removes the entries of [`Self::tick_absent`] after the position `head`. No other entry may follow it. The
-    /// caller must reload the campaigns: their due times are not noted.
-    pub fn untick_absent(&mut self, head: Seq) {
+    /// Decides about a campaign that is not in the book, as if it was. Noted due times stay, because the excerpt lacks
+    /// grants. So a tick may come early, and none comes late.
+    ///
+    /// The excerpt must have all grants of each user that claims and of the buyer of each order, with their parts and
+    /// payments. It must also have the last grant, whose date bounds the next one, and the amounts of the next shares.
+    /// If a hold is extended, it must have all held orders whose holds are extended.
+    pub fn decide_absent<T>(&mut self, excerpt: Excerpt, decide: impl FnOnce(&mut Self) -> T) -> T {
+        let state = excerpt.into_state();
+        let id = state.id;
+        if self.has(id) {
+            return decide(self);
+        }
+        self.agenda.is_suspended = true;
+        let (decided, due) = self.with_absent(state, decide);
+        self.agenda.is_suspended = false;
+        if let Some(due) = due.get() {
+            self.note_absent_due(id, due);
+        }
+        decided
+    }
+
+    /// Notes a due time, unless an earlier one is noted: the tick at that time notes the next one from all rows.
+    fn note_absent_due(&mut self, id: CampaignId, due: Timestamp) {
+        let is_noted = |noted: &Timestamp| self.agenda.due.contains(&(*noted, id));
+        let noted = self.absent_due.get(&id).copied().filter(is_noted);
+        if noted.is_some_and(|noted| noted <= due) {
+            return;
+        }
+        if self.absent_due.len() >= ABSENT_LAST_MAX {
+            self.absent_due.clear(); // some ticks come early
+        }
+        self.absent_due.insert(id, due);
+        self.agenda.due.insert((due, id));
+    }
+
+    /// Runs with a campaign that leaves the book at the end. Returns its due time, too.
+    fn with_absent<T>(
+        &mut self,
+        state: Box<CampaignState>,
+        run: impl FnOnce(&mut Self) -> T,
+    ) -> (T, Due) {
+        let id = state.id;
+        self.campaigns.insert(id, state);
+        let done = run(self);
+        let state = self.campaigns.remove(&id);
+        let (touched, due) = state.map_or((0, Due::NEVER), |state| (state.touched, state.due));
+        if touched > 0 {
+            self.absent_last.insert(id, touched);
+        }
+        if self.absent_last.len() > ABSENT_LAST_MAX {
+            let last = self.absent_last.drain().map(|(_, seq)| seq).max();
+            self.absent_upto = self.absent_upto.max(last.unwrap_or(0));
+        }
+        (done, due)
+    }
+
+    /// Removes the entries of [`Self::tick_absent`] and [`Self::decide_absent`] after the position `head`. No other
+    /// entry may follow it. The caller must reload the campaigns: due times of ticked ones are not noted.
+    pub fn undo_absent(&mut self, head: Seq) {
         self.head = head;
         self.absent_upto = self.absent_upto.min(head);
-        for touched in self.ticked.values_mut() {
+        for touched in self.absent_last.values_mut() {
             *touched = (*touched).min(head);
         }
     }

@@ -77,6 +77,8 @@ struct Agenda {
     grace: Grace,
     /// Ordered by time.
     downtimes: Vec<Downtime>,
+    /// Whether changes of due times are not noted. An excerpt lacks grants whose due times are noted.
+    is_suspended: bool,
 }
 
 /// The state of one partition.
@@ -85,10 +87,12 @@ pub struct Book {
     campaigns: HashMap<CampaignId, Box<CampaignState>>,
     agenda: Agenda,
     head: Seq,
-    /// Later entries concern only campaigns in the book, and those in `ticked`.
+    /// Later entries concern only campaigns in the book, and those in `absent_last`.
     absent_upto: Seq,
-    /// Last entries of campaigns that were ticked while they were not in the book.
-    ticked: HashMap<CampaignId, Seq>,
+    /// Last entries of campaigns that were changed while they were not in the book.
+    absent_last: HashMap<CampaignId, Seq>,
+    /// Due times that [`Self::decide_absent`] has noted for campaigns, the latest of each.
+    absent_due: HashMap<CampaignId, Timestamp>,
     /// Numbers that unopened sales must skip.
     skipped: HashMap<CampaignId, Vec<(u32, u32)>>,
 }
@@ -430,10 +434,10 @@ impl Agenda {
     fn reschedule(&mut self, state: &mut CampaignState) {
         let due = Due::at(state.next_due(self));
         if due != state.due {
-            if let Some(before) = state.due.get() {
+            if let Some(before) = state.due.get().filter(|_| !self.is_suspended) {
                 self.due.remove(&(before, state.id));
             }
-            if let Some(after) = due.get() {
+            if let Some(after) = due.get().filter(|_| !self.is_suspended) {
                 self.due.insert((after, state.id));
             }
             state.due = due;

@@ -102,6 +102,13 @@ impl CampaignOffer {
         self.sale().and_then(Sale::admission)
     }
 
+    /// Sets the amounts of shares from number `first` on, if they were drawn before any claim.
+    pub(super) fn set_amounts(&mut self, first: u32, shares: &[i64]) {
+        if let Self::Packet { amounts, .. } = self {
+            *amounts = Amounts::Some(first, shares.into());
+        }
+    }
+
     /// Amount of a share that was drawn before any claim.
     pub(super) fn drawn(&self, number: u32) -> Option<i64> {
         match self {
@@ -129,6 +136,8 @@ impl LazyPacket {
 pub(super) enum Amounts {
     Short(Box<[u32]>),
     Long(Box<[i64]>),
+    /// Amounts of some shares of an excerpt: the first one's number, and the amounts from it on.
+    Some(u32, Box<[i64]>),
 }
 
 impl Amounts {
@@ -145,6 +154,7 @@ impl Amounts {
         match self {
             Self::Short(amounts) => amounts[place].into(),
             Self::Long(amounts) => amounts[place],
+            Self::Some(first, amounts) => amounts[(number - first) as usize],
         }
     }
 
@@ -153,6 +163,10 @@ impl Amounts {
         match self {
             Self::Short(amounts) => amounts.get(place).copied().map(i64::from),
             Self::Long(amounts) => amounts.get(place).copied(),
+            Self::Some(first, amounts) => {
+                let place = number.checked_sub(*first)?;
+                amounts.get(place as usize).copied()
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Eviction of campaigns from a book, and their reload.
 //!
 //! A book needs only active campaigns. An idle campaign may be evicted once the ledger has all its data. A later
-//! request reloads it from the ledger. Callers observe no difference.
+//! request reloads it from the ledger, or is decided from an excerpt of it. Callers observe no difference.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use super::{
     state::{CampaignState, Due},
 };
 use crate::{
-    campaign::{CampaignKind, Phase, Tally},
+    campaign::{AckLevel, CampaignKind, Phase, Tally},
     event::Seq,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::{OrderState, PartKind, ReturnPart},
@@ -101,13 +101,17 @@ impl CampaignSnapshot {
         }
     }
 
-    /// A campaign that lacks some grants. It must not be added to a book.
+    /// A campaign that lacks some grants. It must not stay in a book.
     pub(super) fn part_of(state: CampaignState) -> Self {
         Self {
             state: Box::new(state),
             standing: None,
             upto: 0,
         }
+    }
+
+    pub(super) fn ack(&self) -> AckLevel {
+        self.state.ack
     }
 
     pub(super) fn state_mut(&mut self) -> &mut CampaignState {
@@ -337,11 +341,12 @@ impl Book {
         if self.has(id) {
             return true;
         }
-        let ticked = self.ticked.get(&id).copied().unwrap_or(0);
-        if restored.upto < self.absent_upto.max(ticked) {
+        let last = self.absent_last.get(&id).copied().unwrap_or(0);
+        if restored.upto < self.absent_upto.max(last) {
             return false;
         }
-        self.ticked.remove(&id);
+        self.absent_last.remove(&id);
+        self.absent_due.remove(&id);
         let mut state = restored.state;
         state.used.mark(now);
         self.agenda.reschedule(&mut state);

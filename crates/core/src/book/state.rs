@@ -158,7 +158,7 @@ impl CampaignState {
             remaining_minor: self.remaining_minor(),
             refunded_minor: self.refunded_minor,
             withheld_minor: 0,
-            grants: self.grants.len(),
+            grants: self.grants.count(),
             terms: self.terms(),
         }
     }

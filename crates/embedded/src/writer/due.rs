@@ -64,12 +64,11 @@ impl Writer {
         }
     }
 
-    /// Queues tasks that wait no longer.
-    pub(super) fn put_back(&self, tasks: Vec<WriterTask>) {
-        for task in tasks {
-            if let Err((error, task)) = self.shared.queue.push_beyond(task) {
-                task.refuse(&error.into());
-            }
+    /// Puts tasks that wait no longer before those of the next batch.
+    pub(super) fn put_back(&mut self, mut tasks: Vec<WriterTask>) {
+        match self.repair_at {
+            Some(_) => self.refuse_all(&mut tasks),
+            None => self.absent.ready.append(&mut tasks),
         }
     }
 
@@ -81,9 +80,6 @@ impl Writer {
             return Ok(Vec::new());
         }
         let shared = Arc::clone(&self.shared);
-        let commit = shared.under_way.begin();
-        let tx = self.conn.begin()?;
-        let before = shared.committed.load(Ordering::Acquire);
         let (mut whole, mut ticked) = (Vec::new(), Vec::new());
         debug_assert!(self.entries.is_empty(), "a batch leaves no entries");
         let mut rows = 0;
@@ -99,7 +95,7 @@ impl Writer {
                 continue;
             }
             let events_max = EVENTS_MAX - self.entries.len();
-            match cold_rows::find_due(&tx, id, events_max + 1) {
+            match cold_rows::find_due(&self.conn, id, events_max + 1) {
                 Ok(Some((excerpt, held))) => {
                     ticked.push(id);
                     rows += ROWS_OF_CAMPAIGN + held;
@@ -110,11 +106,23 @@ impl Writer {
                 // The reload reports rows that contradict each other.
                 Ok(None) | Err(_) => whole.push(id),
             }
-            commit.gets_on();
         }
+        if !self.commit_absent()? {
+            whole.extend(ticked);
+        }
+        Ok(whole)
+    }
+
+    /// Appends and settles entries about campaigns that are not in memory, in one transaction. Returns false if the
+    /// ledger refuses an entry: then nothing has happened, and the campaigns must be reloaded.
+    pub(super) fn commit_absent(&mut self) -> Result<bool, DataFileError> {
         let Some(last) = self.entries.last().map(|entry| entry.seq) else {
-            return Ok(whole);
+            return Ok(true);
         };
+        let shared = Arc::clone(&self.shared);
+        let commit = shared.under_way.begin();
+        let before = shared.committed.load(Ordering::Acquire);
+        let tx = self.conn.begin()?;
         log::append(&tx, &mut self.refs, &self.entries)?;
         let settled = match settle::settle_knowing(&tx, PARTITION, &self.entries, &mut self.known) {
             Ok(settled) => settled,
@@ -130,9 +138,8 @@ impl Writer {
                 for entry in self.entries.drain(..) {
                     self.refs.forget(entry.campaign);
                 }
-                shared.book.write().untick_absent(before);
-                whole.extend(ticked);
-                return Ok(whole);
+                shared.book.write().undo_absent(before);
+                return Ok(false);
             }
         };
         commit.gets_on();
@@ -145,7 +152,7 @@ impl Writer {
         self.settled = settled;
         self.unlisted.has_changed();
         self.shared.positions.advance(PARTITION, settled);
-        Ok(whole)
+        Ok(true)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Evicted campaigns: their tasks wait until the campaign is reloaded. Idle campaigns are evicted.
+//! Evicted campaigns: tasks of small ones wait until the campaign is reloaded. [`super::absent_tasks`] decides tasks of
+//! large ones. Idle campaigns are evicted.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -14,9 +15,9 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::Writer;
+use super::{Writer, absent_tasks::AbsentTasks};
 use crate::{
-    QUEUED_TASKS_MAX, cold_rows,
+    EmbeddedOptions, QUEUED_TASKS_MAX, cold_rows,
     deferred_read::DeferredRead,
     error::DataFileError,
     queue::PushError,
@@ -86,12 +87,17 @@ pub(super) struct EvictedCampaigns {
     pub(super) found: Vec<(CampaignId, WriterTask)>,
     /// Campaigns whose reload is requested.
     pub(super) waiting: HashMap<CampaignId, WaitingTasks>,
+    /// Tasks of large campaigns that are decided from rows found by key.
+    pub(super) asked: AbsentTasks,
+    /// Tasks that wait no longer. The next batch begins with them.
+    pub(super) ready: Vec<WriterTask>,
+    /// Number of tasks that wait for their campaign.
     tasks: usize,
     /// Number of these campaigns that are due.
     due: usize,
     /// Large due campaigns whose entries are made from rows found by key, and since when they wait for that.
     pub(super) by_rows: DueByRows,
-    /// Rows above which a due campaign is a large one.
+    /// Rows above which a campaign is a large one.
     pub(super) large_rows: u64,
     /// Ticks that wait until all due campaigns are reloaded or ticked.
     ticks: Vec<WriterTask>,
@@ -112,16 +118,18 @@ pub(super) struct WaitingTasks {
 }
 
 impl EvictedCampaigns {
-    pub(super) fn new(idle_campaign_ttl: Duration) -> Self {
+    pub(super) fn new(options: EmbeddedOptions) -> Self {
         Self {
             found: Vec::new(),
             waiting: HashMap::new(),
+            asked: AbsentTasks::default(),
+            ready: Vec::new(),
             tasks: 0,
             due: 0,
             by_rows: DueByRows::default(),
-            large_rows: ROWS_AT_ONCE,
+            large_rows: options.small_campaign_max,
             ticks: Vec::new(),
-            idle_campaign_ttl,
+            idle_campaign_ttl: options.idle_campaign_ttl,
             sweep: VecDeque::new(),
             swept_at: Instant::now(),
         }
@@ -144,11 +152,25 @@ impl EvictedCampaigns {
         self.ticks.push(tick);
     }
 
+    /// Whether there are tasks that need no reload.
+    pub(super) fn has_tasks(&self) -> bool {
+        !self.asked.is_empty() || !self.ready.is_empty()
+    }
+
+    /// Takes these tasks.
+    pub(super) fn take_undecided(&mut self) -> Vec<WriterTask> {
+        let mut tasks = std::mem::take(&mut self.ready);
+        tasks.append(&mut self.asked.take_all());
+        tasks
+    }
+
     /// Refuses all waiting tasks.
     pub(super) fn refuse_all(&mut self, error: &EngineError) {
         (self.tasks, self.due) = (0, 0);
         self.by_rows.clear(); // the repair expects all due times again
+        let undecided = self.take_undecided();
         let waiting = self.waiting.drain().flat_map(|(_, waiting)| waiting.tasks);
+        let waiting = waiting.chain(undecided);
         let found = self.found.drain(..).map(|(_, task)| task);
         for task in waiting.chain(found).chain(self.ticks.drain(..)) {
             task.refuse(error);
@@ -157,20 +179,54 @@ impl EvictedCampaigns {
 }
 
 impl Writer {
-    /// Requests the campaigns of the tasks that a batch could not decide. If the reload threads have ended because the
-    /// engine is closing, reloads the campaigns here and adds the tasks to `inbox`.
+    /// Keeps the tasks that a batch could not decide. Those of large campaigns are decided from rows, and the other
+    /// campaigns are requested. If the reload threads have ended because the engine is closing, reloads these here and
+    /// adds the tasks to `inbox`.
     pub(super) fn send_for_absent(&mut self, inbox: &mut Vec<WriterTask>) {
         for (id, task) in std::mem::take(&mut self.absent.found) {
-            if self.absent.tasks >= QUEUED_TASKS_MAX {
+            if self.absent.tasks + self.absent.asked.len() >= QUEUED_TASKS_MAX {
                 task.refuse(&EngineError::Overloaded);
-                continue;
+            } else if self.absent.asked.takes(&task) && self.is_by_rows(id) {
+                self.absent.asked.push(id, task);
+            } else {
+                let mut tasks = self.absent.asked.take_all_of(id);
+                tasks.push(task);
+                self.await_whole(id, tasks, inbox);
             }
-            self.absent.tasks += 1;
-            let is_sent_for = self.absent.waiting.contains_key(&id);
-            self.absent.waiting.entry(id).or_default().tasks.push(task);
-            if !is_sent_for {
-                self.fetch(id, inbox);
-            }
+        }
+    }
+
+    /// Whether tasks of a campaign are decided from rows: it is large, its rows have all its entries, and its reload is
+    /// not requested.
+    fn is_by_rows(&self, id: CampaignId) -> bool {
+        if self.absent.waiting.contains_key(&id) || self.absent.asked.is_busy(id) {
+            return false;
+        }
+        if self.absent.asked.has(id) {
+            return true;
+        }
+        let rows = cold_rows::rows_to_read(&self.conn, id);
+        // The reload reports errors.
+        rows.is_ok_and(|rows| rows > self.absent.large_rows && rows != cold_rows::ROWS_OF_LOG)
+    }
+
+    /// Requests a campaign for tasks, which wait for it.
+    pub(super) fn await_whole(
+        &mut self,
+        id: CampaignId,
+        tasks: Vec<WriterTask>,
+        inbox: &mut Vec<WriterTask>,
+    ) {
+        self.absent.tasks += tasks.len();
+        let is_sent_for = self.absent.waiting.contains_key(&id);
+        self.absent
+            .waiting
+            .entry(id)
+            .or_default()
+            .tasks
+            .extend(tasks);
+        if !is_sent_for {
+            self.fetch(id, inbox);
         }
     }
 
@@ -233,6 +289,7 @@ impl Writer {
                     }
                     return;
                 }
+                self.absent.asked.forget(id);
                 true
             }
             RecallTask::NotOpen => self.shared.book.read().has(id),
@@ -240,6 +297,7 @@ impl Writer {
         let mut tasks = self.absent.take(id).tasks;
         if is_here {
             inbox.append(&mut tasks);
+            inbox.append(&mut self.absent.asked.take_all_of(id));
         }
         for task in tasks {
             self.answer_unknown(now, task);

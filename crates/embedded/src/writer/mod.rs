@@ -7,6 +7,7 @@
 //! Architecture invariant (fail-stop): after a failed commit, nothing is granted until the book has been rebuilt from
 //! the file and a commit has succeeded.
 
+mod absent_tasks;
 mod admission;
 mod batch;
 mod claims;
@@ -132,7 +133,7 @@ impl Writer {
             pace: Pace::new(options.backlog_max, (head, settled)),
             entries: Vec::new(),
             held_back: Vec::new(),
-            absent: EvictedCampaigns::new(options.idle_campaign_ttl),
+            absent: EvictedCampaigns::new(options),
             left_over: CreationBacklog::default(),
             preparing: ShareStaging::default(),
             parked: LedgerAckQueue::new(options.ledger_waits_max, options.ledger_wait, places),
@@ -170,12 +171,19 @@ impl Writer {
         let (expected, wait_max) = (self.pace.expected(), self.wait_max());
         let taken = self.shared.queue.take(inbox, expected, wait_max);
         self.notice_pause();
-        if !self.left_over.is_empty() && self.shared.queue.is_aborted() {
+        let has_more = !self.left_over.is_empty() || self.absent.has_tasks();
+        if has_more && self.shared.queue.is_aborted() {
             self.left_over.refuse_all(&EngineError::Stopping);
+            for task in self.absent.take_undecided() {
+                task.refuse(&EngineError::Stopping);
+            }
         }
+        inbox.splice(..0, self.absent.ready.drain(..));
+        let is_idle = inbox.is_empty() && self.left_over.is_empty();
         match taken {
-            TakeResult::Nothing if self.left_over.is_empty() => self.pace.idle(),
-            TakeResult::Closed if self.left_over.is_empty() => return false,
+            TakeResult::Nothing if is_idle => self.pace.idle(),
+            TakeResult::Closed if is_idle && !self.absent.has_tasks() => return false,
+            TakeResult::Closed if is_idle => self.pace.idle(),
             // While granting is stopped, the queue is halted and has no tasks.
             _ => {
                 self.answer_reads(inbox);
@@ -190,11 +198,13 @@ impl Writer {
 
     fn serve(&mut self, inbox: &mut Vec<WriterTask>, decided: &mut Vec<DecidedTask>) {
         let (tasks, parked) = (inbox.len() + self.left_over.len(), self.parked.total);
+        let asked = self.absent.asked.len();
         self.refuse_too_far_behind(inbox);
         self.left_over.begin();
         self.batch(inbox, decided);
         // Callers that wait for the ledger or for the next batch send no further task before that.
-        let waiting = (self.parked.total - parked) as usize + self.left_over.len();
+        let asked = self.absent.asked.len().saturating_sub(asked);
+        let waiting = (self.parked.total - parked) as usize + self.left_over.len() + asked;
         let answered = tasks.saturating_sub(waiting);
         if answered == 0 && self.shared.queue.len() == 0 {
             self.pace.idle();
@@ -222,7 +232,8 @@ impl Writer {
         if let Some(repair_at) = self.repair_at {
             return repair_at.saturating_duration_since(Instant::now());
         }
-        if !self.left_over.is_empty() || self.may_tick_absent() {
+        let is_ready = !self.left_over.is_empty() || !self.absent.ready.is_empty();
+        if is_ready || self.may_tick_absent() || self.may_decide_absent() {
             return Duration::ZERO;
         }
         let settles = self.backlog() > 0 && self.settle_again_at.is_none();
@@ -232,6 +243,9 @@ impl Writer {
             } else {
                 IDLE_BEFORE_SETTLING
             };
+        }
+        if !self.absent.asked.is_empty() {
+            return IDLE_BEFORE_SETTLING; // they wait for a bounded time
         }
         if let Some(again_at) = self.settle_again_at {
             let again = again_at.saturating_duration_since(Instant::now());
@@ -307,8 +321,8 @@ impl Writer {
 
     fn follow(&mut self) {
         let head = self.shared.committed.load(Ordering::Acquire);
-        self.pace
-            .follow(head, self.settled, !self.parked.is_empty());
+        let awaited = !self.parked.is_empty() || !self.absent.asked.is_empty();
+        self.pace.follow(head, self.settled, awaited);
     }
 
     /// Handles due times, repair, settlement and maintenance.
@@ -340,6 +354,7 @@ impl Writer {
             }
         }
         self.tick_absent();
+        self.decide_absent();
         self.checkpoint_in_the_quiet(); // // batches settle some entries too
         self.prepare();
         self.list();

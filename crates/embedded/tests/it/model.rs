@@ -10,7 +10,7 @@ use proptest::{prelude::*, test_runner::Config};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use qiang_core::{
     book::{Book, Claim, Command, Grace, Refusal, Reply},
-    event::{Entry, PartitionId},
+    event::{Entry, Event, PartitionId},
     ports::{
         AccountStore as _, CampaignStore as _, Claimed, Engine, EngineError, EventLog,
         PendingReply, SettlementStore as _,
@@ -60,10 +60,58 @@ struct Pair {
     directory: tempfile::TempDir,
     clock: Arc<ManualClock>,
     engine: Option<Embedded>,
-    idle_campaign_ttl: Duration,
+    residence: Residence,
     book: Book,
     history: History,
     log: Vec<Entry>,
+}
+
+/// Which campaigns the engine keeps in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Residence {
+    /// All.
+    Kept,
+    /// Only unsettled ones. A request reloads its campaign.
+    Reloaded,
+    /// Only unsettled ones. Requests are decided from rows.
+    FromRows,
+}
+
+impl Residence {
+    fn options(self) -> EmbeddedOptions {
+        let options = EmbeddedOptions {
+            grace: grace(),
+            ..EmbeddedOptions::default()
+        };
+        match self {
+            Self::Kept => EmbeddedOptions {
+                idle_campaign_ttl: Duration::MAX,
+                ..options
+            },
+            Self::Reloaded => EmbeddedOptions {
+                idle_campaign_ttl: Duration::ZERO,
+                ..options
+            },
+            Self::FromRows => EmbeddedOptions {
+                idle_campaign_ttl: Duration::ZERO,
+                small_campaign_max: 0,
+                ..options
+            },
+        }
+    }
+}
+
+/// Entries without their places. Campaigns that are due at once have no order among each other.
+fn by_campaign(log: &[Entry]) -> Vec<Entry> {
+    let mut entries = log.to_vec();
+    entries.sort_by_key(|entry| (entry.campaign, entry.seq));
+    for entry in &mut entries {
+        entry.seq = 0;
+        if let Event::TermsChanged { revision, .. } = &mut entry.event {
+            *revision = 0; // the place of the entry
+        }
+    }
+    entries
 }
 
 enum Pending {
@@ -72,7 +120,7 @@ enum Pending {
 }
 
 impl Pair {
-    fn new(idle_campaign_ttl: Duration) -> Self {
+    fn new(residence: Residence) -> Self {
         let mut pair = Self {
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_time()
@@ -81,7 +129,7 @@ impl Pair {
             directory: tempfile::tempdir().unwrap(),
             clock: ManualClock::new(OPENS),
             engine: None,
-            idle_campaign_ttl,
+            residence,
             book: Book::with_grace(grace()),
             history: History {
                 complete: true,
@@ -109,12 +157,7 @@ impl Pair {
     fn start(&mut self) {
         let path = self.directory.path().join("qiang.db");
         let clock = Arc::clone(&self.clock);
-        let options = EmbeddedOptions {
-            grace: grace(),
-            idle_campaign_ttl: self.idle_campaign_ttl,
-            ..EmbeddedOptions::default()
-        };
-        let opened = Embedded::open_with(&path, clock, options);
+        let opened = Embedded::open_with(&path, clock, self.residence.options());
         self.engine = Some(opened.unwrap_or_else(|error| panic!("{error}")));
         self.recall_all();
     }
@@ -126,9 +169,9 @@ impl Pair {
     /// Submits without waiting, then compares every answer with the book's. A task that waits for its campaign may be
     /// decided after a task of another campaign. So an engine that keeps no campaign in memory gets single requests.
     fn batch(&mut self, requests: Vec<Request>) {
-        let together = match self.idle_campaign_ttl.is_zero() {
-            true => 1,
-            false => requests.len().max(1),
+        let together = match self.residence {
+            Residence::Kept => requests.len().max(1),
+            Residence::Reloaded | Residence::FromRows => 1,
         };
         for requests in requests.chunks(together) {
             self.together(requests);
@@ -193,7 +236,10 @@ impl Pair {
         let engine = self.engine.as_ref().unwrap();
         let read = engine.read(PartitionId(0), 0, usize::MAX);
         let log = self.runtime.block_on(read).unwrap();
-        assert_eq!(log, self.log);
+        match self.residence {
+            Residence::Kept | Residence::Reloaded => assert_eq!(log, self.log),
+            Residence::FromRows => assert_eq!(by_campaign(&log), by_campaign(&self.log)),
+        }
         let now = self.now();
         for claim in self.last_claims() {
             let outcome = self.runtime.block_on(engine.gate_outcome(claim)).unwrap();
@@ -254,16 +300,19 @@ impl Pair {
 struct Kept;
 
 /// Engine that evicts campaigns as soon as they are settled, and reloads them on demand.
-struct Forgotten;
+struct Reloaded;
+
+/// Engine that evicts campaigns as soon as they are settled, and decides requests from their rows.
+struct FromRows;
 
 macro_rules! state_machine_test {
-    ($name:ty, $idle_campaign_ttl:expr) => {
+    ($name:ident) => {
         impl StateMachineTest for $name {
             type SystemUnderTest = Pair;
             type Reference = Histories;
 
             fn init_test((): &()) -> Pair {
-                Pair::new($idle_campaign_ttl)
+                Pair::new(Residence::$name)
             }
 
             fn apply(mut pair: Pair, (): &(), transition: Transition) -> Pair {
@@ -282,8 +331,9 @@ macro_rules! state_machine_test {
     };
 }
 
-state_machine_test!(Kept, Duration::MAX);
-state_machine_test!(Forgotten, Duration::ZERO);
+state_machine_test!(Kept);
+state_machine_test!(Reloaded);
+state_machine_test!(FromRows);
 
 /// Number of histories of one run; `PROPTEST_CASES` can raise it.
 fn cases() -> u32 {
@@ -303,5 +353,8 @@ prop_state_machine! {
     fn the_engine_does_what_the_book_says(sequential 1..40 => Kept);
 
     #[test]
-    fn an_engine_that_keeps_nothing_in_memory_does_so_too(sequential 1..40 => Forgotten);
+    fn an_engine_that_keeps_nothing_in_memory_does_so_too(sequential 1..40 => Reloaded);
+
+    #[test]
+    fn an_engine_that_decides_from_rows_does_so_too(sequential 1..40 => FromRows);
 }

@@ -51,6 +51,7 @@ struct Scene {
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
     setup: Setup,
+    small_campaign_max: u64,
 }
 
 impl Scene {
@@ -62,6 +63,7 @@ impl Scene {
     fn open(&self, path: &Path) -> Embedded {
         let options = EmbeddedOptions {
             idle_campaign_ttl: Duration::ZERO,
+            small_campaign_max: self.small_campaign_max,
             ..EmbeddedOptions::default()
         };
         Embedded::open_with(path, self.clock.clone(), options).unwrap()
@@ -111,11 +113,15 @@ impl Scene {
     }
 }
 
-async fn scene(opened: bool) -> (Scene, Embedded) {
+/// Sizes of campaigns that are reloaded: all, or none, so that requests are decided from rows.
+const RELOADED: [u64; 2] = [u64::MAX, 0];
+
+async fn scene(opened: bool, small_campaign_max: u64) -> (Scene, Embedded) {
     let scene = Scene {
         folder: tempfile::tempdir().unwrap(),
         clock: ManualClock::new(OPENS),
         setup: sale(STOCK).hold_ms(HOLD_MS).setup(1),
+        small_campaign_max,
     };
     let engine = scene.open(&scene.path("qiang.db"));
     let webhook = Webhook {
@@ -144,7 +150,13 @@ async fn open_sale(scene: &Scene, engine: &Embedded) {
 /// file reuses an id that another one has given.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_file_gives_no_id_again() {
-    let (scene, engine) = scene(true).await;
+    for small_campaign_max in RELOADED {
+        no_restored_file_gives_an_id_again(small_campaign_max).await;
+    }
+}
+
+async fn no_restored_file_gives_an_id_again(small_campaign_max: u64) {
+    let (scene, engine) = scene(true, small_campaign_max).await;
     let path = scene.path("qiang.db");
     let mut told = Told::default();
     assert_eq!(scene.claim(&engine, "first", 3, &mut told).await, [1, 2, 3]);
@@ -205,7 +217,13 @@ async fn a_restored_file_gives_no_id_again() {
 /// Payments and hold expiry find the orders on both sides of the gap.
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_on_both_sides_of_the_gap_live_on() {
-    let (scene, engine) = scene(true).await;
+    for small_campaign_max in RELOADED {
+        orders_beside_the_gap_live_on(small_campaign_max).await;
+    }
+}
+
+async fn orders_beside_the_gap_live_on(small_campaign_max: u64) {
+    let (scene, engine) = scene(true, small_campaign_max).await;
     let mut told = Told::default();
     scene.claim(&engine, "first", 2, &mut told).await;
     back_up(&scene.path("qiang.db"), &scene.path("b.db")).unwrap();
@@ -267,7 +285,7 @@ async fn orders_on_both_sides_of_the_gap_live_on() {
 /// A sale that was not open at the backup may have opened and granted since.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_that_opens_after_the_restore_skips_too() {
-    let (scene, engine) = scene(false).await;
+    let (scene, engine) = scene(false, u64::MAX).await;
     let path = scene.path("qiang.db");
     back_up(&path, &scene.path("b.db")).unwrap();
     open_sale(&scene, &engine).await;

@@ -25,6 +25,8 @@ pub(super) struct Index {
     keyed: HashMap<(u32, u64), u32>,
     /// Numbers that no grant has. Stored here, because few campaigns have any and a book may have a million campaigns.
     pub(super) skipped: Skipped,
+    /// Number of earlier grants that the table of an excerpt lacks.
+    pub(super) lacking: u32,
 }
 
 impl Index {

@@ -108,7 +108,7 @@ fn rows_read_before_a_tick_of_an_absent_campaign_are_read_again() {
         ..scheduled
     };
     assert!(book.recall(now, read(&ticked, closed, 9)));
-    assert!(book.ticked.is_empty());
+    assert!(book.absent_last.is_empty());
 }
 
 /// Rows that were read before a campaign was last in the book lack its changes since then.
