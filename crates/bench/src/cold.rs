@@ -1,7 +1,7 @@
 //! `qiang-bench cold`: claims of one sale on the embedded engine, with and without cold sales.
 //!
 //! A cold sale is a large sale that is not in memory. Clients read and watch it, and its holds expire, during the
-//! claims.
+//! claims. With `--pay` its orders are paid, too.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,8 +16,10 @@ use anyhow::ensure;
 use hdrhistogram::Histogram;
 use qiang::Backend;
 use qiang_core::{
+    book::{Command, Reply},
     campaign::{AckLevel, CampaignKind},
-    id::{CampaignId, OrderId},
+    id::{CampaignId, OrderId, PaymentRef},
+    payment::{PaymentOutcome, ReceivedMoney},
     ports::{Clock, Engine},
     time::Timestamp,
 };
@@ -35,6 +37,9 @@ const READ_EVERY: Duration = Duration::from_millis(10);
 /// Interval of a client that watches a cold sale.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
+/// Interval of the payments for a cold sale.
+const PAY_EVERY: Duration = Duration::from_millis(100);
+
 /// Measure claims of a sale while large sales that are not in memory are read, watched and expire.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ColdArgs {
@@ -47,6 +52,9 @@ pub(crate) struct ColdArgs {
     /// Clients that watch each cold sale.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     watchers: u32,
+    /// Also pay ten orders of each cold sale per second.
+    #[arg(long)]
+    pay: bool,
     /// Claims per second of the hot sale.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
@@ -85,6 +93,8 @@ struct Pair {
     with: Claims,
     reads: u64,
     read_p99_us: u64,
+    payments: u64,
+    payment_p99_us: u64,
     /// Number of campaigns reloaded completely.
     campaigns_read: u64,
 }
@@ -127,7 +137,7 @@ pub(crate) async fn run(args: &ColdArgs) -> anyhow::Result<bool> {
     for pair in &measured.pairs {
         println!(
             "claims p50 {} µs, p99 {} µs, max {} µs without; p50 {} µs, p99 {} µs, max {} µs with: {} reads \
-             (p99 {} µs), {} campaigns reloaded",
+             (p99 {} µs), {} payments (p99 {} µs), {} campaigns reloaded",
             pair.without.p50_us,
             pair.without.p99_us,
             pair.without.max_us,
@@ -136,6 +146,8 @@ pub(crate) async fn run(args: &ColdArgs) -> anyhow::Result<bool> {
             pair.with.max_us,
             pair.reads,
             pair.read_p99_us,
+            pair.payments,
+            pair.payment_p99_us,
             pair.campaigns_read,
         );
     }
@@ -163,18 +175,20 @@ async fn measure(args: &ColdArgs) -> anyhow::Result<Measured> {
     for pair in 0..args.pairs {
         let begins = base.plus_millis(HOLD_MS + i64::from(pair * 2 * args.seconds) * 1_000);
         scene.clock.set(begins);
-        let (without, ..) = scene.claims(args, &[], 0).await?;
+        let without = scene.claims(args, &[], (0, 0)).await?.claims;
         scene
             .clock
             .set(begins.plus_millis(i64::from(args.seconds) * 1_000));
         let ended = u64::from((pair + 1) * args.seconds * args.sales);
-        let (with, reads, campaigns_read) = scene.claims(args, &cold, ended).await?;
+        let with = scene.claims(args, &cold, (pair, ended)).await?;
         pairs.push(Pair {
             without,
-            with,
-            reads: reads.len(),
-            read_p99_us: reads.value_at_quantile(0.99),
-            campaigns_read,
+            with: with.claims,
+            reads: with.reads.len(),
+            read_p99_us: with.reads.value_at_quantile(0.99),
+            payments: with.payments.len(),
+            payment_p99_us: with.payments.value_at_quantile(0.99),
+            campaigns_read: with.campaigns_read,
         });
     }
     let audit_ok = tokio::task::spawn_blocking(move || qiang_audit::audit(&path))
@@ -193,6 +207,14 @@ async fn measure(args: &ColdArgs) -> anyhow::Result<Measured> {
         audit_ok,
         ok,
     })
+}
+
+/// Result of one measurement: the claims, and the latencies of requests for cold sales in microseconds.
+struct Requests {
+    claims: Claims,
+    reads: Histogram<u64>,
+    payments: Histogram<u64>,
+    campaigns_read: u64,
 }
 
 struct Scene {
@@ -243,14 +265,13 @@ impl Scene {
     }
 
     /// Starts the engine, with no campaign in memory, and measures claims of a new sale while clients read the cold
-    /// sales. Ends once `ended` holds have ended. Returns the claims, the latencies of reads, and the number of
-    /// reloaded campaigns.
+    /// sales and pay their orders. `pair` is the number of the pair. Ends once `ended` holds have ended.
     async fn claims(
         &self,
         args: &ColdArgs,
         cold: &[CampaignId],
-        ended: u64,
-    ) -> anyhow::Result<(Claims, Histogram<u64>, u64)> {
+        (pair, ended): (u32, u64),
+    ) -> anyhow::Result<Requests> {
         let began = self.clock.now();
         let (embedded, backend) = self.open()?;
         let (engine, ledger) = (&backend.ports.engine, &*backend.ports.ledger);
@@ -258,8 +279,17 @@ impl Scene {
         let hot = fixture::sale(&**engine, ledger, claims, AckLevel::Fsync).await?;
         self.clock.set(began);
         let done = Arc::new(AtomicBool::new(false));
-        let mut clients = Vec::new();
+        let (mut clients, mut payers) = (Vec::new(), Vec::new());
+        // Orders whose holds do not end here. Each is paid in one pair.
+        let late = args.pairs * args.seconds + 1;
+        let orders = args.orders / args.pairs;
         for sale in cold {
+            let first = late + pair * orders;
+            let orders = first..first + orders;
+            if args.pay {
+                let payer = pay(Arc::clone(engine), *sale, orders, Arc::clone(&done));
+                payers.push(tokio::spawn(payer));
+            }
             let watchers = std::iter::repeat_n(WATCH_EVERY, args.watchers as usize);
             for every in std::iter::once(READ_EVERY).chain(watchers) {
                 let client = read(Arc::clone(engine), *sale, every, Arc::clone(&done));
@@ -268,12 +298,15 @@ impl Scene {
         }
         let (granted, waited) = claim(engine, hot, args).await?;
         done.store(true, Ordering::Relaxed);
-        let mut reads = Histogram::new(3)?;
+        let (mut reads, mut payments) = (Histogram::new(3)?, Histogram::new(3)?);
         for client in clients {
             reads.add(client.await??)?;
         }
+        for payer in payers {
+            payments.add(payer.await??)?;
+        }
         wait_for_holds(&**engine, cold, ended).await?;
-        let read = embedded.campaigns_read();
+        let campaigns_read = embedded.campaigns_read();
         backend.settle(fixture::SETTLE_MAX).await?;
         backend.close().await?;
         let claims = Claims {
@@ -282,7 +315,12 @@ impl Scene {
             p99_us: waited.value_at_quantile(0.99),
             max_us: waited.max(),
         };
-        Ok((claims, reads, read))
+        Ok(Requests {
+            claims,
+            reads,
+            payments,
+            campaigns_read,
+        })
     }
 }
 
@@ -343,6 +381,38 @@ async fn claim(
     }
     let waited = waited.lock().clone();
     Ok((granted.load(Ordering::Relaxed), waited))
+}
+
+/// Pays these orders of a sale, one after the other, until `done`.
+async fn pay(
+    engine: Arc<dyn Engine>,
+    sale: CampaignId,
+    orders: std::ops::Range<u32>,
+    done: Arc<AtomicBool>,
+) -> anyhow::Result<Histogram<u64>> {
+    let mut waited = Histogram::new(3)?;
+    for number in orders {
+        if done.load(Ordering::Relaxed) {
+            break;
+        }
+        let pay = Command::Pay {
+            order: OrderId {
+                campaign: sale,
+                number,
+            },
+            payment: PaymentRef::new(&format!("payment-{number}"))?,
+            paid_at: None,
+            received: ReceivedMoney::Price,
+            cancelled: 0,
+        };
+        let asked = Instant::now();
+        let reply = engine.submit(pay).await?;
+        let is_paid = matches!(reply, Reply::Payment(PaymentOutcome::Paid, _));
+        ensure!(is_paid, "a payment for a cold sale was not counted");
+        waited.record(asked.elapsed().as_micros() as u64)?;
+        tokio::time::sleep(PAY_EVERY).await;
+    }
+    Ok(waited)
 }
 
 /// Reads a sale's counters, one of its orders and a user's gate outcome, until `done`.

@@ -13,7 +13,7 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind},
     ports::{Engine as _, ReconcileStore as _},
 };
-use qiang_embedded::{Embedded, SystemClock};
+use qiang_embedded::{Embedded, EmbeddedOptions, SystemClock};
 use serde::{Deserialize, Serialize};
 
 use crate::{fixture, process::resident_bytes};
@@ -97,7 +97,12 @@ async fn fill(file: &Path, grants: u32) -> anyhow::Result<()> {
 async fn open(file: &Path) -> anyhow::Result<Measured> {
     let before = resident_bytes()?;
     let started = Instant::now();
-    let embedded = Embedded::open(file, Arc::new(SystemClock))?;
+    // The claim reloads the red packet, however large it is.
+    let options = EmbeddedOptions {
+        small_campaign_max: u64::MAX,
+        ..EmbeddedOptions::default()
+    };
+    let embedded = Embedded::open_with(file, Arc::new(SystemClock), options)?;
     let start_seconds = started.elapsed().as_secs_f64();
     let live = embedded.live_campaigns(None, 1).await?;
     let campaign = live.first().context("the file has no live campaign")?.id;
