@@ -3,7 +3,8 @@
 //! The key is bound before the engine is called, and the answer is stored with it afterwards. Both happen apart from
 //! the request, so a client that disconnects interrupts nothing. If the node dies in between, or the answer is
 //! uncertain, the key is pending. A retry then acts again under the id of the first try. The second run has no further
-//! effect, because the command's effect is permanent or is recorded under that id.
+//! effect, because the command's effect is permanent or is recorded under that id. A retry of a command on a partition
+//! is refused instead.
 //! [`crate::resources::changes`] has the commands that a later change may undo.
 
 use std::sync::Arc;
