@@ -121,13 +121,8 @@ impl Excerpt {
     }
 
     /// Number of the added grants.
-    pub fn len(&self) -> usize {
+    pub fn grant_count(&self) -> usize {
         self.numbers.len()
-    }
-
-    /// Whether it has no grants.
-    pub fn is_empty(&self) -> bool {
-        self.numbers.is_empty()
     }
 
     /// Acknowledgement level of the campaign's grants.

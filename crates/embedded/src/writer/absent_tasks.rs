@@ -78,7 +78,7 @@ impl AbsentTasks {
         }
     }
 
-    /// Whether a campaign has so many tasks that it is better in memory.
+    /// Whether a campaign is reloaded for its tasks: many wait, or many grants were read for them.
     pub(super) fn is_busy(&self, id: CampaignId) -> bool {
         let read = self.read.get(&id).copied().unwrap_or(0);
         let waiting = self.tasks.get(&id).map_or(0, Vec::len);
@@ -328,7 +328,7 @@ impl Writer {
                 return Err(Undecided { tasks, error });
             }
         };
-        let (ack, grants) = (excerpt.ack(), excerpt.len());
+        let (ack, grants) = (excerpt.ack(), excerpt.grant_count());
         let (shared, entries) = (Arc::clone(&self.shared), &mut self.entries);
         let decisions = shared.book.write().decide_absent(excerpt, |book| {
             let decided = tasks.iter().map(|task| decide(book, now, task, entries));
