@@ -27,6 +27,8 @@ use qiang_testkit::{
 };
 
 const PARTITION: PartitionId = PartitionId(0);
+/// A partition that the modest seller's sale has to itself.
+const MODEST_PARTITION: PartitionId = PartitionId(1);
 /// Maximum number of claims of one campaign that wait for the ledger: a quarter of all permits.
 const WAITING_MAX: u32 = 2_048;
 /// Maximum number of commands of one owner that wait for the ledger: half of all permits.
@@ -59,15 +61,19 @@ async fn open(backend: &Backend, n: u64, sale: Builder) -> Target {
 }
 
 impl Case {
-    /// Starts a node without settlement. [`Self::settle`] settles.
+    /// Starts a node with one partition and without settlement. [`Self::settle`] settles.
     async fn new() -> Self {
+        Self::with_partitions(1).await
+    }
+
+    async fn with_partitions(partitions: u16) -> Self {
         let server = tokio::task::block_in_place(|| Standalone::start(&Options::new()));
         let folder = tempfile::tempdir().unwrap();
         let mut config = NodeConfig::defaults().unwrap();
         config.engine.kind = EngineKind::Redis;
         config.engine.data = folder.path().join("ledger.db");
         config.redis.urls = server.url();
-        config.redis.partitions = 1;
+        config.redis.partitions = partitions;
         config.settlement.in_process = false;
         let backend = Backend::open(&config).await.unwrap();
         let mut targets = Vec::new();
@@ -90,22 +96,42 @@ impl Case {
     }
 
     async fn head(&self) -> Seq {
-        self.backend.ports.log.head(PARTITION).await.unwrap()
+        self.head_of(PARTITION).await
+    }
+
+    async fn head_of(&self, partition: PartitionId) -> Seq {
+        self.backend.ports.log.head(partition).await.unwrap()
     }
 
     /// Waits until the log ends with this entry.
     async fn logged(&self, seq: Seq) {
-        while self.head().await < seq {
+        self.logged_in(PARTITION, seq).await;
+    }
+
+    async fn logged_in(&self, partition: PartitionId, seq: Seq) {
+        while self.head_of(partition).await < seq {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     /// Settles up to an entry.
     async fn settle(&self, upto: Seq) {
+        self.settle_in(PARTITION, upto).await;
+    }
+
+    async fn settle_in(&self, partition: PartitionId, upto: Seq) {
         let ports = &self.backend.ports;
-        let entries = ports.log.read(PARTITION, 0, upto as usize).await.unwrap();
-        let settled = ports.ledger.settle(PARTITION, &entries).await;
+        let entries = ports.log.read(partition, 0, upto as usize).await.unwrap();
+        let settled = ports.ledger.settle(partition, &entries).await;
         assert_eq!(settled, Ok(upto));
+    }
+
+    /// Numbers from 11 whose campaigns have this home partition.
+    fn at_home_in(&self, partition: PartitionId) -> impl Iterator<Item = u64> {
+        (11..).filter(move |n| {
+            let claim = Target::of(&sale(1).setup(*n)).one("ann");
+            self.backend.ports.engine.partition_for(&claim) == Some(partition)
+        })
     }
 }
 
@@ -189,18 +215,19 @@ fn fill<T: PartialEq + Debug + Unpin>(
 }
 
 /// Claims and payments of one seller's sales fill the share of that seller. Claims and payments of another seller's
-/// sale are decided and acknowledged.
+/// sale are decided and acknowledged. That sale has a partition of its own, so that settling its entries does not take
+/// longer than a claim waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_owner_leaves_permits_for_others() {
-    const SALES: u64 = 20;
-    let case = Case::new().await;
+    const SALES: usize = 20;
+    let case = Case::with_partitions(2).await;
+    let sure = sale(20_000).ack(AckLevel::Ledger);
     let mut sales = Vec::new();
-    for n in 11..11 + SALES {
-        let sale = sale(20_000).ack(AckLevel::Ledger).owner(OWNER);
-        sales.push(open(&case.backend, n, sale).await);
+    for n in case.at_home_in(PARTITION).take(SALES) {
+        sales.push(open(&case.backend, n, sure.clone().owner(OWNER)).await);
     }
-    let modest = sale(20_000).ack(AckLevel::Ledger).owner("other");
-    let modest = open(&case.backend, 11 + SALES, modest).await;
+    let n = case.at_home_in(MODEST_PARTITION).next().unwrap();
+    let modest = open(&case.backend, n, sure.owner("other")).await;
     let opened = case.head().await;
     let users = 1..=2 * WAITING_MAX;
     let (mut claims, mut payments) = (Vec::new(), Vec::new());
@@ -226,14 +253,15 @@ async fn one_owner_leaves_permits_for_others() {
         payments.extend(fill((1..=WAITING_MAX).map(|number| pay(sale, number))));
     }
     assert_eq!(payments.len(), COMMANDS_OF_OWNER_MAX);
-    let head = opened + (claims.len() + payments.len()) as Seq;
-    case.logged(head).await;
+    case.logged(opened + (claims.len() + payments.len()) as Seq)
+        .await;
 
+    let opened = case.head_of(MODEST_PARTITION).await;
     let claim = case.claim(modest.one("ann"));
-    case.logged(head + 1).await;
+    case.logged_in(MODEST_PARTITION, opened + 1).await;
     let payment = pay(&modest, 1);
-    case.logged(head + 2).await;
-    case.settle(head + 2).await;
+    case.logged_in(MODEST_PARTITION, opened + 2).await;
+    case.settle_in(MODEST_PARTITION, opened + 2).await;
     let claimed = claim.await.unwrap();
     let answer = (claimed.outcome.name(), claimed.ack);
     assert_eq!(answer, ("granted", AckLevel::Ledger));
